@@ -1,0 +1,124 @@
+"""A server under measurement: one process tree, a folder for its data, a port of this machine.
+
+Rules: a server is started in a session of its own, so that a Ctrl-C in the terminal reaches only
+the bench, which then stops it; when `stop` returns, no process of that session is left. What a
+server prints goes to a file in the work folder, and its last lines into the error if it dies.
+"""
+
+import os
+import signal
+import socket
+import subprocess
+import time
+from abc import ABC, abstractmethod
+from pathlib import Path
+from typing import Self
+
+from bench import proc
+from bench.errors import BenchError
+from bench.probe import is_ready
+
+READY_SECONDS = 60
+STOP_SECONDS = 15
+POLL_SECONDS = 0.002
+
+
+def free_port() -> int:
+    """A port that nobody listens on now."""
+    with socket.socket() as listener:
+        listener.bind(("127.0.0.1", 0))
+        return int(listener.getsockname()[1])
+
+
+class Server(ABC):
+    """What the measurements see of a broker."""
+
+    name: str
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self.data = folder / "data"
+        self.port = free_port()
+        self.log = folder.with_suffix(".log")
+        self._process: subprocess.Popen[bytes] | None = None
+
+    @abstractmethod
+    def prepare(self) -> None:
+        """What has to be on disk before the start: not part of the start's time."""
+
+    @abstractmethod
+    def command(self) -> list[str]:
+        """The command that serves on `port` with the data in `data`."""
+
+    def start(self) -> float:
+        """Starts the server; gives the seconds until it answered Metadata."""
+        self.folder.mkdir(parents=True)
+        self.prepare()
+        command = self.command()
+        with self.log.open("ab") as log:
+            began = time.monotonic()
+            self._process = subprocess.Popen(
+                command,
+                stdin=subprocess.DEVNULL,
+                stdout=log,
+                stderr=subprocess.STDOUT,
+                cwd=self.folder,
+                start_new_session=True,
+            )
+        while not is_ready(self.port):
+            if self._process.poll() is not None:
+                raise BenchError(f"{self.name} ended at its start: {self._last_words()}")
+            if time.monotonic() - began > READY_SECONDS:
+                raise BenchError(f"{self.name} was not ready in {READY_SECONDS} s; see {self.log}")
+            time.sleep(POLL_SECONDS)
+        return time.monotonic() - began
+
+    @property
+    def bootstrap(self) -> str:
+        """Where clients connect."""
+        return f"127.0.0.1:{self.port}"
+
+    @property
+    def pid(self) -> int:
+        """The server's own process."""
+        if self._process is None or self._process.poll() is not None:
+            raise BenchError(f"{self.name} is not running: {self._last_words()}")
+        return self._process.pid
+
+    def cpu_seconds(self) -> float:
+        """CPU time so far, user and system, children included."""
+        return proc.cpu_seconds(self.pid)
+
+    def memory(self) -> proc.Memory:
+        """Resident memory now and at its peak."""
+        return proc.memory(self.pid)
+
+    def segments(self, topic: str) -> list[Path]:
+        """The log files of a topic: both servers keep Kafka's own layout."""
+        return sorted(self.data.glob(f"{topic}-*/*.log"))
+
+    def stop(self) -> None:
+        """Ends the server and everything it started. The data is not needed: patience is short."""
+        if self._process is None:
+            return
+        self._process.terminate()
+        try:
+            self._process.wait(STOP_SECONDS)
+        except subprocess.TimeoutExpired:
+            pass
+        try:
+            os.killpg(self._process.pid, signal.SIGKILL)
+        except ProcessLookupError:
+            pass
+        self._process.wait()
+        self._process = None
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.stop()
+
+    def _last_words(self) -> str:
+        lines = self.log.read_text(errors="replace").splitlines() if self.log.exists() else []
+        return " | ".join(lines[-3:]) or f"it said nothing in {self.log}"

@@ -1,0 +1,13 @@
+"""Client libraries and tools behind one small interface, so that all prove the same claims."""
+
+from compat.clients.aio import AioKafka
+from compat.clients.base import Client
+from compat.clients.confluent import Confluent
+from compat.clients.kafka_python import KafkaPython
+from compat.clients.kcat import Kcat
+
+BY_NAME: dict[str, type[Client]] = {
+    kind.name: kind for kind in (Confluent, KafkaPython, AioKafka, Kcat)
+}
+IN_MAKE_TEST = (Confluent.name, KafkaPython.name, AioKafka.name)
+"""Those that pip installs; the others need programs of their own and belong to `make compat`."""

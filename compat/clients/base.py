@@ -1,0 +1,102 @@
+"""What every Kafka client can do, as the tests see it.
+
+Rules kept here:
+1. An adapter uses its client as a program would, with the client's default settings, plus only
+   what a caller passes.
+2. An adapter hides names, not behaviour: no retries, no repairs, no waiting of its own beyond
+   the deadline that turns a hang into an error.
+3. Consumers assign partitions themselves; groups are another subject.
+"""
+
+from abc import ABC, abstractmethod
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+PATIENCE_SECONDS = 60.0
+CODECS = ("none", "gzip", "snappy", "lz4", "zstd")
+
+Headers = tuple[tuple[str, bytes | None], ...]
+
+
+@dataclass(frozen=True)
+class Message:
+    """What is to be produced. Without a partition, the client's own partitioner decides."""
+
+    value: bytes | None = b"value"
+    key: bytes | None = None
+    headers: Headers = ()
+    timestamp: int | None = None
+    partition: int | None = None
+
+
+@dataclass(frozen=True)
+class Received:
+    """What was consumed."""
+
+    partition: int
+    offset: int
+    timestamp: int
+    key: bytes | None
+    value: bytes | None
+    headers: Headers = ()
+
+
+@dataclass(frozen=True)
+class Place:
+    """Where the broker put a message."""
+
+    partition: int
+    offset: int
+
+
+class ClientError(Exception):
+    """The client reported an error, or did not finish in time."""
+
+
+class Client(ABC):
+    """One client library or tool, connected to one broker."""
+
+    name: str
+    sets_timestamps = True
+
+    def __init__(self, bootstrap: str) -> None:
+        self.bootstrap = bootstrap
+
+    def can_send(self, message: Message) -> bool:
+        """False for what the client itself refuses."""
+        return True
+
+    @abstractmethod
+    def create_topic(
+        self, topic: str, partitions: int = 1, configs: Mapping[str, str] | None = None
+    ) -> None:
+        """Create a topic as this client does it."""
+
+    @abstractmethod
+    def produce(
+        self,
+        topic: str,
+        messages: Sequence[Message],
+        *,
+        codec: str = "none",
+        idempotent: bool = False,
+        largest: int | None = None,
+    ) -> list[Place]:
+        """Produce and wait for every acknowledgement; places in the order of the messages."""
+
+    @abstractmethod
+    def consume(
+        self, topic: str, partition: int, offset: int, count: int, *, largest: int | None = None
+    ) -> list[Received]:
+        """Read a number of records of a partition from an offset on."""
+
+    @abstractmethod
+    def offset_at_time(self, topic: str, partition: int, timestamp: int) -> int | None:
+        """The first offset at or after a time, None where there is none."""
+
+    @abstractmethod
+    def offsets(self, topic: str, partition: int) -> tuple[int, int]:
+        """The first offset and the one after the last."""
+
+    def close(self) -> None:  # noqa: B027  # most adapters keep nothing open
+        """Let go of what the adapter keeps open."""

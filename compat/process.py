@@ -1,0 +1,167 @@
+"""One `ottla serve` process of this checkout: started, watched, killed, started again.
+
+Rules kept here:
+1. The process has a session of its own, and nothing of that session outlives `stop` or `kill`.
+2. What it prints is kept in one file over all its lives, and shown when it fails to start.
+3. Ready means: it answers Metadata and names itself.
+"""
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Mapping
+from pathlib import Path
+from types import TracebackType
+from typing import Self
+
+from bench import proc
+from bench.server import free_port
+from compat.raw import ClosedError, Connection
+from ottla.wire.messages.metadata import MetadataRequest, MetadataResponse
+
+READY_SECONDS = 30.0
+STOP_SECONDS = 20.0
+POLL_SECONDS = 0.01
+METADATA_VERSION = 12
+
+
+class BrokerError(Exception):
+    """The broker did not do what every broker must: start, stay, or end when told."""
+
+
+def is_ready(bootstrap: str) -> bool:
+    """True if a broker answers there."""
+    try:
+        with Connection(bootstrap, patience=2) as connection:
+            request = MetadataRequest(topics=[])
+            answer = connection.ask(request, MetadataResponse, METADATA_VERSION)
+            return bool(answer.brokers)
+    except (ConnectionError, TimeoutError, ClosedError):
+        return False
+
+
+def wait_until_ready(bootstrap: str, seconds: float = READY_SECONDS) -> None:
+    """Wait until a broker answers there."""
+    deadline = time.monotonic() + seconds
+    while not is_ready(bootstrap):
+        if time.monotonic() > deadline:
+            raise BrokerError(f"no answer from {bootstrap} in {seconds:.0f} s")
+        time.sleep(POLL_SECONDS)
+
+
+class BrokerProcess:
+    """A broker on a port of this machine, with its data in a folder."""
+
+    def __init__(self, folder: Path, settings: Mapping[str, str] | None = None) -> None:
+        self.folder = folder
+        self.data = folder / "data"
+        self.log = folder / "broker.log"
+        self.settings = dict(settings or {})
+        self.port = free_port()
+        self._process: subprocess.Popen[bytes] | None = None
+
+    @property
+    def bootstrap(self) -> str:
+        """Where clients connect."""
+        return f"127.0.0.1:{self.port}"
+
+    @property
+    def pid(self) -> int:
+        """The running process."""
+        if self._process is None or self._process.poll() is not None:
+            raise BrokerError(f"the broker is not running: {self.last_words()}")
+        return self._process.pid
+
+    @property
+    def is_running(self) -> bool:
+        """True if the process lives."""
+        return self._process is not None and self._process.poll() is None
+
+    def command(self) -> list[str]:
+        """What a person would type."""
+        command = [sys.executable, "-m", "ottla", "serve"]
+        command += ["--port", str(self.port), "--data", str(self.data)]
+        for name, value in self.settings.items():
+            command += ["--set", f"{name}={value}"]
+        return command
+
+    def start(self) -> Self:
+        """Start the process and wait until it is ready."""
+        self.folder.mkdir(parents=True, exist_ok=True)
+        with self.log.open("ab") as log:
+            self._process = subprocess.Popen(
+                self.command(),
+                stdin=subprocess.DEVNULL,
+                stdout=log,
+                stderr=subprocess.STDOUT,
+                start_new_session=True,
+            )
+        deadline = time.monotonic() + READY_SECONDS
+        while not is_ready(self.bootstrap):
+            if self._process.poll() is not None:
+                raise BrokerError(f"the broker ended at its start: {self.last_words()}")
+            if time.monotonic() > deadline:
+                said = self.last_words()
+                self.kill()
+                raise BrokerError(f"not ready in {READY_SECONDS:.0f} s: {said}")
+            time.sleep(POLL_SECONDS)
+        return self
+
+    def kill(self) -> None:
+        """kill -9: the process and all that it started are gone when this returns."""
+        if self._process is None:
+            return
+        try:
+            os.killpg(self._process.pid, signal.SIGKILL)
+        except ProcessLookupError:
+            pass
+        self._process.wait()
+
+    def stop(self) -> int:
+        """SIGTERM; return the exit status."""
+        process = self._process
+        if process is None:
+            return 0
+        process.terminate()
+        try:
+            return process.wait(STOP_SECONDS)
+        except subprocess.TimeoutExpired:
+            raise BrokerError(
+                f"still running {STOP_SECONDS:.0f} s after SIGTERM: {self.last_words()}"
+            ) from None
+        finally:
+            self.kill()
+
+    def memory(self) -> proc.Memory:
+        """Resident memory of the process and its children."""
+        return proc.memory(self.pid)
+
+    def log_text(self) -> str:
+        """All that the broker has printed."""
+        return self.log.read_text(errors="replace") if self.log.exists() else ""
+
+    def tracebacks(self) -> list[str]:
+        """The places in the log where an exception escaped, with what follows them."""
+        lines = self.log_text().splitlines()
+        return [
+            "\n".join(lines[number : number + 30])
+            for number, line in enumerate(lines)
+            if "Traceback (most recent call last)" in line
+        ]
+
+    def last_words(self) -> str:
+        """The end of the log."""
+        return "\n".join(self.log_text().splitlines()[-15:]) or "(it printed nothing)"
+
+    def __enter__(self) -> Self:
+        return self.start()
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        problem: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self.kill()

@@ -1,0 +1,53 @@
+"""AlterConfigs, versions 0 to 2: replace all settings of a resource. Superseded, still asked for."""
+
+from ottla.api.registry import Request, api, error_of
+from ottla.broker.config_resources import ResourceType, broker_of, unsupported
+from ottla.broker.topics import replace_broker_configs, replace_topic_configs
+from ottla.wire.apis import ApiKey
+from ottla.wire.errors import ErrorCode, KafkaError
+from ottla.wire.messages.alter_configs import (
+    AlterConfigsRequest,
+    AlterConfigsResource,
+    AlterConfigsResourceResponse,
+    AlterConfigsResponse,
+)
+
+
+@api(ApiKey.ALTER_CONFIGS, 0, 2, AlterConfigsRequest)
+async def alter_configs(request: Request, asked: AlterConfigsRequest) -> AlterConfigsResponse:
+    """Give each resource exactly the settings named."""
+    answer = AlterConfigsResponse()
+    for resource in asked.resources:
+        result = AlterConfigsResourceResponse(
+            error_message=None,
+            resource_type=resource.resource_type,
+            resource_name=resource.resource_name,
+        )
+        answer.responses.append(result)
+        try:
+            await _replace(request, resource, asked.validate_only)
+        except Exception as problem:  # noqa: BLE001 one resource's failure is not the others'
+            result.error_code, result.error_message = error_of(problem)
+    return answer
+
+
+async def _replace(request: Request, resource: AlterConfigsResource, validate_only: bool) -> None:
+    node = request.node
+    configs: dict[str, str] = {}
+    for each in resource.configs:
+        if each.name in configs:
+            raise KafkaError(ErrorCode.INVALID_REQUEST, "Error due to duplicate config keys")
+        if each.value is None:
+            raise KafkaError(
+                ErrorCode.INVALID_REQUEST, f"Null value not supported for : {each.name}"
+            )
+        configs[each.name] = each.value
+    if resource.resource_type == ResourceType.TOPIC:
+        await replace_topic_configs(
+            node, resource.resource_name, configs, validate_only=validate_only
+        )
+    elif resource.resource_type == ResourceType.BROKER:
+        broker = broker_of(node, resource.resource_name)
+        await replace_broker_configs(node, broker, configs, validate_only=validate_only)
+    else:
+        raise unsupported(resource.resource_type)

@@ -1,0 +1,49 @@
+"""ApiVersions, versions 0 to 4: what this broker serves, asked first by every client.
+
+A version we do not know is answered in version 0 with UNSUPPORTED_VERSION and our range of
+this one API, so that the client can ask again (KIP-511). KIP-584: features.
+"""
+
+import re
+
+from ottla.api.registry import ENDPOINTS, Outcome, Request, raw_api
+from ottla.wire import codec
+from ottla.wire.apis import ApiKey
+from ottla.wire.errors import ErrorCode
+from ottla.wire.messages.api_versions import ApiVersion, ApiVersionsRequest, ApiVersionsResponse
+
+FIRST, LAST = 0, 4
+_SOFTWARE = re.compile(r"[a-zA-Z0-9](?:[a-zA-Z0-9\-.]*[a-zA-Z0-9])?")
+
+
+@raw_api(ApiKey.API_VERSIONS, FIRST, LAST)
+def api_versions(request: Request, body: memoryview, at: int) -> Outcome:
+    """List the APIs with their versions."""
+    version = request.version
+    if not FIRST <= version <= LAST:
+        unsupported = ApiVersionsResponse(
+            error_code=ErrorCode.UNSUPPORTED_VERSION,
+            api_keys=[_range(ApiKey.API_VERSIONS, FIRST, LAST)],
+        )
+        return (codec.encode(unsupported, 0),)
+    asked = codec.decode(ApiVersionsRequest, version, body, at)
+    if version >= 3 and not (
+        _SOFTWARE.fullmatch(asked.client_software_name)
+        and _SOFTWARE.fullmatch(asked.client_software_version)
+    ):
+        return (codec.encode(ApiVersionsResponse(error_code=ErrorCode.INVALID_REQUEST), version),)
+    answer = ApiVersionsResponse(
+        api_keys=[
+            _range(endpoint.key, endpoint.first, endpoint.last)
+            for endpoint in sorted(ENDPOINTS.values(), key=lambda endpoint: endpoint.key)
+        ],
+        finalized_features_epoch=0,
+    )
+    return (codec.encode(answer, version),)
+
+
+def _range(key: int, first: int, last: int) -> ApiVersion:
+    # Produce is advertised from 0 (see produce.py).
+    return ApiVersion(
+        api_key=key, min_version=0 if key == ApiKey.PRODUCE else first, max_version=last
+    )

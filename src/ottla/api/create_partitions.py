@@ -1,0 +1,37 @@
+"""CreatePartitions, versions 0 to 3: raise a topic's number of partitions (KIP-195)."""
+
+from collections import Counter
+
+from ottla.api.registry import Request, api, error_of
+from ottla.broker.topics import add_partitions
+from ottla.wire.apis import ApiKey
+from ottla.wire.errors import ErrorCode, KafkaError
+from ottla.wire.messages.create_partitions import (
+    CreatePartitionsRequest,
+    CreatePartitionsResponse,
+    CreatePartitionsTopicResult,
+)
+
+
+@api(ApiKey.CREATE_PARTITIONS, 0, 3, CreatePartitionsRequest)
+async def create_partitions(
+    request: Request, asked: CreatePartitionsRequest
+) -> CreatePartitionsResponse:
+    """Add partitions to each topic, or only check it."""
+    named = Counter(topic.name for topic in asked.topics)
+    answer = CreatePartitionsResponse()
+    for topic in asked.topics:
+        result = CreatePartitionsTopicResult(name=topic.name)
+        answer.results.append(result)
+        try:
+            if named[topic.name] > 1:
+                raise KafkaError(ErrorCode.INVALID_REQUEST, "Duplicate topic name.")
+            assignment = None
+            if topic.assignments is not None:
+                assignment = [each.broker_ids for each in topic.assignments]
+            await add_partitions(
+                request.node, topic.name, topic.count, assignment, validate_only=asked.validate_only
+            )
+        except Exception as problem:  # noqa: BLE001 one topic's failure is not the others'
+            result.error_code, result.error_message = error_of(problem)
+    return answer

@@ -1,0 +1,85 @@
+"""CreateTopics, versions 2 to 7. KIPs: 195 and 464 (defaults), 525 (settings in the reply)."""
+
+from collections import Counter
+
+from ottla.api.registry import Request, api, error_of
+from ottla.broker.topics import create_topic
+from ottla.cluster.documents import Topic
+from ottla.cluster.topics import NewTopic
+from ottla.config import describe_topic
+from ottla.wire.apis import ApiKey
+from ottla.wire.errors import ErrorCode, KafkaError
+from ottla.wire.messages.create_topics import (
+    CreatableTopic,
+    CreatableTopicConfigs,
+    CreatableTopicResult,
+    CreateTopicsRequest,
+    CreateTopicsResponse,
+)
+
+
+@api(ApiKey.CREATE_TOPICS, 2, 7, CreateTopicsRequest)
+async def create_topics(request: Request, asked: CreateTopicsRequest) -> CreateTopicsResponse:
+    """Create each topic, or only check it; answered when it can be written to."""
+    named = Counter(topic.name for topic in asked.topics)
+    answer = CreateTopicsResponse()
+    for name, times in named.items():
+        if times > 1:
+            answer.topics.append(
+                CreatableTopicResult(
+                    name=name,
+                    error_code=ErrorCode.INVALID_REQUEST,
+                    error_message="Duplicate topic name.",
+                    configs=None,
+                )
+            )
+    for topic in asked.topics:
+        if named[topic.name] == 1:
+            answer.topics.append(await _create(request, topic, asked.validate_only))
+    return answer
+
+
+async def _create(
+    request: Request, topic: CreatableTopic, validate_only: bool
+) -> CreatableTopicResult:
+    try:
+        created = await create_topic(request.node, _wanted(topic), validate_only=validate_only)
+    except Exception as problem:  # noqa: BLE001 one topic's failure is not the others'
+        code, message = error_of(problem)
+        return CreatableTopicResult(
+            name=topic.name, error_code=code, error_message=message, configs=None
+        )
+    return CreatableTopicResult(
+        name=topic.name,
+        topic_id=created.id,
+        error_message=None,
+        num_partitions=len(created.assignment),
+        replication_factor=len(created.assignment[0]),
+        configs=_settings(request, created),
+    )
+
+
+def _wanted(topic: CreatableTopic) -> NewTopic:
+    assignment = {each.partition_index: each.broker_ids for each in topic.assignments}
+    if len(assignment) != len(topic.assignments):
+        raise KafkaError(
+            ErrorCode.INVALID_REPLICA_ASSIGNMENT,
+            "Found multiple manual partition assignments for one partition.",
+        )
+    configs = {each.name: each.value for each in topic.configs}
+    if len(configs) != len(topic.configs):
+        raise KafkaError(ErrorCode.INVALID_REQUEST, "A setting is named twice.")
+    return NewTopic(topic.name, topic.num_partitions, topic.replication_factor, assignment, configs)
+
+
+def _settings(request: Request, created: Topic) -> list[CreatableTopicConfigs]:
+    return [
+        CreatableTopicConfigs(
+            name=each.name,
+            value=each.value,
+            read_only=each.read_only,
+            config_source=each.source,
+            is_sensitive=each.sensitive,
+        )
+        for each in describe_topic(created.configs, request.node.config.settings)
+    ]

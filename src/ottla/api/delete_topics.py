@@ -1,0 +1,61 @@
+"""DeleteTopics, versions 1 to 6: by name, or from version 6 by id (KIP-516)."""
+
+from collections import Counter
+
+from ottla.api.registry import Request, api, error_of
+from ottla.broker.topics import delete_topic
+from ottla.wire.apis import ApiKey
+from ottla.wire.errors import ErrorCode, KafkaError
+from ottla.wire.message import NO_UUID
+from ottla.wire.messages.delete_topics import (
+    DeletableTopicResult,
+    DeleteTopicsRequest,
+    DeleteTopicsResponse,
+    DeleteTopicState,
+)
+
+
+@api(ApiKey.DELETE_TOPICS, 1, 6, DeleteTopicsRequest)
+async def delete_topics(request: Request, asked: DeleteTopicsRequest) -> DeleteTopicsResponse:
+    """Delete each topic; its readers and writers learn it at once."""
+    wanted = asked.topics or [DeleteTopicState(name=name) for name in asked.topic_names]
+    named = Counter((topic.name, topic.topic_id) for topic in wanted)
+    return DeleteTopicsResponse(
+        responses=[
+            await _delete(request, topic, named[topic.name, topic.topic_id] > 1) for topic in wanted
+        ]
+    )
+
+
+async def _delete(
+    request: Request, topic: DeleteTopicState, named_twice: bool
+) -> DeletableTopicResult:
+    result = DeletableTopicResult(name=topic.name, topic_id=topic.topic_id)
+    try:
+        if not request.node.config.delete_topic_enable:
+            raise KafkaError(ErrorCode.TOPIC_DELETION_DISABLED)
+        if named_twice:
+            raise KafkaError(ErrorCode.INVALID_REQUEST, "Duplicate topic name.")
+        result.name = _name_of(request, topic)
+        found = request.node.image.topics.get(result.name)
+        await delete_topic(request.node, result.name)
+        if found is not None:
+            result.topic_id = found.id
+    except Exception as problem:  # noqa: BLE001 one topic's failure is not the others'
+        result.error_code, result.error_message = error_of(problem)
+    return result
+
+
+def _name_of(request: Request, topic: DeleteTopicState) -> str:
+    if topic.name is not None:
+        if topic.topic_id != NO_UUID:
+            raise KafkaError(
+                ErrorCode.INVALID_REQUEST, "You may not specify both topic name and topic id."
+            )
+        return topic.name
+    if topic.topic_id == NO_UUID:
+        raise KafkaError(ErrorCode.INVALID_REQUEST, "Neither topic name nor id were specified.")
+    found = request.node.image.topics_by_id.get(topic.topic_id)
+    if found is None:
+        raise KafkaError(ErrorCode.UNKNOWN_TOPIC_ID)
+    return found.name

@@ -1,0 +1,38 @@
+"""DescribeCluster, versions 0 to 2: the brokers and the controller (KIP-700)."""
+
+from ottla.api.metadata import brokers
+from ottla.api.registry import Request, api
+from ottla.wire.apis import ApiKey
+from ottla.wire.errors import ErrorCode
+from ottla.wire.messages.describe_cluster import (
+    DescribeClusterBroker,
+    DescribeClusterRequest,
+    DescribeClusterResponse,
+)
+
+BROKERS = 1
+CONTROLLERS = 2
+
+
+@api(ApiKey.DESCRIBE_CLUSTER, 0, 2, DescribeClusterRequest)
+def describe_cluster(request: Request, asked: DescribeClusterRequest) -> DescribeClusterResponse:
+    """List the live brokers."""
+    if asked.endpoint_type != BROKERS:
+        controllers = asked.endpoint_type == CONTROLLERS
+        return DescribeClusterResponse(
+            error_code=ErrorCode.MISMATCHED_ENDPOINT_TYPE
+            if controllers
+            else ErrorCode.UNSUPPORTED_ENDPOINT_TYPE,
+            error_message="The request was sent to an endpoint of type BROKER.",
+            endpoint_type=BROKERS,
+        )
+    return DescribeClusterResponse(
+        cluster_id=request.node.cluster_id,
+        controller_id=request.node.controller_id,
+        brokers=[
+            DescribeClusterBroker(
+                broker_id=each.node_id, host=each.host, port=each.port, rack=each.rack
+            )
+            for each in brokers(request)
+        ],
+    )

@@ -1,0 +1,69 @@
+"""DescribeConfigs, versions 1 to 4. KIPs: 226 (synonyms), 569 (types and documentation)."""
+
+from ottla.api.registry import Request, api, error_of
+from ottla.broker.config_resources import ResourceType, broker_of, unsupported
+from ottla.config import Described, describe_broker, describe_topic
+from ottla.config.describe import describe_cluster_default
+from ottla.config.topic_names import check_topic_name
+from ottla.wire.apis import ApiKey
+from ottla.wire.errors import ErrorCode, KafkaError
+from ottla.wire.messages.describe_configs import (
+    DescribeConfigsRequest,
+    DescribeConfigsResource,
+    DescribeConfigsResourceResult,
+    DescribeConfigsResponse,
+    DescribeConfigsResult,
+    DescribeConfigsSynonym,
+)
+
+
+@api(ApiKey.DESCRIBE_CONFIGS, 1, 4, DescribeConfigsRequest)
+def describe_configs(request: Request, asked: DescribeConfigsRequest) -> DescribeConfigsResponse:
+    """Tell the effective settings of each resource, and where each one comes from."""
+    answer = DescribeConfigsResponse()
+    for resource in asked.resources:
+        result = DescribeConfigsResult(
+            error_message=None,
+            resource_type=resource.resource_type,
+            resource_name=resource.resource_name,
+        )
+        answer.results.append(result)
+        try:
+            result.configs = [_shown(each, asked) for each in _describe(request, resource)]
+        except Exception as problem:  # noqa: BLE001 one resource's failure is not the others'
+            result.error_code, result.error_message = error_of(problem)
+    return answer
+
+
+def _describe(request: Request, resource: DescribeConfigsResource) -> list[Described]:
+    node = request.node
+    names = resource.configuration_keys or None
+    if resource.resource_type == ResourceType.TOPIC:
+        check_topic_name(resource.resource_name)
+        topic = node.image.topics.get(resource.resource_name)
+        if topic is None:
+            raise KafkaError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
+        return describe_topic(topic.configs, node.config.settings, names)
+    if resource.resource_type == ResourceType.BROKER:
+        if broker_of(node, resource.resource_name) is None:
+            return describe_cluster_default(node.config.settings.dynamic_default, names)
+        return describe_broker(node.config.settings, names)
+    raise unsupported(resource.resource_type)
+
+
+def _shown(each: Described, asked: DescribeConfigsRequest) -> DescribeConfigsResourceResult:
+    return DescribeConfigsResourceResult(
+        name=each.name,
+        value=each.value,
+        read_only=each.read_only,
+        config_source=each.source,
+        is_sensitive=each.sensitive,
+        synonyms=[
+            DescribeConfigsSynonym(name=other.name, value=other.value, source=other.source)
+            for other in each.synonyms
+        ]
+        if asked.include_synonyms
+        else [],
+        config_type=each.type,
+        documentation=each.doc if asked.include_documentation else None,
+    )

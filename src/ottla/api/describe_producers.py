@@ -1,0 +1,41 @@
+"""DescribeProducers, version 0: who writes to a partition, with open transactions (KIP-664)."""
+
+from ottla.api.registry import Request, api, error_of
+from ottla.wire.apis import ApiKey
+from ottla.wire.messages.describe_producers import (
+    DescribeProducersRequest,
+    DescribeProducersResponse,
+    PartitionResponse,
+    ProducerState,
+    TopicResponse,
+)
+
+
+@api(ApiKey.DESCRIBE_PRODUCERS, 0, 0, DescribeProducersRequest)
+def describe_producers(
+    request: Request, asked: DescribeProducersRequest
+) -> DescribeProducersResponse:
+    """List the producers that each partition remembers."""
+    answer = DescribeProducersResponse()
+    for topic in asked.topics:
+        results = TopicResponse(name=topic.name)
+        answer.topics.append(results)
+        for index in topic.partition_indexes:
+            result = PartitionResponse(partition_index=index)
+            results.partitions.append(result)
+            try:
+                producers = request.node.partitions.find(topic.name, index).log.producers
+                result.active_producers = [
+                    ProducerState(
+                        producer_id=producer.producer_id,
+                        producer_epoch=producer.epoch,
+                        last_sequence=producer.last_sequence,
+                        last_timestamp=producer.last_timestamp,
+                        coordinator_epoch=producer.coordinator_epoch,
+                        current_txn_start_offset=producer.txn_first_offset,
+                    )
+                    for producer in producers.by_id.values()
+                ]
+            except Exception as problem:  # noqa: BLE001 one partition's failure is not the others'
+                result.error_code, result.error_message = error_of(problem)
+    return answer

@@ -1,0 +1,80 @@
+"""DescribeTopicPartitions, version 0: topics in pages of a bounded size (KIP-966)."""
+
+from ottla.api.registry import Request, api
+from ottla.cluster.image import TopicImage
+from ottla.config.topic_names import INTERNAL_TOPICS, topic_name_problem
+from ottla.wire.apis import ApiKey
+from ottla.wire.errors import ErrorCode
+from ottla.wire.messages.describe_topic_partitions import (
+    Cursor,
+    DescribeTopicPartitionsRequest,
+    DescribeTopicPartitionsResponse,
+    DescribeTopicPartitionsResponsePartition,
+    DescribeTopicPartitionsResponseTopic,
+)
+
+
+@api(ApiKey.DESCRIBE_TOPIC_PARTITIONS, 0, 0, DescribeTopicPartitionsRequest)
+def describe_topic_partitions(
+    request: Request, asked: DescribeTopicPartitionsRequest
+) -> DescribeTopicPartitionsResponse:
+    """Describe the topics named, or all, in order of names, from the cursor on."""
+    node = request.node
+    topics = node.image.topics
+    names = sorted({topic.name for topic in asked.topics} if asked.topics else topics)
+    left = max(1, min(asked.response_partition_limit, node.config.max_request_partition_size_limit))
+    first = 0
+    answer = DescribeTopicPartitionsResponse()
+    for name in names:
+        if asked.cursor is not None:
+            if name < asked.cursor.topic_name:
+                continue
+            first = asked.cursor.partition_index if name == asked.cursor.topic_name else 0
+        topic = topics.get(name)
+        if topic is None:
+            answer.topics.append(_missing(name))
+            continue
+        if left == 0:
+            answer.next_cursor = Cursor(topic_name=name, partition_index=first)
+            break
+        stop = min(len(topic.assignment), first + left)
+        answer.topics.append(_describe(request, topic, range(first, stop)))
+        left -= max(0, stop - first)
+        if stop < len(topic.assignment):
+            answer.next_cursor = Cursor(topic_name=name, partition_index=stop)
+            break
+    return answer
+
+
+def _missing(name: str) -> DescribeTopicPartitionsResponseTopic:
+    bad = topic_name_problem(name) is not None
+    return DescribeTopicPartitionsResponseTopic(
+        error_code=ErrorCode.INVALID_TOPIC_EXCEPTION
+        if bad
+        else ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
+        name=name,
+    )
+
+
+def _describe(
+    request: Request, topic: TopicImage, indexes: range
+) -> DescribeTopicPartitionsResponseTopic:
+    result = DescribeTopicPartitionsResponseTopic(
+        name=topic.name, topic_id=topic.id, is_internal=topic.name in INTERNAL_TOPICS
+    )
+    for index in indexes:
+        leader = request.node.leader_of(topic.name, index)
+        result.partitions.append(
+            DescribeTopicPartitionsResponsePartition(
+                error_code=0 if leader.id >= 0 else ErrorCode.LEADER_NOT_AVAILABLE,
+                partition_index=index,
+                leader_id=leader.id,
+                leader_epoch=leader.epoch,
+                replica_nodes=topic.assignment[index],
+                isr_nodes=leader.isr,
+                eligible_leader_replicas=[],
+                last_known_elr=[],
+                offline_replicas=leader.offline,
+            )
+        )
+    return result

@@ -1,0 +1,40 @@
+"""Fetch, versions 4 to 18: records from the log, for consumers and followers.
+
+KIPs: 74 (limits), 98 (isolation), 227 (sessions), 320 (leader epochs), 516 (topic ids),
+595 (diverging epochs), 951 (leader hints).
+"""
+
+from ottla.api.registry import Outcome, Parts, Pending, Request, raw_api
+from ottla.broker.fetching import Answer, Fetch
+from ottla.wire import fetch as wire
+from ottla.wire.apis import ApiKey
+from ottla.wire.errors import KafkaError
+
+
+@raw_api(ApiKey.FETCH, wire.FIRST_VERSION, wire.LAST_VERSION)
+def fetch(request: Request, body: memoryview, at: int) -> Outcome:
+    """Answer at once if there is enough, else when there is or when the wait is over."""
+    version = request.version
+    asked = wire.read_request(body, at, version)
+    node = request.node
+    try:
+        session, full = node.fetch_sessions.begin(asked, version, node.now_ms())
+    except KafkaError as problem:
+        return wire.response(version, [], error_code=problem.code)
+    work = Fetch(node, session, full, asked)
+    if asked.max_wait_ms <= 0:
+        return _reply(version, session.id, work.answer_at_last())
+    answer = work.answer_now()
+    if answer is not None:
+        return _reply(version, session.id, answer)
+    pending = Pending()
+    pending.abandoned = work.abandon
+    work.park(
+        asked.max_wait_ms,
+        lambda late: pending.complete(_reply(version, session.id, late)),
+    )
+    return pending
+
+
+def _reply(version: int, session_id: int, answer: Answer) -> Parts:
+    return wire.response(version, answer, session_id=session_id)

@@ -1,0 +1,163 @@
+"""The table of Kafka APIs that this broker serves, filled by one decorator.
+
+Rules kept here:
+1. `@api(key, first, last, RequestClass)` on a function is the only registration of an API.
+2. A handler gets a `Request` and a decoded message and returns the reply message, or is a
+   coroutine that does. Produce and Fetch are `raw`: they read and write their own bytes.
+3. A handler reports what a client did wrong in its reply. What it did not foresee is logged
+   and answered with UNKNOWN_SERVER_ERROR, or by closing the connection where the reply has
+   no place for an error.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Coroutine, Sequence
+from typing import TYPE_CHECKING, Any, TypeVar
+
+import structlog
+
+from ottla.wire import codec
+from ottla.wire.apis import FIRST_FLEXIBLE, ApiKey
+from ottla.wire.errors import ErrorCode, KafkaError
+from ottla.wire.fetch import FileSlice
+from ottla.wire.message import Message
+
+if TYPE_CHECKING:
+    from ottla.broker.node import Node
+
+log = structlog.get_logger()
+
+Parts = Sequence[bytes | FileSlice]
+"""A reply without its header: bytes, and stretches of files that the server sends."""
+
+Q = TypeVar("Q", bound=Message)
+R = TypeVar("R", bound=Message)
+
+
+class Request:
+    """Who asks, and in which version."""
+
+    __slots__ = (
+        "client_host",
+        "client_id",
+        "connection_id",
+        "correlation_id",
+        "key",
+        "listener",
+        "node",
+        "version",
+    )
+
+    def __init__(
+        self,
+        node: Node,
+        key: int,
+        version: int,
+        correlation_id: int,
+        client_id: str | None,
+        client_host: str,
+        listener: str,
+        connection_id: int,
+    ) -> None:
+        self.node = node
+        self.key = key
+        self.version = version
+        self.correlation_id = correlation_id
+        self.client_id = client_id
+        self.client_host = client_host
+        self.listener = listener
+        self.connection_id = connection_id
+
+
+class Pending:
+    """A reply that is not ready yet. Whoever parked it calls `complete`, once."""
+
+    __slots__ = ("abandoned", "notify", "parts")
+
+    def __init__(self) -> None:
+        self.parts: Parts | None = None
+        self.notify: Callable[[], None] | None = None
+        """Set by the connection: called when the reply is ready."""
+        self.abandoned: Callable[[], None] | None = None
+        """Set by who parked it: called when the client has gone."""
+
+    def complete(self, parts: Parts) -> None:
+        """The reply is ready: hand it to the connection."""
+        self.parts = parts
+        if self.notify is not None:
+            self.notify()
+
+
+class UnanswerableError(Exception):
+    """No answer is possible: the protocol leaves only a closed connection."""
+
+
+Outcome = Parts | Pending | Coroutine[Any, Any, Parts] | None
+"""What handling a request gives: a reply, the promise of one, or none at all (acks=0)."""
+RawHandler = Callable[[Request, memoryview, int], Outcome]
+
+
+class Endpoint:
+    """One API as the server calls it: bytes in, parts out."""
+
+    __slots__ = ("first", "flexible_from", "handle", "key", "last", "name")
+
+    def __init__(self, key: ApiKey, first: int, last: int, handle: RawHandler) -> None:
+        self.key = key
+        self.name = key.name
+        self.first = first
+        self.last = last
+        self.handle = handle
+        self.flexible_from = FIRST_FLEXIBLE[key]
+
+
+ENDPOINTS: dict[int, Endpoint] = {}
+
+
+def raw_api(key: ApiKey, first: int, last: int) -> Callable[[RawHandler], RawHandler]:
+    """Register a handler that reads and writes its own bytes."""
+
+    def register(handler: RawHandler) -> RawHandler:
+        _add(Endpoint(key, first, last, handler))
+        return handler
+
+    return register
+
+
+def api(
+    key: ApiKey, first: int, last: int, request_class: type[Q]
+) -> Callable[[Callable[[Request, Q], R | Awaitable[R]]], Callable[[Request, Q], R | Awaitable[R]]]:
+    """Register a handler of decoded messages."""
+
+    def register(
+        handler: Callable[[Request, Q], R | Awaitable[R]],
+    ) -> Callable[[Request, Q], R | Awaitable[R]]:
+        def handle(request: Request, body: memoryview, at: int) -> Outcome:
+            message = codec.decode(request_class, request.version, body, at)
+            answer = handler(request, message)
+            if isinstance(answer, Message):
+                return (codec.encode(answer, request.version),)
+            return _encode_later(request, answer)
+
+        _add(Endpoint(key, first, last, handle))
+        return handler
+
+    return register
+
+
+async def _encode_later(request: Request, answer: Awaitable[Message]) -> Parts:
+    return (codec.encode(await answer, request.version),)
+
+
+def _add(endpoint: Endpoint) -> None:
+    if endpoint.key in ENDPOINTS:
+        raise ValueError(f"{endpoint.name} is registered twice")
+    ENDPOINTS[endpoint.key] = endpoint
+
+
+def error_of(problem: BaseException) -> tuple[ErrorCode, str | None]:
+    """The one mapping from exceptions to what a reply says."""
+    if isinstance(problem, KafkaError):
+        return problem.code, problem.message
+    log.error("unexpected failure in a request", exc_info=problem)
+    return ErrorCode.UNKNOWN_SERVER_ERROR, None

@@ -1,0 +1,1 @@
+"""Joins the pure parts to disk and loop: partitions, parked requests, background work."""

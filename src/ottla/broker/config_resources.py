@@ -1,0 +1,44 @@
+"""What DescribeConfigs and its relatives can name: topics, brokers, all brokers."""
+
+from __future__ import annotations
+
+from enum import IntEnum
+from typing import TYPE_CHECKING
+
+from ottla.wire.errors import ErrorCode, KafkaError
+
+if TYPE_CHECKING:
+    from ottla.broker.node import Node
+
+
+class ResourceType(IntEnum):
+    """Kinds of resources, with Kafka's numbers."""
+
+    TOPIC = 2
+    BROKER = 4
+    BROKER_LOGGER = 8
+    CLIENT_METRICS = 16
+    GROUP = 32
+
+
+def broker_of(node: Node, name: str) -> int | None:
+    """The broker that a resource names; None for the empty name, which stands for all brokers."""
+    if not name:
+        return None
+    try:
+        broker = int(name)
+    except ValueError:
+        raise KafkaError(
+            ErrorCode.INVALID_REQUEST, f"Broker id must be an integer, but it is: {name}"
+        ) from None
+    if broker != node.id:
+        raise KafkaError(
+            ErrorCode.INVALID_REQUEST,
+            f"Unexpected broker id, expected {node.id} or empty string, but received {name}",
+        )
+    return broker
+
+
+def unsupported(kind: int) -> KafkaError:
+    """This kind of resource has no settings here."""
+    return KafkaError(ErrorCode.INVALID_REQUEST, f"Unsupported resource type: {kind}")

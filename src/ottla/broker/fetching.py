@@ -1,0 +1,234 @@
+"""Answering a fetch: at once where there is enough, else parked until there is.
+
+Rules kept here:
+1. A fetch is answered when `min.bytes` are there, when a partition has an error or has moved
+   away, when there is nothing to wait for, or when `max.wait.ms` is over. Nothing polls.
+2. `max.bytes` and a partition's own limit hold, except that the first batch found is returned
+   whole (KIP-74), so that a reader always gets on.
+3. A partition that gave records goes behind the others, so that none is starved.
+4. Log files stay pinned from the moment they are read here until they are sent.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Final
+
+from ottla.broker.fetch_sessions import NO_SESSION, FetchSession, Wanted
+from ottla.log.files import Slice
+from ottla.wire.errors import ErrorCode, KafkaError
+from ottla.wire.fetch import READ_COMMITTED, FetchRequest, PartitionData
+from ottla.wire.produce import TopicKey
+
+if TYPE_CHECKING:
+    from ottla.broker.node import Node
+    from ottla.broker.partition import Partition
+
+Answer = list[tuple[TopicKey, list[PartitionData]]]
+LONGEST_WAIT_MS: Final = 2**31 - 1
+
+
+class Fetch:
+    """One fetch request, from its arrival to its answer."""
+
+    __slots__ = (
+        "_answered",
+        "_committed",
+        "_full",
+        "_max_bytes",
+        "_min_bytes",
+        "_node",
+        "_poked",
+        "_timer",
+        "on_answer",
+        "session",
+    )
+
+    def __init__(
+        self, node: Node, session: FetchSession, full: bool, request: FetchRequest
+    ) -> None:
+        self._node = node
+        self.session = session
+        self._full = full
+        self._max_bytes = min(request.max_bytes, node.config.fetch_max_bytes)
+        self._min_bytes = min(request.min_bytes, self._max_bytes)
+        self._committed = request.isolation_level == READ_COMMITTED
+        self._timer: asyncio.TimerHandle | None = None
+        self._poked = False
+        self._answered = False
+        self.on_answer: Callable[[Answer], None] | None = None
+
+    def answer_now(self) -> Answer | None:
+        """The answer, if it need not wait."""
+        return self._try(last_chance=False)
+
+    def answer_at_last(self) -> Answer:
+        """The answer with whatever there is."""
+        answer = self._try(last_chance=True)
+        assert answer is not None
+        return answer
+
+    def park(self, max_wait_ms: int, on_answer: Callable[[Answer], None]) -> None:
+        """Answer later: when enough is there, or when the wait is over."""
+        self.on_answer = on_answer
+        self.session.parked = self
+        self._node.parked_fetches += 1
+        self._timer = asyncio.get_running_loop().call_later(max_wait_ms / 1000, self._time_is_up)
+
+    def poke(self) -> None:
+        """A partition has news; looked at once for all that comes in this turn of the loop."""
+        if not self._poked:
+            self._poked = True
+            asyncio.get_running_loop().call_soon(self._look_again)
+
+    def abandon(self) -> None:
+        """The client has gone."""
+        if not self._answered:
+            self._unpark()
+            if self.session.id == NO_SESSION:
+                self.session.end()
+
+    def _look_again(self) -> None:
+        self._poked = False
+        if not self._answered:
+            answer = self._try(last_chance=False)
+            if answer is not None:
+                self._finish(answer)
+
+    def _time_is_up(self) -> None:
+        if not self._answered:
+            self._finish(self.answer_at_last())
+
+    def _finish(self, answer: Answer) -> None:
+        self._unpark()
+        assert self.on_answer is not None
+        self.on_answer(answer)
+
+    def _unpark(self) -> None:
+        self._answered = True
+        self._node.parked_fetches -= 1
+        if self.session.parked is self:
+            self.session.parked = None
+        if self._timer is not None:
+            self._timer.cancel()
+
+    # Looking ------------------------------------------------------------------------------
+
+    def _try(self, last_chance: bool) -> Answer | None:
+        found: list[tuple[Wanted, Partition | None, PartitionData]] = []
+        room = self._max_bytes
+        size = 0
+        urgent = last_chance
+        session = self.session
+        for wanted in list(session.wanted.values() if self._full else session.ready):
+            partition, data = self._look(wanted, room, whole_first=size == 0)
+            found.append((wanted, partition, data))
+            if data.records is not None:
+                size += data.records.size
+                room = max(0, room - data.records.size)
+            elif data.error_code or data.diverging:
+                urgent = True
+        if not urgent and size < self._min_bytes and session.wanted:
+            self._wait(found)
+            return None
+        return self._answer(found)
+
+    def _look(
+        self, wanted: Wanted, room: int, whole_first: bool
+    ) -> tuple[Partition | None, PartitionData]:
+        ask = wanted.ask
+        partition: Partition | None = None
+        try:
+            partition = self._node.partitions.find(wanted.topic, ask.index)
+            partition.check_leader_epoch(ask.current_leader_epoch)
+            log = partition.log
+            limit = partition.readable_to(self._committed)
+            if ask.last_fetched_epoch >= 0:
+                diverging = partition.diverging_epoch(ask.last_fetched_epoch, ask.fetch_offset)
+                if diverging is not None:
+                    return partition, PartitionData(
+                        ask.index, 0, -1, -1, log.start_offset, diverging=diverging
+                    )
+            records = None
+            if ask.fetch_offset != limit:
+                if ask.fetch_offset > partition.high_watermark:
+                    raise KafkaError(ErrorCode.OFFSET_OUT_OF_RANGE)
+                records = log.read(ask.fetch_offset, min(ask.max_bytes, room), limit, whole_first)
+            elif log.offline:
+                raise KafkaError(ErrorCode.KAFKA_STORAGE_ERROR)
+            aborted = None
+            if self._committed:
+                aborted = _aborted(partition, ask.fetch_offset, records, limit)
+            return partition, PartitionData(
+                ask.index,
+                0,
+                partition.high_watermark,
+                log.last_stable_offset,
+                log.start_offset,
+                aborted,
+                records,
+            )
+        except KafkaError as problem:
+            start = -1 if partition is None else partition.log.start_offset
+            if partition is not None:
+                partition.metrics.failed_fetches += 1
+            return partition, PartitionData(ask.index, problem.code, -1, -1, start)
+
+    def _wait(self, found: list[tuple[Wanted, Partition | None, PartitionData]]) -> None:
+        ready = self.session.ready
+        for wanted, partition, data in found:
+            if data.records is not None:
+                _unpin(data)
+            else:
+                ready.pop(wanted, None)
+            if partition is not None:
+                wanted.wait_on(partition)
+
+    def _answer(self, found: list[tuple[Wanted, Partition | None, PartitionData]]) -> Answer:
+        session = self.session
+        ready = session.ready
+        kept = session.id != NO_SESSION
+        answer: Answer = []
+        previous: TopicKey | None = None
+        for wanted, partition, data in found:
+            records = data.records
+            if partition is not None:
+                partition.metrics.fetches += 1
+                if records is not None:
+                    partition.metrics.bytes_out += records.size
+                if kept and self._has_read_all(wanted, data):
+                    ready.pop(wanted, None)
+                    wanted.wait_on(partition)
+            if kept and records is not None and wanted in ready:
+                del ready[wanted]
+                ready[wanted] = None
+            if wanted.must_tell(data) or self._full:
+                if wanted.topic != previous:
+                    previous = wanted.topic
+                    answer.append((previous, []))
+                answer[-1][1].append(data)
+        if not kept:
+            session.end()
+        return answer
+
+    def _has_read_all(self, wanted: Wanted, data: PartitionData) -> bool:
+        if data.error_code or data.diverging or data.records is not None:
+            return False
+        limit = data.high_watermark
+        if self._committed:
+            limit = min(limit, data.last_stable_offset)
+        return wanted.ask.fetch_offset >= limit
+
+
+def _aborted(
+    partition: Partition, offset: int, records: Slice | None, limit: int
+) -> list[tuple[int, int]]:
+    if records is None:
+        return []
+    return partition.log.aborted_transactions(offset, limit)
+
+
+def _unpin(data: PartitionData) -> None:
+    if isinstance(data.records, Slice):
+        data.records.file.unpin()

@@ -1,0 +1,313 @@
+"""One broker: its data folder, metadata image and partitions, from start to stop.
+
+Rules kept here:
+1. The image is what the store says; nothing changes topics but a commit to the store. Changes come
+   back through the watch and are carried out in their order, also our own.
+2. A request that changed the store is answered when its change is carried out here.
+3. After an unclean stop the partitions are opened one by one, and those open are served meanwhile.
+4. The clean-shutdown marker is written only after every log was flushed and closed.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import random
+import resource
+import socket
+import time
+import uuid
+from collections import deque
+from collections.abc import Callable, Coroutine, Mapping
+from pathlib import Path
+from typing import Any, Final, NamedTuple, TypeVar
+
+import structlog
+
+from ottla.broker.fetch_sessions import FetchSessions
+from ottla.broker.log_settings import log_config
+from ottla.broker.maintenance import Maintenance
+from ottla.broker.metrics import TopicMetrics
+from ottla.broker.opening import LogOpener
+from ottla.broker.partitions import Partitions
+from ottla.broker.producer_ids import ProducerIdSource
+from ottla.cluster import documents
+from ottla.cluster.image import Delta, Image, TopicImage
+from ottla.cluster.sqlite_store import SqliteStore
+from ottla.cluster.store import Change, Conflict, Create, Op, StoreError
+from ottla.config import BrokerConfig, ConfigError
+from ottla.config.listeners import Listener
+from ottla.log.files import FileCache, Files
+from ottla.log.folder import DataFolder, FolderError, uuid_to_text
+
+log = structlog.get_logger()
+
+METADATA_FILE: Final = "metadata.sqlite"
+CONFLICTS_BEFORE_GIVING_UP: Final = 20
+T = TypeVar("T")
+
+
+class StartError(Exception):
+    """The broker cannot start; the text is one line that says why and what to do."""
+
+
+class Leader(NamedTuple):
+    """Who leads a partition (-1: nobody now), and which of its replicas are in sync or offline."""
+
+    id: int
+    epoch: int
+    isr: list[int]
+    offline: list[int]
+
+
+class Node:
+    """A broker without its sockets."""
+
+    def __init__(self, config: BrokerConfig) -> None:
+        self.config = config
+        self.id = config.node_id
+        self.partitions = Partitions()
+        self.topic_metrics: dict[str, TopicMetrics] = {}
+        self.fetch_sessions = FetchSessions(
+            config.max_incremental_fetch_session_cache_slots, lambda: random.randrange(1, 2**31)
+        )
+        self.parked_fetches = 0
+        self.image = Image()
+        self.ready = False
+        self.running = False
+        self.ports: Mapping[str, int] = {}
+        self.advertised: tuple[Listener, ...] = ()
+        self.maintenance = Maintenance(self)
+        self.folder: DataFolder
+        self.files = Files()
+        self.file_cache = FileCache(_open_files_limit(), self.files)
+        self._store: SqliteStore | None = None
+        self._opener: LogOpener
+        self._deltas: deque[Delta] = deque()
+        self._carrying_out: asyncio.Task[None] | None = None
+        self._background: set[asyncio.Task[Any]] = set()
+        self._producer_ids: ProducerIdSource | None = None
+
+    @property
+    def cluster_id(self) -> str:
+        """The cluster's id, as clients see it."""
+        return self.image.cluster_id or ""
+
+    @property
+    def controller_id(self) -> int:
+        """The broker that clients send changes of topics to. Any broker would do."""
+        return self.id
+
+    def leader_of(self, topic: str, index: int) -> Leader:
+        """Who leads a partition. One that is not open here, or offline, has no leader."""
+        partition = self.partitions.get(topic, index)
+        state = self.image.partitions.get((topic, index))
+        epoch = 0 if state is None else state.leader_epoch
+        if partition is None or partition.log.offline:
+            return Leader(-1, epoch, [], [self.id])
+        return Leader(self.id, epoch, [self.id] if state is None else state.isr, [])
+
+    def now_ms(self) -> int:
+        """The time, in milliseconds since 1970."""
+        return time.time_ns() // 1_000_000
+
+    def run_in_background(self, work: Coroutine[Any, Any, Any]) -> None:
+        """Start something that nobody waits for."""
+        task = asyncio.get_running_loop().create_task(work)
+        self._background.add(task)
+        task.add_done_callback(self._background.discard)
+
+    # Starting and stopping ----------------------------------------------------------------
+
+    async def open(self) -> None:
+        """Take the data folder and read the metadata; nothing is served yet."""
+        path = Path(self.config.log_dirs[0])
+        self.folder = DataFolder(path, self.files)
+        try:
+            self.folder.lock()
+            self._store = await SqliteStore.open(path / METADATA_FILE, owner=f"broker-{self.id}")
+            self.image = Image.of(await self._store.watch(self._on_changes))
+            await self._identify()
+            self._producer_ids = ProducerIdSource(self._store)
+        except (StoreError, FolderError) as problem:
+            await self.close()
+            raise StartError(str(problem)) from None
+        except OSError as problem:
+            await self.close()
+            raise StartError(f"cannot use data folder {path}: {problem.strerror}") from None
+        self._apply_dynamic_config()
+        self.running = True
+
+    async def _identify(self) -> None:
+        """Have a cluster id, and see that folder and store belong together."""
+        assert self._store is not None
+        if self.image.cluster_id is None:
+            meta = self.folder.read_meta()
+            cluster_id = uuid_to_text(uuid.uuid4()) if meta is None else meta.cluster_id
+            value = documents.encode(documents.ClusterInfo(cluster_id))
+            await self._store.commit([Create(documents.CLUSTER, value)])
+            await self.caught_up()
+        self.folder.identify(self.cluster_id, self.id)
+
+    async def start(self, ports: Mapping[str, int]) -> None:
+        """Open the logs and register, with the ports that the listeners were bound to."""
+        self.ports = ports
+        self.advertised = tuple(self.config.advertised(ports, socket.getfqdn()))
+        self._opener = LogOpener(self)
+        await self._register()
+        await self._opener.open_all()
+        self.maintenance.start()
+        log.info(
+            "broker started",
+            listeners=", ".join(str(listener) for listener in self.advertised),
+            id=self.id,
+            data=str(self.folder.path),
+            topics=len(self.image.topics),
+            partitions=len(self.partitions),
+        )
+
+    async def _register(self) -> None:
+        broker = documents.Broker(
+            self.id,
+            [
+                documents.Endpoint(one.name, one.host, one.port, one.protocol)
+                for one in self.advertised
+            ],
+            self.config.broker_rack,
+        )
+        assert self._store is not None
+        try:
+            await self._store.register(documents.broker_key(self.id), documents.encode(broker))
+        except Conflict:
+            raise StartError(
+                f"another broker with id {self.id} is in this cluster; set another node.id"
+            ) from None
+        await self.caught_up()
+
+    async def close(self) -> None:
+        """Flush and close everything; after a failed start, what there is of it."""
+        was_running, self.running = self.running, False
+        await self.maintenance.stop()
+        if was_running and self.ports:
+            await self._opener.stop()
+            clean = await self._close_logs()
+            try:
+                await self.maintenance.checkpoint()
+                if clean:
+                    self.folder.write_clean_mark()
+            except OSError as problem:
+                log.error("the checkpoints could not be written", reason=str(problem))
+        if self._store is not None:
+            await self._store.close()
+        self.folder.unlock()
+
+    async def _close_logs(self) -> bool:
+        clean = self._opener.all_open
+        loop = asyncio.get_running_loop()
+        for partition in self.partitions:
+            if partition.log.offline:
+                clean = False
+                continue
+            try:
+                # An fsync for each log that was written to: in a thread, so that the rest of
+                # the shutdown (and a second signal) is not held up by a slow disk.
+                await loop.run_in_executor(None, partition.log.close)
+            except Exception as problem:  # noqa: BLE001 one log's failure is not the others'
+                clean = False
+                log.error(
+                    "a log could not be closed", partition=str(partition), reason=str(problem)
+                )
+        return clean
+
+    # Metadata -----------------------------------------------------------------------------
+
+    async def change(self, decide: Callable[[Image], tuple[T, list[Op]]]) -> T:
+        """Decide on the image, commit, and return when the change is carried out here.
+
+        `decide` is asked again when somebody else was faster. Its KafkaError passes through.
+        """
+        assert self._store is not None
+        for _ in range(CONFLICTS_BEFORE_GIVING_UP):
+            result, ops = decide(self.image)
+            if ops:
+                try:
+                    await self._store.commit(ops)
+                except Conflict:
+                    await asyncio.sleep(0.01)  # until the faster one's change is in our image
+                    continue
+                await self.caught_up()
+            return result
+        raise StoreError("the metadata changes too quickly to be changed")
+
+    async def caught_up(self) -> None:
+        """Wait until everything that the store has told is carried out."""
+        # The store announces a commit to the loop before the commit returns.
+        await asyncio.sleep(0)
+        while self._carrying_out is not None:
+            await asyncio.shield(self._carrying_out)
+
+    def _on_changes(self, changes: list[Change]) -> None:
+        self._deltas.append(self.image.apply(changes))
+        if self._carrying_out is None:
+            self._carrying_out = asyncio.get_running_loop().create_task(self._carry_out())
+
+    async def _carry_out(self) -> None:
+        try:
+            while self._deltas:
+                await self._carry_out_one(self._deltas.popleft())
+        except Exception:
+            log.exception("a change of metadata could not be carried out")
+        finally:
+            self._carrying_out = None
+
+    async def _carry_out_one(self, delta: Delta) -> None:
+        for topic in delta.deleted_topics:
+            self._delete_topic(topic)
+        for topic in (*delta.created_topics, *delta.changed_topics):
+            await self._opener.open_new_partitions(topic)
+            self._configure_topic(topic)
+        if delta.changed_broker_configs:
+            self._apply_dynamic_config()
+
+    def _delete_topic(self, topic: TopicImage) -> None:
+        for partition in self.partitions.remove_topic(topic.name):
+            partition.retire()
+            self.maintenance.delete_log(partition)
+        self.topic_metrics.pop(topic.name, None)
+
+    def _configure_topic(self, topic: TopicImage) -> None:
+        settings = log_config(topic.configs, self.config)
+        for partition in self.partitions.of_topic(topic.name):
+            if partition.log.config != settings:
+                partition.log.set_config(settings)
+
+    def _apply_dynamic_config(self) -> None:
+        default = self.image.broker_configs.get(None)
+        own = self.image.broker_configs.get(self.id)
+        try:
+            self.config = self.config.with_dynamic(
+                default.configs if default else {}, own.configs if own else {}
+            )
+        except ConfigError as problem:
+            log.error("dynamic settings do not fit and are not used", reason=str(problem))
+            return
+        self.fetch_sessions.slots = self.config.max_incremental_fetch_session_cache_slots
+        for topic in self.image.topics.values():
+            self._configure_topic(topic)
+
+    async def new_producer_id(self) -> int:
+        """An id that no producer has had."""
+        assert self._producer_ids is not None
+        return await self._producer_ids.next()
+
+    def metrics_of(self, topic: str) -> TopicMetrics:
+        """The counters of a topic."""
+        found = self.topic_metrics.get(topic)
+        if found is None:
+            found = self.topic_metrics[topic] = TopicMetrics()
+        return found
+
+
+def _open_files_limit() -> int:
+    """Half of what the process may have open is for logs; the rest is for clients."""
+    soft, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
+    return max(64, min(soft, 1 << 20) // 2)

@@ -1,0 +1,109 @@
+"""All partitions of this broker, found by topic name or topic id in one step.
+
+Rules kept here:
+1. A partition that is not served yet (its log is being recovered) or not any more (its disk
+   failed) stays known: asking for it gives the reason, not "unknown".
+2. Looking up costs the same whatever the number of topics.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from uuid import UUID
+
+from ottla.broker.partition import Partition
+from ottla.wire.errors import ErrorCode, KafkaError
+from ottla.wire.produce import TopicKey
+
+NOT_HERE = KafkaError(
+    ErrorCode.NOT_LEADER_OR_FOLLOWER, "the partition is being opened; try again in a moment"
+)
+
+
+class Partitions:
+    """The registry of partitions."""
+
+    def __init__(self) -> None:
+        self._topics: dict[TopicKey, list[Partition | KafkaError]] = {}
+        self._ids: dict[str, bytes] = {}
+        self._all: dict[tuple[str, int], Partition] = {}
+
+    def __iter__(self) -> Iterator[Partition]:
+        """Every partition that is served now; safe against changes while it is walked."""
+        return iter(list(self._all.values()))
+
+    def __len__(self) -> int:
+        return len(self._all)
+
+    def find(self, topic: TopicKey, index: int) -> Partition:
+        """The partition, or KafkaError with the reason why there is none."""
+        indexes = self._topics.get(topic)
+        if indexes is None:
+            if isinstance(topic, bytes):
+                raise KafkaError(ErrorCode.UNKNOWN_TOPIC_ID)
+            raise KafkaError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
+        if not 0 <= index < len(indexes):
+            raise KafkaError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
+        found = indexes[index]
+        if isinstance(found, KafkaError):
+            raise KafkaError(found.code, found.message)
+        return found
+
+    def get(self, topic: str, index: int) -> Partition | None:
+        """The partition if it is served here now."""
+        return self._all.get((topic, index))
+
+    def of_topic(self, topic: str) -> list[Partition]:
+        """The partitions of a topic that are served now."""
+        return [each for each in self._topics.get(topic, ()) if isinstance(each, Partition)]
+
+    def count_of(self, topic: str) -> int:
+        """How many partitions of a topic are known, open or not."""
+        return len(self._topics.get(topic, ()))
+
+    def expect(self, topic: str, topic_id: UUID, count: int) -> None:
+        """Know of a topic's partitions before they are open."""
+        indexes = self._topics.get(topic)
+        if indexes is None:
+            indexes = []
+            self._topics[topic] = self._topics[topic_id.bytes] = indexes
+            self._ids[topic] = topic_id.bytes
+        while len(indexes) < count:
+            indexes.append(NOT_HERE)
+
+    def put(self, partition: Partition) -> None:
+        """A partition is open: serve it."""
+        self._topics[partition.topic][partition.index] = partition
+        self._all[partition.topic, partition.index] = partition
+
+    def put_failed(self, topic: str, index: int, reason: KafkaError) -> None:
+        """A partition could not be opened: say why to whoever asks."""
+        self._topics[topic][index] = reason
+
+    def remove_topic(self, topic: str) -> list[Partition]:
+        """Forget a topic; returns its partitions, for their end."""
+        indexes = self._topics.pop(topic, [])
+        topic_id = self._ids.pop(topic, None)
+        if topic_id is not None:
+            self._topics.pop(topic_id, None)
+        gone = [each for each in indexes if isinstance(each, Partition)]
+        for partition in gone:
+            del self._all[partition.topic, partition.index]
+        return gone
+
+    def sizes(self) -> dict[str, int]:
+        """Bytes on disk by topic."""
+        sizes: dict[str, int] = {}
+        for partition in self._all.values():
+            sizes[partition.topic] = sizes.get(partition.topic, 0) + partition.log.size
+        return sizes
+
+    def offline_count(self) -> int:
+        """Partitions that cannot be served because of their disk."""
+        failed = sum(
+            isinstance(each, KafkaError) and each.code == ErrorCode.KAFKA_STORAGE_ERROR
+            for topic, indexes in self._topics.items()
+            if isinstance(topic, str)
+            for each in indexes
+        )
+        return failed + sum(partition.log.offline for partition in self._all.values())

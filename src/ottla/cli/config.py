@@ -1,0 +1,216 @@
+"""`ottla config`: what settings there are, what they are set to, and changing them."""
+
+from typing import TYPE_CHECKING
+
+import click
+
+from ottla.cli.options import bootstrap_option, connect, json_option, pairs
+from ottla.cli.output import Json, print_json, print_table
+
+if TYPE_CHECKING:
+    from ottla.client.admin import Resource
+    from ottla.config.definition import ConfigDef
+
+KINDS = click.Choice(["topic", "broker"])
+ALL_BROKERS = "default"
+
+
+@click.group("config")
+def command() -> None:
+    """Look up and change the settings of topics and brokers.
+
+    KIND is topic or broker. NAME is a topic's name or a broker's id; the broker called "default"
+    stands for all brokers together.
+
+    \b
+    Example:
+      ottla config alter topic events retention.ms=3600000
+    """
+
+
+@command.command("list")
+@click.argument("kind", type=KINDS, required=False, metavar="[KIND]")
+@click.argument("setting", required=False)
+@click.option("--docs", is_flag=True, help="Say of each what it does.")
+@json_option
+def list_settings(kind: str | None, setting: str | None, docs: bool, as_json: bool) -> None:
+    """List the settings that Ottla knows: all, or those with SETTING in their name.
+
+    This needs no broker. Settings that are not read-only can change while a broker runs.
+
+    \b
+    Example:
+      ottla config list topic retention --docs
+    """
+    from ottla.config.broker_configs import BROKER_CONFIGS
+    from ottla.config.topic_configs import TOPIC_CONFIGS
+
+    tables = {"topic": TOPIC_CONFIGS, "broker": BROKER_CONFIGS}
+    found = [
+        definition
+        for name, table in tables.items()
+        if kind in (None, name)
+        for definition in sorted(table.values(), key=lambda item: item.name)
+        if not definition.internal and (setting or "") in definition.name
+    ]
+    if not found:
+        raise click.ClickException(f"no setting has {setting!r} in its name")
+    if as_json:
+        print_json([_definition(item) for item in found])
+    elif docs:
+        for item in found:
+            _show_docs(item)
+    else:
+        rows = [
+            (item.name, item.scope.value, item.type.name.lower(), _default(item), _changes(item))
+            for item in found
+        ]
+        print_table(("setting", "of", "type", "default", "changes"), rows)
+
+
+@command.command("describe")
+@click.argument("kind", type=KINDS, metavar="KIND")
+@click.argument("name")
+@click.argument("settings", nargs=-1)
+@click.option("--all", "everything", is_flag=True, help="Show settings with their default too.")
+@bootstrap_option
+@json_option
+def describe(
+    kind: str,
+    name: str,
+    settings: tuple[str, ...],
+    everything: bool,
+    bootstrap: str,
+    as_json: bool,
+) -> None:
+    """Show the settings of a topic or broker: those that were set, all, or the named SETTINGS.
+
+    \b
+    Example:
+      ottla config describe topic events retention.ms
+    """
+    from ottla.client.admin import Admin
+
+    with connect(bootstrap) as client:
+        found = Admin(client).describe_settings(_resource(kind, name), settings or None)
+    missing = set(settings) - {item.name for item in found}
+    if missing:
+        raise click.ClickException(
+            f"a {kind} has no setting {min(missing)} (see: ottla config list {kind})"
+        )
+    shown = [item for item in found if everything or settings or item.source != "DEFAULT_CONFIG"]
+    if as_json:
+        print_json(
+            [
+                {
+                    "name": item.name,
+                    "value": item.value,
+                    "source": item.source,
+                    "type": item.type,
+                    "read_only": item.read_only,
+                    "sensitive": item.sensitive,
+                }
+                for item in shown
+            ]
+        )
+    elif not shown:
+        click.echo(f"{kind} {name} has no settings of its own (--all shows the defaults)")
+    else:
+        rows = [
+            (item.name, "(hidden)" if item.sensitive else item.value, item.source) for item in shown
+        ]
+        print_table(("setting", "value", "from"), rows)
+
+
+@command.command("alter")
+@click.argument("kind", type=KINDS, metavar="KIND")
+@click.argument("name")
+@click.argument("settings", nargs=-1, required=True, metavar="SETTING=VALUE...")
+@bootstrap_option
+@json_option
+def alter(kind: str, name: str, settings: tuple[str, ...], bootstrap: str, as_json: bool) -> None:
+    """Give settings of a topic or broker new values; they count at once.
+
+    \b
+    Examples:
+      ottla config alter topic events retention.ms=3600000 cleanup.policy=compact
+      ottla config alter broker default log.retention.ms=86400000
+    """
+    from ottla.client.admin import Admin
+
+    changes = pairs(settings, "setting")
+    with connect(bootstrap) as client:
+        Admin(client).alter_settings(_resource(kind, name), changes)
+    if as_json:
+        print_json({"kind": kind, "name": name, "set": dict(changes)})
+    else:
+        click.echo(f"set {', '.join(changes)} of {kind} {name}")
+
+
+@command.command("delete")
+@click.argument("kind", type=KINDS, metavar="KIND")
+@click.argument("name")
+@click.argument("settings", nargs=-1, required=True, metavar="SETTING...")
+@bootstrap_option
+@json_option
+def delete(kind: str, name: str, settings: tuple[str, ...], bootstrap: str, as_json: bool) -> None:
+    """Take settings of a topic or broker back to what they are by default.
+
+    \b
+    Example:
+      ottla config delete topic events retention.ms
+    """
+    from ottla.client.admin import Admin
+
+    with connect(bootstrap) as client:
+        Admin(client).alter_settings(_resource(kind, name), delete=settings)
+    if as_json:
+        print_json({"kind": kind, "name": name, "deleted": list(settings)})
+    else:
+        click.echo(f"deleted {', '.join(settings)} of {kind} {name}")
+
+
+def _resource(kind: str, name: str) -> "Resource":
+    from ottla.client.admin import Resource, ResourceType
+
+    if kind == "topic":
+        return Resource(ResourceType.TOPIC, name)
+    if name == ALL_BROKERS:
+        return Resource(ResourceType.BROKER, "")
+    if not (name.isascii() and name.isdigit()):
+        raise click.UsageError(f"{name} is not a broker's id, nor {ALL_BROKERS}.")
+    return Resource(ResourceType.BROKER, name)
+
+
+def _default(item: "ConfigDef") -> str | None:
+    from ottla.config.types import format_value
+
+    if item.default is None and item.name in item.synonyms[:-1]:
+        return f"see {item.synonyms[item.synonyms.index(item.name) + 1]}"
+    return format_value(item.default)
+
+
+def _changes(item: "ConfigDef") -> str:
+    return "any time" if item.scope.value == "topic" else item.dynamic.value
+
+
+def _definition(item: "ConfigDef") -> dict[str, Json]:
+    return {
+        "name": item.name,
+        "scope": item.scope.value,
+        "type": item.type.name,
+        "default": _default(item),
+        "allowed": None if item.validator is None else str(item.validator),
+        "changes": _changes(item),
+        "synonyms": list(item.synonyms),
+        "documentation": item.doc,
+    }
+
+
+def _show_docs(item: "ConfigDef") -> None:
+    allowed = "" if item.validator is None else f", allowed: {item.validator}"
+    click.echo(
+        f"{item.name}  ({item.scope.value}, {item.type.name.lower()}, "
+        f"default: {_default(item) or '-'}{allowed}, changes: {_changes(item)})"
+    )
+    click.echo(click.wrap_text(item.doc, 96, "    ", "    "))

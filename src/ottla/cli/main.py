@@ -1,0 +1,135 @@
+"""The `ottla` command itself: finds the command that is meant, runs it, and reports what failed.
+
+Rules kept here:
+1. Only the module of the command in use is imported, so that `ottla serve` starts fast.
+2. A failure is one plain line on stderr: exit status 2 for wrong usage, 1 for everything else. An
+   interrupt is 130, and says nothing. A reader that went away (`| head`) is no failure.
+"""
+
+import importlib
+import os
+import sys
+from collections.abc import Sequence
+
+import click
+
+from ottla.wire.errors import ErrorCode, KafkaError
+
+COMMANDS = {
+    "serve": "Run a broker.",
+    "topic": "Create, list, describe, alter and delete topics.",
+    "produce": "Write lines to a topic.",
+    "consume": "Read a topic's records.",
+    "config": "Look up and change the settings of topics and brokers.",
+    "log": "Look into a partition's files.",
+}
+"""Each is the attribute `command` of the module with its name."""
+
+ADVICE = {
+    ErrorCode.BROKER_NOT_AVAILABLE: "start one with: ottla serve; or name another with --bootstrap",
+    ErrorCode.UNKNOWN_TOPIC_OR_PARTITION: "see: ottla topic list",
+    ErrorCode.TOPIC_ALREADY_EXISTS: "see: ottla topic describe",
+}
+"""What to do about the commonest failures."""
+
+USAGE_ERROR = 2
+FAILURE = 1
+INTERRUPTED = 130
+
+
+class LazyGroup(click.Group):
+    """A group whose commands are imported when they are asked for."""
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        """The names, in the order of the table."""
+        return list(COMMANDS)
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        """The command, from its module."""
+        if cmd_name not in COMMANDS:
+            return None
+        found = importlib.import_module(f"ottla.cli.{cmd_name}").command
+        assert isinstance(found, click.Command)
+        return found
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        """The list in the help, without importing what it lists."""
+        with formatter.section("Commands"):
+            formatter.write_dl(list(COMMANDS.items()))
+
+    def invoke(self, ctx: click.Context) -> object:
+        """Run the command. Click would print on an interrupt, and call a closed pipe an error."""
+        try:
+            result: object = super().invoke(ctx)
+            sys.stdout.flush()
+            return result
+        except KeyboardInterrupt:
+            raise click.exceptions.Exit(INTERRUPTED) from None
+        except BrokenPipeError:
+            # Python flushes stdout once more at its exit, which must not fail again.
+            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+            raise click.exceptions.Exit(0) from None
+
+
+def _show_version(ctx: click.Context, parameter: click.Parameter, wanted: bool) -> None:
+    if wanted:
+        from importlib.metadata import version
+
+        click.echo(f"ottla {version('ottla')}")
+        ctx.exit()
+
+
+@click.group(
+    cls=LazyGroup,
+    context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
+    epilog="Every command has its own --help, with an example.",
+)
+@click.option(
+    "--version",
+    is_flag=True,
+    is_eager=True,
+    expose_value=False,
+    callback=_show_version,
+    help="Show the version and exit.",
+)
+def command() -> None:
+    """A Kafka broker in Python, and the tools around it.
+
+    \b
+    Example:
+      ottla serve &
+      ottla topic create events --partitions 3
+      echo hello | ottla produce events
+      ottla consume events
+    """
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run the command line; returns the exit status."""
+    try:
+        status = command.main(arguments, prog_name="ottla", standalone_mode=False)
+    except click.exceptions.NoArgsIsHelpError as problem:
+        problem.show()
+        return USAGE_ERROR
+    except click.UsageError as problem:
+        path = problem.ctx.command_path if problem.ctx else "ottla"
+        _complain(f"{path}: {problem.format_message()} (see {path} --help)")
+        return USAGE_ERROR
+    except click.ClickException as problem:
+        _complain(f"ottla: {problem.format_message()}")
+        return FAILURE
+    except click.Abort:
+        return INTERRUPTED
+    except KafkaError as problem:
+        advice = ADVICE.get(problem.code)
+        _complain(f"ottla: {problem}" + (f" ({advice})" if advice else ""))
+        return FAILURE
+    except OSError as problem:
+        name = f"{problem.filename}: " if problem.filename else ""
+        _complain(f"ottla: {name}{problem.strerror or problem}")
+        return FAILURE
+    return status if isinstance(status, int) else 0
+
+
+def _complain(line: str) -> None:
+    click.echo(" ".join(line.split()), err=True)

@@ -1,0 +1,45 @@
+"""What the commands have in common: their options, and how they reach a cluster."""
+
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, TypeVar
+
+import click
+
+if TYPE_CHECKING:
+    from ottla.client import Client
+
+BOOTSTRAP_VARIABLE = "OTTLA_BOOTSTRAP"
+
+F = TypeVar("F", bound=Callable[..., object])
+
+bootstrap_option: Callable[[F], F] = click.option(
+    "--bootstrap",
+    envvar=BOOTSTRAP_VARIABLE,
+    show_envvar=True,
+    default="127.0.0.1:9092",
+    show_default=True,
+    metavar="HOST:PORT",
+    help="A broker to connect to; several are separated by commas.",
+)
+
+json_option: Callable[[F], F] = click.option(
+    "--json", "as_json", is_flag=True, help="Print JSON instead of text for people."
+)
+
+
+def connect(bootstrap: str) -> "Client":
+    """A client that does not keep a person waiting for long."""
+    from ottla.client import Client, ClientSettings
+
+    return Client(ClientSettings(bootstrap_servers=bootstrap, client_id="ottla-cli", deadline=15.0))
+
+
+def pairs(items: Sequence[str], option: str) -> dict[str, str]:
+    """The `name=value` texts of an option that may be repeated."""
+    found: dict[str, str] = {}
+    for item in items:
+        name, equals, value = item.partition("=")
+        if not equals or not name.strip():
+            raise click.UsageError(f"{option} {item}: it is not name=value.")
+        found[name.strip()] = value
+    return found

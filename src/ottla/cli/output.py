@@ -1,0 +1,85 @@
+"""What the commands print: tables for people, JSON for programs.
+
+Rules kept here:
+1. A table in a pipe is as wide as its content: nothing is cut or wrapped there.
+2. Bytes that are not UTF-8 are shown with replacement characters in text, and as base64 in JSON,
+   in a field of their own: `value_base64` in place of `value`.
+"""
+
+import sys
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+import click
+
+if TYPE_CHECKING:
+    from ottla.records import Record
+
+Json = None | bool | int | float | str | list["Json"] | dict[str, "Json"]
+
+ANY_WIDTH = 100_000
+
+
+def print_json(document: Json) -> None:
+    """One JSON document, indented."""
+    from msgspec import json
+
+    click.echo(json.format(json.encode(document), indent=2).decode())
+
+
+def print_table(columns: Sequence[str], rows: Sequence[Sequence[object]]) -> None:
+    """A table; columns that hold only numbers are aligned to the right."""
+    from rich.box import SIMPLE_HEAD
+    from rich.console import Console
+    from rich.table import Table
+    from rich.text import Text
+
+    is_terminal = sys.stdout.isatty()
+    table = Table(box=SIMPLE_HEAD, show_edge=False, pad_edge=False)
+    for number, title in enumerate(columns):
+        numeric = bool(rows) and all(isinstance(row[number], int) for row in rows)
+        table.add_column(title, justify="right" if numeric else "left", overflow="fold")
+    for row in rows:
+        table.add_row(*(Text("-" if cell is None else str(cell)) for cell in row))
+    console = Console(width=None if is_terminal else ANY_WIDTH, highlight=False)
+    with console.capture() as captured:
+        console.print(table)
+    for line in captured.get().splitlines():
+        click.echo(line.rstrip())
+
+
+def put_bytes(target: dict[str, Json], name: str, data: bytes | None) -> None:
+    """Add a field with text where the bytes are UTF-8, else one with base64."""
+    if data is None:
+        target[name] = None
+        return
+    try:
+        target[name] = data.decode()
+    except UnicodeDecodeError:
+        from base64 import b64encode
+
+        target[f"{name}_base64"] = b64encode(data).decode()
+
+
+def record_fields(record: "Record") -> dict[str, Json]:
+    """What is in a record: offset, timestamp, key, value, headers."""
+    shown: dict[str, Json] = {"offset": record.offset, "timestamp": record.timestamp}
+    put_bytes(shown, "key", record.key)
+    put_bytes(shown, "value", record.value)
+    headers: list[Json] = []
+    for name, value in record.headers:
+        header: dict[str, Json] = {}
+        put_bytes(header, "key", name.encode("utf-8", "surrogateescape"))
+        put_bytes(header, "value", value)
+        headers.append(header)
+    shown["headers"] = headers
+    return shown
+
+
+def size_text(size: float) -> str:
+    """A number of bytes for people."""
+    for unit in ("B", "kB", "MB"):
+        if size < 1000:
+            return f"{size:.0f} {unit}" if unit == "B" else f"{size:.1f} {unit}"
+        size /= 1000
+    return f"{size:.1f} GB"

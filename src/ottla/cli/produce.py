@@ -1,0 +1,202 @@
+"""`ottla produce`: lines of files or of the standard input become a topic's records.
+
+Rules kept here:
+1. A line is a record's value, byte for byte, without its newline.
+2. What came in is sent at the latest when there is nothing more to read just now, so that lines
+   typed by hand arrive at once and large inputs go out in full batches.
+3. A failure says how many records were acknowledged before it.
+"""
+
+import os
+import select
+import sys
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from time import monotonic
+from typing import TYPE_CHECKING
+
+import click
+
+from ottla.cli.options import bootstrap_option, connect, json_option
+from ottla.cli.output import print_json, size_text
+
+if TYPE_CHECKING:
+    from ottla.client import Producer
+
+CHUNK = 256 * 1024
+LONGEST_LINE = 100 * 1024 * 1024
+SHOW_EVERY = 0.2
+ACKS = {"0": 0, "1": 1, "all": -1}
+CODECS = ("none", "gzip", "snappy", "lz4", "zstd")
+
+
+@click.command("produce")
+@click.argument("topic")
+@click.argument("files", nargs=-1, type=click.Path(exists=True, dir_okay=False, path_type=Path))
+@click.option(
+    "--key-separator",
+    metavar="TEXT",
+    help="What stands between key and value in a line; \\t is a tab.",
+)
+@click.option(
+    "--header", "headers", multiple=True, metavar="NAME=VALUE", help="Give all records a header."
+)
+@click.option("--partition", type=click.IntRange(0), help="Write to this partition only.")
+@click.option(
+    "--acks",
+    type=click.Choice(list(ACKS)),
+    default="all",
+    show_default=True,
+    help="Who must have a record before it counts as written.",
+)
+@click.option("--compression", type=click.Choice(CODECS), default="none", show_default=True)
+@bootstrap_option
+@json_option
+def command(
+    topic: str,
+    files: tuple[Path, ...],
+    key_separator: str | None,
+    headers: tuple[str, ...],
+    partition: int | None,
+    acks: str,
+    compression: str,
+    bootstrap: str,
+    as_json: bool,
+) -> None:
+    """Write the lines of FILES, or of the standard input, to TOPIC.
+
+    Each line is a record. At the end, the number of records, their bytes and the rate are printed.
+
+    \b
+    Examples:
+      echo '{"user": 7}' | ottla produce events
+      ottla produce events --key-separator : --header source=import users.txt
+    """
+    from ottla.client import Producer
+    from ottla.records import Codec
+    from ottla.wire.errors import KafkaError
+
+    common_headers = [_header(item) for item in headers]
+    separator = None if key_separator is None else _unescaped(key_separator)
+    with connect(bootstrap) as client:
+        producer = Producer(client, acks=ACKS[acks], codec=Codec[compression.upper()])
+        progress = _Progress(producer)
+        try:
+            for name, lines in _inputs(files, producer.flush):
+                for number, line in lines:
+                    key, value = None, line
+                    if separator is not None:
+                        key, found, value = line.partition(separator)
+                        if not found:
+                            raise click.ClickException(
+                                f"line {number} of {name} has no key separator {key_separator!r} "
+                                f"({producer.acknowledged} records were written)"
+                            )
+                    producer.send(
+                        topic, value, key=key, headers=common_headers, partition=partition
+                    )
+                    progress.count(len(value) + len(key or b""))
+            producer.flush()
+        except KafkaError as problem:
+            raise click.ClickException(
+                f"{problem} ({producer.acknowledged} records were acknowledged before)"
+            ) from None
+        finally:
+            progress.clear()
+    progress.report(topic, as_json)
+
+
+def _inputs(
+    files: tuple[Path, ...], before_waiting: Callable[[], None]
+) -> Iterator[tuple[str, Iterator[tuple[int, bytes]]]]:
+    if not files:
+        yield "the standard input", read_lines(sys.stdin.fileno(), before_waiting)
+    for path in files:
+        with path.open("rb") as file:
+            yield str(path), read_lines(file.fileno(), before_waiting)
+
+
+def read_lines(descriptor: int, before_waiting: Callable[[], None]) -> Iterator[tuple[int, bytes]]:
+    """Number and bytes of each line; `before_waiting` is called when a read would have to wait."""
+    rest = b""
+    number = 0
+    while True:
+        if not select.select([descriptor], [], [], 0)[0]:
+            before_waiting()
+        chunk = os.read(descriptor, CHUNK)
+        if not chunk:
+            break
+        lines = (rest + chunk).split(b"\n")
+        rest = lines.pop()
+        for line in lines:
+            number += 1
+            yield number, line
+        if len(rest) > LONGEST_LINE:
+            raise click.ClickException(
+                f"line {number + 1} is longer than {size_text(LONGEST_LINE)}"
+            )
+    if rest:
+        yield number + 1, rest
+
+
+def _header(item: str) -> tuple[str, bytes]:
+    name, equals, value = item.partition("=")
+    if not equals:
+        raise click.UsageError(f"--header {item}: it is not name=value.")
+    return name, os.fsencode(value)
+
+
+def _unescaped(separator: str) -> bytes:
+    if not separator:
+        raise click.UsageError("--key-separator is empty.")
+    return os.fsencode(separator.replace("\\t", "\t"))
+
+
+class _Progress:
+    """Counts what is sent, and on a terminal shows it."""
+
+    def __init__(self, producer: "Producer") -> None:
+        self._producer = producer
+        self._started = monotonic()
+        self._bytes = 0
+        self._is_shown = sys.stderr.isatty()
+        self._next = self._started + SHOW_EVERY
+        self._since_look = 0
+
+    def count(self, size: int) -> None:
+        self._bytes += size
+        self._since_look += 1
+        if self._is_shown and self._since_look >= 256:
+            self._since_look = 0
+            if monotonic() >= self._next:
+                self._next = monotonic() + SHOW_EVERY
+                print(f"\r\x1b[K{self._text()}", end="", file=sys.stderr, flush=True)
+
+    def clear(self) -> None:
+        if self._is_shown:
+            print("\r\x1b[K", end="", file=sys.stderr, flush=True)
+
+    def _text(self) -> str:
+        seconds = max(monotonic() - self._started, 1e-6)
+        records = self._producer.acknowledged
+        return (
+            f"{records:,} records, {size_text(self._bytes)} in {seconds:.1f} s: "
+            f"{records / seconds:,.0f} records/s, {size_text(self._bytes / seconds)}/s"
+        )
+
+    def report(self, topic: str, as_json: bool) -> None:
+        if not as_json:
+            click.echo(self._text())
+            return
+        seconds = max(monotonic() - self._started, 1e-6)
+        records = self._producer.acknowledged
+        print_json(
+            {
+                "topic": topic,
+                "records": records,
+                "bytes": self._bytes,
+                "seconds": round(seconds, 3),
+                "records_per_second": round(records / seconds),
+                "bytes_per_second": round(self._bytes / seconds),
+            }
+        )

@@ -1,0 +1,89 @@
+"""`ottla serve`: settings from file, environment and flags, then the broker until it is stopped."""
+
+import os
+import sys
+from pathlib import Path
+
+import click
+
+from ottla.cli.options import BOOTSTRAP_VARIABLE
+
+DEFAULT_HOST = "127.0.0.1"
+DEFAULT_PORT = 9092
+
+
+@click.command("serve")
+@click.option(
+    "--port", type=click.IntRange(0, 65535), help="Port to listen on; 0 takes a free one."
+)
+@click.option("--host", help=f"Address to listen on.  [default: {DEFAULT_HOST}]")
+@click.option(
+    "--data",
+    type=click.Path(file_okay=False, path_type=Path),
+    help="Folder of the data (log.dirs).  [default: ottla-data]",
+)
+@click.option(
+    "--config",
+    "config_file",
+    type=click.Path(exists=True, dir_okay=False, path_type=Path),
+    help="A properties file, like Kafka's server.properties.",
+)
+@click.option(
+    "--set",
+    "settings",
+    multiple=True,
+    metavar="NAME=VALUE",
+    help="One setting, by Kafka's name for it. May be repeated.",
+)
+def command(
+    port: int | None,
+    host: str | None,
+    data: Path | None,
+    config_file: Path | None,
+    settings: tuple[str, ...],
+) -> int:
+    """Run a broker until it gets SIGTERM or Ctrl-C.
+
+    Settings have Kafka's names. A flag is stronger than an OTTLA_* variable (OTTLA_LOG_RETENTION_MS
+    is log.retention.ms), which is stronger than the file. `ottla config list broker` shows all.
+
+    \b
+    Example:
+      ottla serve --port 9092 --data /var/lib/ottla --set log.retention.hours=24
+    """
+    from ottla.config.errors import ConfigError
+    from ottla.config.sources import load
+
+    flags = [*settings, *_flags(port, host, data)]
+    for name in ("listeners", "log.dirs"):
+        if sum(flag.partition("=")[0].strip() == name for flag in flags) > 1:
+            raise click.UsageError(f"{name} is set twice, by --set and by a flag of its own.")
+    # The variable that the other commands read is not a setting of the broker.
+    environment = {name: text for name, text in os.environ.items() if name != BOOTSTRAP_VARIABLE}
+    try:
+        loaded = load(
+            None if config_file is None else config_file.read_text("utf-8"),
+            file_name=str(config_file),
+            environ=environment,
+            flags=flags,
+        )
+        for warning in loaded.warnings:
+            print(f"ottla: {warning}", file=sys.stderr)
+        from ottla.server.run import run_broker
+
+        return run_broker(loaded.values)
+    except UnicodeDecodeError:
+        raise click.UsageError(f"{config_file} is not a text file in UTF-8.") from None
+    except ConfigError as problem:
+        raise click.UsageError(f"{problem}.") from None
+
+
+def _flags(port: int | None, host: str | None, data: Path | None) -> list[str]:
+    flags = []
+    if port is not None or host is not None:
+        name = DEFAULT_HOST if host is None else host
+        bound = f"[{name}]" if ":" in name and not name.startswith("[") else name
+        flags.append(f"listeners=PLAINTEXT://{bound}:{DEFAULT_PORT if port is None else port}")
+    if data is not None:
+        flags.append(f"log.dirs={data}")
+    return flags

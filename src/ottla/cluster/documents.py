@@ -1,0 +1,118 @@
+"""The documents of the metadata store: what each one says, and under which key it is kept.
+
+Values are JSON. Unknown fields are skipped and new fields need a default, so that brokers of two
+versions can share a store. A topic has one document for itself and one for each partition: leader,
+epoch and in-sync replicas of a partition change together, and without touching its neighbours.
+"""
+
+from typing import TypeVar
+from uuid import UUID
+
+import msgspec
+
+
+class Endpoint(msgspec.Struct, frozen=True):
+    """Where clients of one listener connect to."""
+
+    name: str
+    host: str
+    port: int
+    protocol: str = "PLAINTEXT"
+
+
+class Broker(msgspec.Struct, frozen=True):
+    """A live broker. Registered, so it vanishes with the broker; its epoch is the document's."""
+
+    id: int
+    endpoints: list[Endpoint]
+    rack: str | None = None
+
+
+class Topic(msgspec.Struct, frozen=True):
+    """A topic: `assignment` has the replicas of each partition, the preferred leader first."""
+
+    name: str
+    id: UUID
+    assignment: list[list[int]]
+    configs: dict[str, str] = {}
+
+
+class PartitionState(msgspec.Struct, frozen=True):
+    """Who leads a partition (-1: nobody), since which epoch, and which replicas are in sync.
+
+    `partition_epoch` grows with every change of this document. `topic_id` tells the partition from
+    one of a deleted topic with the same name.
+    """
+
+    topic_id: UUID
+    leader: int
+    leader_epoch: int
+    isr: list[int]
+    partition_epoch: int = 0
+
+
+class Configs(msgspec.Struct, frozen=True):
+    """Dynamic settings of one broker, or the cluster's defaults."""
+
+    configs: dict[str, str]
+
+
+class ProducerIds(msgspec.Struct, frozen=True):
+    """The first producer id that no block has been cut from yet."""
+
+    next: int
+
+
+class ClusterInfo(msgspec.Struct, frozen=True):
+    """What identifies the cluster."""
+
+    cluster_id: str
+
+
+class Controller(msgspec.Struct, frozen=True):
+    """The broker that acts as controller, and the epoch it does so under."""
+
+    broker: int
+    epoch: int
+
+
+CLUSTER = "cluster"
+CONTROLLER = "controller"
+PRODUCER_IDS = "producer-ids"
+BROKERS = "brokers/"
+TOPICS = "topics/"
+PARTITIONS = "partitions/"
+BROKER_CONFIGS = "configs/brokers/"
+DEFAULT_BROKER = "default"
+
+T = TypeVar("T")
+
+
+def broker_key(broker: int) -> str:
+    """The key of a broker's registration."""
+    return f"{BROKERS}{broker}"
+
+
+def topic_key(name: str) -> str:
+    """The key of a topic."""
+    return f"{TOPICS}{name}"
+
+
+def partition_key(topic: str, partition: int) -> str:
+    """The key of a partition's state."""
+    return f"{PARTITIONS}{topic}/{partition}"
+
+
+def broker_configs_key(broker: int | None) -> str:
+    """The key of a broker's dynamic settings; None for the cluster's defaults."""
+    return f"{BROKER_CONFIGS}{DEFAULT_BROKER if broker is None else broker}"
+
+
+def encode(document: msgspec.Struct) -> bytes:
+    """The stored form of a document."""
+    return msgspec.json.encode(document)
+
+
+def decode(value: bytes, kind: type[T]) -> T:
+    """The document of that kind; msgspec.DecodeError when the value is not one."""
+    return msgspec.json.decode(value, type=kind)

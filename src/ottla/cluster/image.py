@@ -1,0 +1,242 @@
+"""The metadata image: all documents, decoded, in plain dicts. Pure.
+
+1. The image is a function of the documents alone: applying changes one by one gives the same image
+   as building it from a snapshot of their result, in whatever order the keys of one commit come.
+2. `apply` changes the image and answers with the difference in the terms of the broker: which
+   topics, partitions, brokers and settings are new, different or gone. What was made and removed
+   again within one call is not in it.
+3. Values are never changed in place: whoever holds a topic or a partition holds a moment of it.
+4. Documents of other kinds are skipped: producer ids are read where they are cut, and a newer
+   broker may have written kinds that are not known here.
+"""
+
+from collections.abc import Iterable
+from uuid import UUID
+
+import msgspec
+
+from ottla.cluster import documents
+from ottla.cluster.documents import Endpoint
+from ottla.cluster.store import Change, Document, StoreError
+from ottla.config.topic_names import collision_key
+
+
+class TopicImage(msgspec.Struct, frozen=True):
+    """A topic and the version of its document."""
+
+    name: str
+    id: UUID
+    assignment: list[list[int]]
+    configs: dict[str, str]
+    version: int
+
+
+class PartitionImage(msgspec.Struct, frozen=True):
+    """A partition's leadership and the version of its document."""
+
+    topic: str
+    index: int
+    topic_id: UUID
+    leader: int
+    leader_epoch: int
+    isr: list[int]
+    partition_epoch: int
+    version: int
+
+
+class BrokerImage(msgspec.Struct, frozen=True):
+    """A live broker; `epoch` tells this life of it from others."""
+
+    id: int
+    epoch: int
+    endpoints: list[Endpoint]
+    rack: str | None
+
+    def endpoint(self, listener: str) -> Endpoint | None:
+        """Where this broker is reached by clients of that listener."""
+        return next((one for one in self.endpoints if one.name == listener), None)
+
+
+class ConfigsImage(msgspec.Struct, frozen=True):
+    """Dynamic settings and the version of their document."""
+
+    configs: dict[str, str]
+    version: int
+
+
+PartitionKey = tuple[str, int]
+
+
+class Delta(msgspec.Struct):
+    """What one call of `apply` changed. A topic made again with a new id is deleted and created."""
+
+    created_topics: list[TopicImage] = []
+    deleted_topics: list[TopicImage] = []
+    changed_topics: list[TopicImage] = []
+    changed_partitions: list[PartitionImage] = []
+    deleted_partitions: list[PartitionImage] = []
+    # A broker that came back with a new epoch is in both: it was down, then up.
+    brokers_up: list[BrokerImage] = []
+    brokers_down: list[BrokerImage] = []
+    # Broker ids; None stands for the cluster's defaults.
+    changed_broker_configs: list[int | None] = []
+    controller_changed: bool = False
+
+
+class Image:
+    """Everything the cluster agrees on, as of one commit."""
+
+    def __init__(self) -> None:
+        self.topics: dict[str, TopicImage] = {}
+        self.topics_by_id: dict[UUID, TopicImage] = {}
+        self.partitions: dict[PartitionKey, PartitionImage] = {}
+        self.brokers: dict[int, BrokerImage] = {}
+        self.broker_configs: dict[int | None, ConfigsImage] = {}
+        self.names_by_collision_key: dict[str, set[str]] = {}
+        self.cluster_id: str | None = None
+        self.controller: documents.Controller | None = None
+
+    @classmethod
+    def of(cls, snapshot: Iterable[Document]) -> "Image":
+        """The image of all stored documents."""
+        image = cls()
+        image.apply(Change(*document) for document in snapshot)
+        return image
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Image) and vars(self) == vars(other)
+
+    def apply(self, changes: Iterable[Change]) -> Delta:
+        """Take in changes in their order; the difference they make together."""
+        before = _Before()
+        for change in changes:
+            try:
+                self._take(change, before)
+            except (msgspec.DecodeError, ValueError) as error:
+                raise StoreError(
+                    f"the metadata store's document {change.key} is damaged: {error}"
+                ) from error
+        return before.delta(self)
+
+    def _take(self, change: Change, before: "_Before") -> None:
+        kind, _, rest = change.key.partition("/")
+        if kind == "partitions":
+            self._take_partition(rest, change, before)
+        elif kind == "topics":
+            self._take_topic(rest, change, before)
+        elif kind == "brokers":
+            self._take_broker(int(rest), change, before)
+        elif change.key.startswith(documents.BROKER_CONFIGS):
+            self._take_configs(rest.partition("/")[2], change, before)
+        elif change.key == documents.CONTROLLER:
+            before.controller = True
+            self.controller = _CONTROLLER.decode(change.value) if change.value else None
+        elif change.key == documents.CLUSTER:
+            self.cluster_id = _CLUSTER.decode(change.value).cluster_id if change.value else None
+
+    def _take_partition(self, rest: str, change: Change, before: "_Before") -> None:
+        topic, _, number = rest.rpartition("/")
+        key = (topic, int(number))
+        before.partitions.setdefault(key, self.partitions.get(key))
+        if change.value is None:
+            self.partitions.pop(key, None)
+            return
+        state = _PARTITION.decode(change.value)
+        self.partitions[key] = PartitionImage(
+            topic,
+            key[1],
+            state.topic_id,
+            state.leader,
+            state.leader_epoch,
+            state.isr,
+            state.partition_epoch,
+            change.version,
+        )
+
+    def _take_topic(self, name: str, change: Change, before: "_Before") -> None:
+        old = self.topics.pop(name, None)
+        before.topics.setdefault(name, old)
+        if old is not None:
+            del self.topics_by_id[old.id]
+        if change.value is not None:
+            topic = _TOPIC.decode(change.value)
+            new = TopicImage(name, topic.id, topic.assignment, topic.configs, change.version)
+            self.topics[name] = self.topics_by_id[new.id] = new
+        self._note_collisions(name, exists=change.value is not None)
+
+    def _note_collisions(self, name: str, *, exists: bool) -> None:
+        key = collision_key(name)
+        if key is None:
+            return
+        names = self.names_by_collision_key.setdefault(key, set())
+        if exists:
+            names.add(name)
+        else:
+            names.discard(name)
+        if not names:
+            del self.names_by_collision_key[key]
+
+    def _take_broker(self, broker: int, change: Change, before: "_Before") -> None:
+        before.brokers.setdefault(broker, self.brokers.get(broker))
+        if change.value is None:
+            self.brokers.pop(broker, None)
+            return
+        state = _BROKER.decode(change.value)
+        self.brokers[broker] = BrokerImage(broker, change.epoch, state.endpoints, state.rack)
+
+    def _take_configs(self, owner: str, change: Change, before: "_Before") -> None:
+        broker = None if owner == documents.DEFAULT_BROKER else int(owner)
+        before.broker_configs.setdefault(broker, self.broker_configs.get(broker))
+        if change.value is None:
+            self.broker_configs.pop(broker, None)
+        else:
+            configs = _CONFIGS.decode(change.value).configs
+            self.broker_configs[broker] = ConfigsImage(configs, change.version)
+
+
+class _Before:
+    """What was there under each touched key before the first change of it."""
+
+    def __init__(self) -> None:
+        self.topics: dict[str, TopicImage | None] = {}
+        self.partitions: dict[PartitionKey, PartitionImage | None] = {}
+        self.brokers: dict[int, BrokerImage | None] = {}
+        self.broker_configs: dict[int | None, ConfigsImage | None] = {}
+        self.controller = False
+
+    def delta(self, image: Image) -> Delta:
+        delta = Delta(controller_changed=self.controller)
+        for name, old in self.topics.items():
+            new = image.topics.get(name)
+            if old is not None and new is not None and old.id == new.id:
+                if old != new:
+                    delta.changed_topics.append(new)
+                continue
+            if old is not None:
+                delta.deleted_topics.append(old)
+            if new is not None:
+                delta.created_topics.append(new)
+        for key, was in self.partitions.items():
+            now = image.partitions.get(key)
+            if now is None and was is not None:
+                delta.deleted_partitions.append(was)
+            elif now is not None and now != was:
+                delta.changed_partitions.append(now)
+        for broker, down in self.brokers.items():
+            up = image.brokers.get(broker)
+            if up != down:
+                delta.brokers_down.extend([down] if down else [])
+                delta.brokers_up.extend([up] if up else [])
+        for owner, configs in self.broker_configs.items():
+            if image.broker_configs.get(owner) != configs:
+                delta.changed_broker_configs.append(owner)
+        return delta
+
+
+# A decoder made once is several times faster than one made for each value.
+_TOPIC = msgspec.json.Decoder(documents.Topic)
+_PARTITION = msgspec.json.Decoder(documents.PartitionState)
+_BROKER = msgspec.json.Decoder(documents.Broker)
+_CONFIGS = msgspec.json.Decoder(documents.Configs)
+_CONTROLLER = msgspec.json.Decoder(documents.Controller)
+_CLUSTER = msgspec.json.Decoder(documents.ClusterInfo)

@@ -1,0 +1,211 @@
+"""The store of a single machine: one SQLite file, used from one thread of its own.
+
+The broker's loop hands jobs to the thread and awaits their results; the listener is called on the
+loop, before the result of the commit that caused it. Changes of other processes are found by
+polling `PRAGMA data_version`, which costs microseconds and touches no table.
+
+A session is named after its owner (a broker). Opening a store ends an older session of the same
+owner, so a broker that was killed and comes back finds its old registration gone; a supervisor that
+has reaped a dead process ends its session with `declare_dead`.
+"""
+
+import asyncio
+from collections.abc import Callable, Sequence
+from concurrent.futures import Future
+from pathlib import Path
+from queue import Empty, SimpleQueue
+from threading import Thread
+from typing import TypeVar
+
+from ottla.cluster.sqlite_database import JOURNAL_KEPT, Database
+from ottla.cluster.store import (
+    Change,
+    Document,
+    Listener,
+    Op,
+    Registration,
+    SessionEnded,
+    Store,
+    StoreError,
+    UnknownOutcome,
+)
+
+T = TypeVar("T")
+_Job = Callable[[], None]
+
+
+class SqliteStore(Store):
+    """A store in one file. Made by `open`; `close` it, or its session stays until the next open."""
+
+    def __init__(self, loop: asyncio.AbstractEventLoop, poll_interval: float | None) -> None:
+        self._loop = loop
+        self._poll_interval = poll_interval
+        self._jobs: SimpleQueue[_Job | None] = SimpleQueue()
+        self._thread = Thread(target=self._work, name="ottla-store", daemon=True)
+        self._closed = False
+        # The rest belongs to the thread.
+        self._database: Database
+        self._listener: Listener | None = None
+        self._seen = 0
+        self._known: dict[str, tuple[int, int]] = {}
+        self._poll_failed = False
+
+    @classmethod
+    async def open(
+        cls,
+        path: Path,
+        owner: str,
+        *,
+        poll_interval: float | None = None,
+        lock_timeout: float = 5.0,
+        journal_kept: int = JOURNAL_KEPT,
+    ) -> "SqliteStore":
+        """Open or make the file and begin a session; `poll_interval` None: nobody else writes."""
+        store = cls(asyncio.get_running_loop(), poll_interval)
+
+        def connect() -> None:
+            store._database = Database(path, owner, lock_timeout, journal_kept)
+
+        store._thread.start()
+        try:
+            await store._call(connect)
+        except BaseException:
+            store._closed = True
+            store._jobs.put(None)
+            raise
+        return store
+
+    async def read(self, key: str) -> Document | None:
+        return await self._call(lambda: self._database.read(key))
+
+    async def scan(self, prefix: str) -> list[Document]:
+        return await self._call(lambda: self._database.scan(prefix))
+
+    async def commit(self, ops: Sequence[Op]) -> list[int]:
+        def commit() -> list[int]:
+            versions = self._database.commit(ops)
+            self._announce_own()
+            return versions
+
+        return await self._call(commit)
+
+    async def register(self, key: str, value: bytes) -> Registration:
+        def register() -> Registration:
+            registration = self._database.register(key, value)
+            self._announce_own()
+            return registration
+
+        return await self._call(register)
+
+    async def declare_dead(self, owner: str) -> None:
+        """End another session: only for who knows that its process is gone."""
+
+        def declare_dead() -> None:
+            self._database.declare_dead(owner)
+            self._announce_own()
+
+        await self._call(declare_dead)
+
+    async def watch(self, listener: Listener) -> list[Document]:
+        def watch() -> list[Document]:
+            assert self._listener is None, "a store has one watcher"
+            documents, self._seen = self._database.snapshot()
+            self._known = {key: (version, epoch) for key, _, version, epoch in documents}
+            self._listener = listener
+            return documents
+
+        return await self._call(watch)
+
+    async def close(self) -> None:
+        if self._closed:
+            return
+        self._closed = True
+
+        def close() -> None:
+            self._listener = None
+            self._database.close()
+
+        try:
+            await self._submit(close)
+        finally:
+            self._jobs.put(None)
+            self._thread.join()
+
+    async def _call(self, function: Callable[[], T]) -> T:
+        if self._closed:
+            raise SessionEnded("the metadata store is closed")
+        return await self._submit(function)
+
+    def _submit(self, function: Callable[[], T]) -> "asyncio.Future[T]":
+        result: Future[T] = Future()
+
+        def job() -> None:
+            if not result.set_running_or_notify_cancel():
+                return
+            try:
+                value = function()
+            except BaseException as error:  # noqa: BLE001 -- the caller gets it
+                result.set_exception(error)
+            else:
+                result.set_result(value)
+
+        self._jobs.put(job)
+        return asyncio.wrap_future(result, loop=self._loop)
+
+    def _work(self) -> None:
+        while True:
+            try:
+                job = self._jobs.get(timeout=self._poll_interval)
+            except Empty:
+                self._poll()
+                continue
+            if job is None:
+                return
+            job()
+
+    def _poll(self) -> None:
+        if self._listener is None:
+            return
+        try:
+            if self._database.changed_elsewhere():
+                self._announce()
+            self._poll_failed = False
+        except StoreError as error:
+            # Tried again at the next poll; said once.
+            if not self._poll_failed:
+                self._poll_failed = True
+                report = {"message": "the metadata store cannot be polled", "exception": error}
+                self._on_loop(lambda: self._loop.call_exception_handler(report))
+
+    def _announce_own(self) -> None:
+        try:
+            self._announce()
+        except StoreError as error:
+            # It is stored, but the caller's image does not have it: as good as unknown.
+            raise UnknownOutcome(str(error)) from error
+
+    def _announce(self) -> None:
+        """Hand the changes since the last time to the listener."""
+        listener = self._listener
+        if listener is None:
+            return
+        changes, self._seen = self._database.changes_after(self._seen, self._known)
+        if not changes:
+            return
+        for change in changes:
+            if change.value is None:
+                self._known.pop(change.key, None)
+            else:
+                self._known[change.key] = (change.version, change.epoch)
+        self._on_loop(lambda: self._deliver(listener, changes))
+
+    def _deliver(self, listener: Listener, changes: list[Change]) -> None:
+        if not self._closed:
+            listener(changes)
+
+    def _on_loop(self, function: Callable[[], None]) -> None:
+        try:
+            self._loop.call_soon_threadsafe(function)
+        except RuntimeError:
+            # The loop is closed: nobody is left to tell.
+            pass

@@ -1,0 +1,140 @@
+"""The metadata store's contract: small versioned documents, changed together or not at all.
+
+Promises, kept by every store and held by one contract test suite:
+
+1. A document is a key (a path such as `topics/orders`), a value and a version. The version is 0
+   when the document is created and grows by 1 with each change; a document that is deleted and made
+   again begins at 0 again, with a higher epoch. An epoch is the number of the change that created
+   the document, and no two documents, ever, have the same.
+2. `commit` applies all of its operations, in order, or none. When one of them does not fit what is
+   stored it raises Conflict with that key, and nothing has changed.
+3. When `commit` returns, its changes survive the death of the process, and of the machine as far as
+   the disk keeps what it acknowledged. When it raises UnknownOutcome they may or may not be there:
+   read again.
+4. `watch` answers with everything that is stored, and from then on the listener is called with
+   every change, this store's own and others', in the order of commits, each once; the changes of
+   one commit are never split over two calls. Own changes are announced before their `commit`
+   returns. A store that was cut off for long may skip values that were overwritten meanwhile, but
+   never a document's last state.
+5. A registered document vanishes when its session ends: when the store is closed, or when the
+   session is declared dead. A store whose session has ended changes nothing any more: SessionEnded.
+
+Everything runs on one event loop: coroutines are awaited there and the listener is called there.
+"""
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Sequence
+from typing import NamedTuple
+
+
+class StoreError(Exception):
+    """The store cannot do what was asked. The text is one line for people."""
+
+
+class Conflict(StoreError):  # noqa: N818 -- it names what happened
+    """A document was not as the commit expected; nothing has changed."""
+
+    def __init__(self, key: str) -> None:
+        super().__init__(f"{key} was changed by someone else")
+        self.key = key
+
+
+class UnknownOutcome(StoreError):  # noqa: N818 -- it names what happened
+    """The commit may have happened or not; only reading again tells."""
+
+
+class SessionEnded(StoreError):  # noqa: N818 -- it names what happened
+    """This store was declared dead, or is closed; what it registered is gone."""
+
+
+class Document(NamedTuple):
+    """One stored document."""
+
+    key: str
+    value: bytes
+    version: int
+    epoch: int
+
+
+class Change(NamedTuple):
+    """A document's new state; a value of None means that it was deleted."""
+
+    key: str
+    value: bytes | None
+    version: int
+    epoch: int
+
+
+class Put(NamedTuple):
+    """Create the document or replace its value, whatever is there."""
+
+    key: str
+    value: bytes
+
+
+class Create(NamedTuple):
+    """Create the document, which must not exist."""
+
+    key: str
+    value: bytes
+
+
+class Update(NamedTuple):
+    """Replace the value of a document that must have this version."""
+
+    key: str
+    value: bytes
+    version: int
+
+
+class Delete(NamedTuple):
+    """Remove the document, which must exist and, if a version is given, have it."""
+
+    key: str
+    version: int | None = None
+
+
+class Check(NamedTuple):
+    """Change nothing; the document must have this version, or with None must not exist."""
+
+    key: str
+    version: int | None
+
+
+Op = Put | Create | Update | Delete | Check
+Listener = Callable[[list[Change]], None]
+
+
+class Registration(NamedTuple):
+    """A document that lives as long as the session; its epoch tells this life from others."""
+
+    key: str
+    epoch: int
+
+
+class Store(ABC):
+    """Reads, atomic changes, registrations and a watch; the module's text has the promises."""
+
+    @abstractmethod
+    async def read(self, key: str) -> Document | None:
+        """The document, or None when there is none."""
+
+    @abstractmethod
+    async def scan(self, prefix: str) -> list[Document]:
+        """All documents whose keys begin so, in the order of keys, as of one moment."""
+
+    @abstractmethod
+    async def commit(self, ops: Sequence[Op]) -> list[int]:
+        """Apply all operations or none; the version that each one left (Delete, Check: found)."""
+
+    @abstractmethod
+    async def register(self, key: str, value: bytes) -> Registration:
+        """Create a document that vanishes with this store's session; Conflict if it exists."""
+
+    @abstractmethod
+    async def watch(self, listener: Listener) -> list[Document]:
+        """What is stored now; the listener gets every later change. Once for each store."""
+
+    @abstractmethod
+    async def close(self) -> None:
+        """End the session: what was registered vanishes, the listener is not called any more."""

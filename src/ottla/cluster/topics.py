@@ -1,0 +1,293 @@
+"""Decisions about topics: what a request changes in the store, or Kafka's error for it. Pure.
+
+The result is a list of store operations that expect the versions in the image: if someone else was
+faster the commit conflicts, and the caller decides again on a newer image. Ids and the broker to
+begin with are passed in.
+"""
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import NoReturn
+from uuid import UUID
+
+import msgspec
+
+from ottla.cluster import documents
+from ottla.cluster.documents import PartitionState, Topic, encode, partition_key, topic_key
+from ottla.cluster.image import Image, TopicImage
+from ottla.cluster.store import Create, Delete, Op, Update
+from ottla.config.dynamic import (
+    Alteration,
+    altered_broker_configs,
+    altered_topic_configs,
+    check_dynamic_broker_configs,
+)
+from ottla.config.topic_configs import check_topic_configs
+from ottla.config.topic_names import CLUSTER_METADATA, check_topic_name, collision_key
+from ottla.wire.errors import ErrorCode, KafkaError
+
+MAX_PARTITIONS_IN_REQUEST = 10_000
+UNSET = -1
+
+
+class NewTopic(msgspec.Struct, frozen=True):
+    """What a CreateTopics request says about one topic; -1 takes the broker's default."""
+
+    name: str
+    partitions: int = UNSET
+    replication_factor: int = UNSET
+    assignment: Mapping[int, Sequence[int]] = {}
+    configs: Mapping[str, str | None] = {}
+
+
+def create_topic(
+    image: Image,
+    new: NewTopic,
+    *,
+    topic_id: UUID,
+    start: int,
+    default_partitions: int,
+    default_replication_factor: int,
+) -> tuple[Topic, list[Op]]:
+    """The topic to be, and the operations that make it with all of its partitions."""
+    _check_new_name(image, new.name)
+    check_topic_configs(new.configs)
+    if new.assignment:
+        assignment = _explicit_assignment(image, new)
+    else:
+        partitions, factor = _checked_counts(new, default_partitions, default_replication_factor)
+        assignment = spread(image.brokers, partitions, factor, start)
+    configs = {name: text for name, text in new.configs.items() if text is not None}
+    topic = Topic(new.name, topic_id, assignment, configs)
+    ops: list[Op] = [Create(topic_key(new.name), encode(topic))]
+    ops += _new_partitions(topic, first=0)
+    return topic, ops
+
+
+def delete_topic(image: Image, name: str) -> list[Op]:
+    """Remove the topic and all of its partitions."""
+    topic = _existing(image, name)
+    ops: list[Op] = [Delete(topic_key(name), topic.version)]
+    # Without versions: a change of leadership meanwhile must not keep the topic alive.
+    ops += [
+        Delete(partition_key(name, index))
+        for index in range(len(topic.assignment))
+        if (name, index) in image.partitions
+    ]
+    return ops
+
+
+def add_partitions(
+    image: Image,
+    name: str,
+    count: int,
+    assignment: Sequence[Sequence[int]] | None,
+    *,
+    start: int,
+) -> tuple[Topic, list[Op]]:
+    """The topic with `count` partitions in all, and the operations that make the new ones."""
+    old = _existing(image, name)
+    have = len(old.assignment)
+    if count < have:
+        _refuse(
+            ErrorCode.INVALID_PARTITIONS,
+            f"The topic {name} currently has {have} partition(s); {count} would not be an "
+            "increase.",
+        )
+    if count == have:
+        _refuse(ErrorCode.INVALID_PARTITIONS, f"Topic already has {have} partition(s).")
+    added = count - have
+    if added > MAX_PARTITIONS_IN_REQUEST:
+        _too_many_partitions()
+    factor = len(old.assignment[0])
+    if assignment is None:
+        more = spread(image.brokers, added, factor, start)
+    else:
+        if len(assignment) != added:
+            _refuse(
+                ErrorCode.INVALID_REPLICA_ASSIGNMENT,
+                f"Attempted to add {added} additional partition(s), but {len(assignment)} "
+                "assignment(s) were specified.",
+            )
+        more = _checked_assignment(image, assignment, factor)
+    topic = Topic(name, old.id, [*old.assignment, *more], old.configs)
+    ops: list[Op] = [Update(topic_key(name), encode(topic), old.version)]
+    ops += _new_partitions(topic, first=have)
+    return topic, ops
+
+
+def alter_topic_configs(image: Image, name: str, alterations: Iterable[Alteration]) -> list[Op]:
+    """Change single settings of a topic."""
+    topic = _existing(image, name)
+    return _set_topic_configs(topic, altered_topic_configs(topic.configs, alterations))
+
+
+def replace_topic_configs(image: Image, name: str, configs: Mapping[str, str | None]) -> list[Op]:
+    """Give a topic exactly these settings."""
+    topic = _existing(image, name)
+    check_topic_configs(configs)
+    return _set_topic_configs(topic, {n: text for n, text in configs.items() if text is not None})
+
+
+def alter_broker_configs(
+    image: Image, broker: int | None, alterations: Iterable[Alteration]
+) -> list[Op]:
+    """Change single dynamic settings of a broker; None for the cluster's defaults."""
+    old = image.broker_configs.get(broker)
+    configs = altered_broker_configs(
+        old.configs if old else {}, alterations, cluster_wide=broker is None
+    )
+    return _set_broker_configs(image, broker, configs)
+
+
+def replace_broker_configs(
+    image: Image, broker: int | None, configs: Mapping[str, str]
+) -> list[Op]:
+    """Give a broker, or the cluster, exactly these dynamic settings."""
+    check_dynamic_broker_configs(configs, cluster_wide=broker is None)
+    return _set_broker_configs(image, broker, dict(configs))
+
+
+def spread(brokers: Iterable[int], partitions: int, factor: int, start: int) -> list[list[int]]:
+    """Replicas of each partition: leaders in turn from `start`, followers shifted every round.
+
+    The shift makes the followers of one broker's partitions differ, so that its work is shared by
+    several others when it dies.
+    """
+    ring = sorted(brokers)
+    if factor > len(ring):
+        _refuse(
+            ErrorCode.INVALID_REPLICATION_FACTOR,
+            f"Unable to replicate the partition {factor} time(s): The target replication factor "
+            f"of {factor} cannot be reached because only {len(ring)} broker(s) are registered.",
+        )
+    others = max(1, len(ring) - 1)
+    assignment = []
+    for index in range(partitions):
+        leader = start + index
+        shift = index // len(ring)
+        followers = (leader + 1 + (shift + number) % others for number in range(factor - 1))
+        assignment.append([ring[at % len(ring)] for at in (leader, *followers)])
+    return assignment
+
+
+def _check_new_name(image: Image, name: str) -> None:
+    check_topic_name(name)
+    if name == CLUSTER_METADATA:
+        _refuse(ErrorCode.INVALID_REQUEST, f"Creation of internal topic {name} is prohibited.")
+    if name in image.topics:
+        _refuse(ErrorCode.TOPIC_ALREADY_EXISTS, f"Topic '{name}' already exists.")
+    colliding = image.names_by_collision_key.get(collision_key(name) or "")
+    if colliding:
+        _refuse(
+            ErrorCode.INVALID_TOPIC_EXCEPTION,
+            f"Topic '{name}' collides with existing topic: {min(colliding)}",
+        )
+
+
+def _checked_counts(new: NewTopic, default_partitions: int, default_factor: int) -> tuple[int, int]:
+    if new.replication_factor < UNSET or new.replication_factor == 0:
+        _refuse(
+            ErrorCode.INVALID_REPLICATION_FACTOR,
+            "Replication factor must be larger than 0, or -1 to use the default value.",
+        )
+    if new.partitions < UNSET or new.partitions == 0:
+        _refuse(
+            ErrorCode.INVALID_PARTITIONS,
+            "Number of partitions was set to an invalid non-positive value.",
+        )
+    partitions = default_partitions if new.partitions == UNSET else new.partitions
+    if partitions > MAX_PARTITIONS_IN_REQUEST:
+        _too_many_partitions()
+    factor = default_factor if new.replication_factor == UNSET else new.replication_factor
+    return partitions, factor
+
+
+def _explicit_assignment(image: Image, new: NewTopic) -> list[list[int]]:
+    for given, what in (
+        (new.replication_factor, "replication factor"),
+        (new.partitions, "numPartitions"),
+    ):
+        if given != UNSET:
+            _refuse(
+                ErrorCode.INVALID_REQUEST,
+                f"A manual partition assignment was specified, but {what} was not set to -1.",
+            )
+    if len(new.assignment) > MAX_PARTITIONS_IN_REQUEST:
+        _too_many_partitions()
+    if set(new.assignment) != set(range(len(new.assignment))):
+        _refuse(
+            ErrorCode.INVALID_REPLICA_ASSIGNMENT,
+            "partitions should be a consecutive 0-based integer sequence",
+        )
+    in_order = [new.assignment[index] for index in range(len(new.assignment))]
+    return _checked_assignment(image, in_order, factor=None)
+
+
+def _checked_assignment(
+    image: Image, assignment: Sequence[Sequence[int]], factor: int | None
+) -> list[list[int]]:
+    for replicas in assignment:
+        if not replicas:
+            _refuse_assignment("includes an empty replica list.")
+        for broker in replicas:
+            if broker not in image.brokers:
+                _refuse_assignment(f"includes broker {broker}, but no such broker is registered.")
+            if list(replicas).count(broker) > 1:
+                _refuse_assignment(f"includes the broker {broker} more than once.")
+        if factor is None:
+            factor = len(replicas)
+        if len(replicas) != factor:
+            _refuse_assignment(
+                f"includes a partition with {len(replicas)} replica(s), but this is not "
+                f"consistent with previous partitions, which have {factor} replica(s)."
+            )
+    return [list(replicas) for replicas in assignment]
+
+
+def _new_partitions(topic: Topic, first: int) -> list[Op]:
+    ops: list[Op] = []
+    for index in range(first, len(topic.assignment)):
+        replicas = topic.assignment[index]
+        state = PartitionState(topic.id, leader=replicas[0], leader_epoch=0, isr=replicas)
+        ops.append(Create(partition_key(topic.name, index), encode(state)))
+    return ops
+
+
+def _set_topic_configs(topic: TopicImage, configs: dict[str, str]) -> list[Op]:
+    if configs == topic.configs:
+        return []
+    new = Topic(topic.name, topic.id, topic.assignment, configs)
+    return [Update(topic_key(topic.name), encode(new), topic.version)]
+
+
+def _set_broker_configs(image: Image, broker: int | None, configs: dict[str, str]) -> list[Op]:
+    old = image.broker_configs.get(broker)
+    if configs == (old.configs if old else {}):
+        return []
+    key, value = documents.broker_configs_key(broker), encode(documents.Configs(configs))
+    return [Update(key, value, old.version) if old else Create(key, value)]
+
+
+def _existing(image: Image, name: str) -> TopicImage:
+    topic = image.topics.get(name)
+    if topic is None:
+        raise KafkaError(
+            ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"The topic '{name}' does not exist."
+        )
+    return topic
+
+
+def _too_many_partitions() -> NoReturn:
+    _refuse(
+        ErrorCode.POLICY_VIOLATION,
+        "Excessively large number of partitions per request: at most "
+        f"{MAX_PARTITIONS_IN_REQUEST} are allowed.",
+    )
+
+
+def _refuse_assignment(problem: str) -> NoReturn:
+    _refuse(ErrorCode.INVALID_REPLICA_ASSIGNMENT, f"The manual partition assignment {problem}")
+
+
+def _refuse(code: ErrorCode, message: str) -> NoReturn:
+    raise KafkaError(code, message)

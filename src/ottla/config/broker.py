@@ -1,0 +1,232 @@
+"""The broker's settings as plain typed attributes, made anew when a dynamic setting changes.
+
+1. An attribute has its setting's name with underscores: `socket.request.max.bytes` is
+   `config.socket_request_max_bytes`. A test holds the annotations here to the table.
+2. Values are effective: where other names or units stand behind a setting (`log.retention.ms`,
+   `log.dirs`, `node.id`) the attribute has what counts, and is never None.
+3. Making one checks all settings against each other, so a wrong combination never takes effect.
+"""
+
+from collections.abc import Mapping, Sequence
+from typing import Self
+
+from ottla.config.broker_configs import BROKER_CONFIGS, broker_definition
+from ottla.config.consistency import check_consistency
+from ottla.config.listeners import (
+    Listener,
+    advertised_listeners,
+    connections_per_ip,
+    inter_broker_listener,
+    parse_advertised,
+    parse_listeners,
+    protocol_map,
+)
+from ottla.config.resolve import BrokerSettings, broker_values, synonym_value, topic_defaults
+from ottla.config.types import Value
+
+
+class BrokerConfig:
+    """Typed, effective, immutable by habit: a change makes a new one."""
+
+    node_id: int
+    broker_id: int
+    broker_rack: str | None
+    listeners: tuple[str, ...]
+    advertised_listeners: tuple[str, ...] | None
+    listener_security_protocol_map: str
+    inter_broker_listener_name: str | None
+    security_inter_broker_protocol: str
+    controller_listener_names: tuple[str, ...]
+    authorizer_class_name: str
+    create_topic_policy_class_name: str | None
+    alter_config_policy_class_name: str | None
+    socket_request_max_bytes: int
+    socket_send_buffer_bytes: int
+    socket_receive_buffer_bytes: int
+    socket_listen_backlog_size: int
+    max_connections: int
+    max_connections_per_ip: int
+    max_connections_per_ip_overrides: str
+    max_connection_creation_rate: int
+    connections_max_idle_ms: int
+    queued_max_request_bytes: int
+    request_timeout_ms: int
+    fetch_max_bytes: int
+    max_incremental_fetch_session_cache_slots: int
+    max_request_partition_size_limit: int
+    auto_create_topics_enable: bool
+    delete_topic_enable: bool
+    num_partitions: int
+    default_replication_factor: int
+    ottla_metrics_port: int
+    ottla_metrics_host: str
+    log_dir: tuple[str, ...]
+    log_dirs: tuple[str, ...]
+    log_segment_bytes: int
+    log_roll_ms: int
+    log_roll_hours: int
+    log_roll_jitter_ms: int
+    log_roll_jitter_hours: int
+    log_retention_ms: int
+    log_retention_minutes: int | None
+    log_retention_hours: int
+    log_retention_bytes: int
+    log_retention_check_interval_ms: int
+    log_cleanup_policy: tuple[str, ...]
+    log_segment_delete_delay_ms: int
+    log_index_interval_bytes: int
+    log_index_size_max_bytes: int
+    log_preallocate: bool
+    log_message_timestamp_type: str
+    log_message_timestamp_before_max_ms: int
+    log_message_timestamp_after_max_ms: int
+    log_local_retention_ms: int
+    log_local_retention_bytes: int
+    message_max_bytes: int
+    compression_type: str
+    compression_gzip_level: int
+    compression_lz4_level: int
+    compression_zstd_level: int
+    log_flush_interval_messages: int
+    log_flush_interval_ms: int
+    log_flush_scheduler_interval_ms: int
+    log_flush_offset_checkpoint_interval_ms: int
+    log_flush_start_offset_checkpoint_interval_ms: int
+    log_initial_task_delay_ms: int
+    log_cleaner_enable: bool
+    log_cleaner_threads: int
+    log_cleaner_io_max_bytes_per_second: float
+    log_cleaner_dedupe_buffer_size: int
+    log_cleaner_io_buffer_size: int
+    log_cleaner_io_buffer_load_factor: float
+    log_cleaner_backoff_ms: int
+    log_cleaner_min_cleanable_ratio: float
+    log_cleaner_delete_retention_ms: int
+    log_cleaner_min_compaction_lag_ms: int
+    log_cleaner_max_compaction_lag_ms: int
+    producer_id_expiration_ms: int
+    producer_id_expiration_check_interval_ms: int
+    min_insync_replicas: int
+    unclean_leader_election_enable: bool
+    unclean_leader_election_interval_ms: int
+    auto_leader_rebalance_enable: bool
+    leader_imbalance_check_interval_seconds: int
+    controlled_shutdown_enable: bool
+    broker_heartbeat_interval_ms: int
+    broker_session_timeout_ms: int
+    num_replica_fetchers: int
+    replica_lag_time_max_ms: int
+    replica_fetch_min_bytes: int
+    replica_fetch_wait_max_ms: int
+    replica_fetch_max_bytes: int
+    replica_fetch_response_max_bytes: int
+    replica_fetch_backoff_ms: int
+    replica_socket_timeout_ms: int
+    replica_socket_receive_buffer_bytes: int
+    replica_high_watermark_checkpoint_interval_ms: int
+    group_min_session_timeout_ms: int
+    group_max_session_timeout_ms: int
+    group_initial_rebalance_delay_ms: int
+    group_max_size: int
+    group_consumer_session_timeout_ms: int
+    group_consumer_min_session_timeout_ms: int
+    group_consumer_max_session_timeout_ms: int
+    group_consumer_heartbeat_interval_ms: int
+    group_consumer_min_heartbeat_interval_ms: int
+    group_consumer_max_heartbeat_interval_ms: int
+    group_consumer_max_size: int
+    group_consumer_assignors: tuple[str, ...]
+    group_consumer_migration_policy: str
+    group_consumer_regex_refresh_interval_ms: int
+    group_consumer_assignment_interval_ms: int
+    group_consumer_min_assignment_interval_ms: int
+    group_consumer_max_assignment_interval_ms: int
+    offset_metadata_max_bytes: int
+    offsets_commit_timeout_ms: int
+    offsets_load_buffer_size: int
+    offsets_retention_minutes: int
+    offsets_retention_check_interval_ms: int
+    offsets_topic_num_partitions: int
+    offsets_topic_replication_factor: int
+    offsets_topic_segment_bytes: int
+    offsets_topic_compression_codec: int
+    transactional_id_expiration_ms: int
+    transaction_max_timeout_ms: int
+    transaction_state_log_num_partitions: int
+    transaction_state_log_replication_factor: int
+    transaction_state_log_min_isr: int
+    transaction_state_log_segment_bytes: int
+    transaction_state_log_load_buffer_size: int
+    transaction_abort_timed_out_transaction_cleanup_interval_ms: int
+    transaction_remove_expired_transaction_cleanup_interval_ms: int
+    transaction_partition_verification_enable: bool
+    transaction_two_phase_commit_enable: bool
+
+    def __init__(self, settings: BrokerSettings) -> None:
+        values = broker_values(settings)
+        _fill_in(values, settings)
+        check_consistency(values)
+        for name, definition in BROKER_CONFIGS.items():
+            setattr(self, definition.attribute, values[name])
+        self.settings = settings
+        self.topic_defaults: dict[str, Value] = topic_defaults(values)
+        self.connections_per_ip_overrides = connections_per_ip(
+            self.max_connections_per_ip_overrides
+        )
+        self._protocols = protocol_map(self.listener_security_protocol_map)
+        self.bound_listeners: tuple[Listener, ...] = parse_listeners(
+            self.listeners, self._protocols, self.controller_listener_names
+        )
+        if self.advertised_listeners is not None:
+            parse_advertised(
+                self.advertised_listeners,
+                self._protocols,
+                self.bound_listeners,
+                self.controller_listener_names,
+            )
+        self.inter_broker = inter_broker_listener(
+            self.bound_listeners,
+            self.inter_broker_listener_name,
+            self.security_inter_broker_protocol,
+        )
+
+    @classmethod
+    def from_static(cls, static: Mapping[str, str]) -> Self:
+        """From static settings alone; a wrong name raises, one without effect here is dropped."""
+        return cls(BrokerSettings({n: text for n, text in static.items() if broker_definition(n)}))
+
+    def advertised(self, bound_ports: Mapping[str, int], hostname: str) -> Sequence[Listener]:
+        """What clients are told to connect to, once the listeners are bound."""
+        return advertised_listeners(
+            self.bound_listeners,
+            bound_ports,
+            hostname,
+            self.advertised_listeners,
+            self._protocols,
+            self.controller_listener_names,
+        )
+
+    def with_dynamic(
+        self, dynamic_default: Mapping[str, str], dynamic_broker: Mapping[str, str]
+    ) -> "BrokerConfig":
+        """The same static settings under other dynamic ones; ConfigError when they do not fit."""
+        return BrokerConfig(
+            BrokerSettings(self.settings.static, dynamic_default, dynamic_broker),
+        )
+
+
+def _fill_in(values: dict[str, Value], settings: BrokerSettings) -> None:
+    """Replace values that other names stand behind by the ones that count."""
+    for name in (
+        "log.retention.ms",
+        "log.roll.ms",
+        "log.roll.jitter.ms",
+        "log.flush.interval.ms",
+    ):
+        values[name] = synonym_value(BROKER_CONFIGS[name].synonyms, values)
+    if settings.text("node.id") is None and settings.text("broker.id") is not None:
+        values["node.id"] = values["broker.id"]
+    if values["log.dirs"] is None:
+        values["log.dirs"] = values["log.dir"]
+    if settings.text("broker.id") is None:
+        values["broker.id"] = values["node.id"]

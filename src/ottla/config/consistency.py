@@ -1,0 +1,88 @@
+"""Checks of broker settings against each other: each is right alone, together they are not."""
+
+from collections.abc import Mapping
+
+from ottla.config.errors import invalid_value
+from ottla.config.types import Value
+
+_MEGABYTE = 1024 * 1024
+
+# (smaller, larger): the first must not be more than the second.
+_ORDERED = (
+    ("replica.fetch.wait.max.ms", "replica.socket.timeout.ms"),
+    ("replica.fetch.wait.max.ms", "replica.lag.time.max.ms"),
+    ("broker.heartbeat.interval.ms", "broker.session.timeout.ms"),
+    ("group.min.session.timeout.ms", "group.max.session.timeout.ms"),
+    ("group.consumer.min.session.timeout.ms", "group.consumer.session.timeout.ms"),
+    ("group.consumer.session.timeout.ms", "group.consumer.max.session.timeout.ms"),
+    ("group.consumer.min.heartbeat.interval.ms", "group.consumer.heartbeat.interval.ms"),
+    ("group.consumer.heartbeat.interval.ms", "group.consumer.max.heartbeat.interval.ms"),
+    ("group.consumer.heartbeat.interval.ms", "group.consumer.session.timeout.ms"),
+    ("group.consumer.min.assignment.interval.ms", "group.consumer.assignment.interval.ms"),
+    ("group.consumer.assignment.interval.ms", "group.consumer.max.assignment.interval.ms"),
+)
+
+
+def check_consistency(values: Mapping[str, Value]) -> None:
+    """Raise ConfigError for the first combination that cannot work; `values` are effective."""
+    node, broker = _number(values, "node.id"), _number(values, "broker.id")
+    if node < 0:
+        raise invalid_value("broker.id", broker, "Value must be at least 0")
+    if broker != node:
+        raise invalid_value("broker.id", broker, f"It must be equal to node.id ({node})")
+    folders = values["log.dirs"]
+    assert isinstance(folders, tuple)
+    if len(folders) != 1:
+        raise invalid_value("log.dirs", ",".join(folders), "Exactly one folder is supported")
+    _check_times(values)
+    for smaller, larger in _ORDERED:
+        if _number(values, smaller) > _number(values, larger):
+            raise invalid_value(
+                smaller, values[smaller], f"It is more than {larger} ({values[larger]})"
+            )
+    _check_limits(values)
+
+
+def _check_times(values: Mapping[str, Value]) -> None:
+    if _number(values, "log.roll.ms") < 1:
+        raise invalid_value("log.roll.ms", values["log.roll.ms"], "Value must be at least 1")
+    if _number(values, "log.roll.jitter.ms") < 0:
+        raise invalid_value(
+            "log.roll.jitter.ms", values["log.roll.jitter.ms"], "Value must be at least 0"
+        )
+    if _number(values, "log.retention.ms") == 0:
+        raise invalid_value("log.retention.ms", 0, "Value must be at least 1, or -1 for no limit")
+
+
+def _check_limits(values: Mapping[str, Value]) -> None:
+    queued, request = (
+        _number(values, "queued.max.request.bytes"),
+        _number(values, "socket.request.max.bytes"),
+    )
+    if 0 < queued < request:
+        raise invalid_value(
+            "queued.max.request.bytes",
+            queued,
+            f"It is less than socket.request.max.bytes ({request}), so no large request would fit",
+        )
+    overrides = values["max.connections.per.ip.overrides"]
+    if values["max.connections.per.ip"] == 0 and not overrides:
+        raise invalid_value(
+            "max.connections.per.ip",
+            0,
+            "It may be 0 only when max.connections.per.ip.overrides names the allowed addresses",
+        )
+    buffer, cleaners = (
+        _number(values, "log.cleaner.dedupe.buffer.size"),
+        _number(values, "log.cleaner.threads"),
+    )
+    if cleaners and buffer // cleaners <= _MEGABYTE:
+        raise invalid_value(
+            "log.cleaner.dedupe.buffer.size", buffer, "More than 1 MB a cleaner is needed"
+        )
+
+
+def _number(values: Mapping[str, Value], name: str) -> int:
+    value = values[name]
+    assert isinstance(value, int)
+    return value

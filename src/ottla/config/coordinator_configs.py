@@ -1,0 +1,179 @@
+"""Broker settings of the coordinators: consumer groups, committed offsets, transactions."""
+
+from ottla.config.definition import OneOf, Range
+from ottla.config.rows import (
+    AT_LEAST_0,
+    AT_LEAST_1,
+    BOOLEAN,
+    CLUSTER_WIDE,
+    HIGH,
+    INT,
+    LIST,
+    LONG,
+    LOW,
+    MEDIUM,
+    READ_ONLY,
+    SHORT,
+    STRING,
+    broker,
+)
+from ottla.config.types import INT_MAX
+
+COORDINATOR_CONFIGS = (
+    broker(
+        "group.min.session.timeout.ms", INT, 6000, None, MEDIUM, READ_ONLY,
+        "The shortest session timeout that a member of a classic group may ask for.",
+    ),
+    broker(
+        "group.max.session.timeout.ms", INT, 1_800_000, None, MEDIUM, READ_ONLY,
+        "The longest session timeout that a member of a classic group may ask for.",
+    ),
+    broker(
+        "group.initial.rebalance.delay.ms", INT, 3000, None, MEDIUM, READ_ONLY,
+        "How long a new classic group waits for more members before its first rebalance.",
+    ),
+    broker(
+        "group.max.size", INT, INT_MAX, AT_LEAST_1, MEDIUM, READ_ONLY,
+        "The most members of a classic group.",
+    ),
+    broker(
+        "group.consumer.session.timeout.ms", INT, 45_000, AT_LEAST_1, MEDIUM, READ_ONLY,
+        "A member of a consumer group that was silent for this long is removed.",
+    ),
+    broker(
+        "group.consumer.min.session.timeout.ms", INT, 45_000, AT_LEAST_1, MEDIUM, READ_ONLY,
+        "The least that a group's own session timeout may be.",
+    ),
+    broker(
+        "group.consumer.max.session.timeout.ms", INT, 60_000, AT_LEAST_1, MEDIUM, READ_ONLY,
+        "The most that a group's own session timeout may be.",
+    ),
+    broker(
+        "group.consumer.heartbeat.interval.ms", INT, 5000, AT_LEAST_1, MEDIUM, READ_ONLY,
+        "How often members of a consumer group are told to send a heartbeat.",
+    ),
+    broker(
+        "group.consumer.min.heartbeat.interval.ms", INT, 5000, AT_LEAST_1, MEDIUM, READ_ONLY,
+        "The least that a group's own heartbeat interval may be.",
+    ),
+    broker(
+        "group.consumer.max.heartbeat.interval.ms", INT, 15_000, AT_LEAST_1, MEDIUM, READ_ONLY,
+        "The most that a group's own heartbeat interval may be.",
+    ),
+    broker(
+        "group.consumer.max.size", INT, INT_MAX, AT_LEAST_1, MEDIUM, READ_ONLY,
+        "The most members of a consumer group.",
+    ),
+    broker(
+        "group.consumer.assignors", LIST, ("uniform", "range"), None, MEDIUM, READ_ONLY,
+        "The assignors that the broker offers to consumer groups; the first is the default.",
+    ),
+    broker(
+        "group.consumer.migration.policy", STRING, "bidirectional",
+        OneOf(("DISABLED", "DOWNGRADE", "UPGRADE", "BIDIRECTIONAL"), case_insensitive=True), MEDIUM,
+        READ_ONLY,
+        "Whether a group may change between the classic and the consumer protocol while it has "
+        "members.",
+    ),
+    broker(
+        "group.consumer.regex.refresh.interval.ms", INT, 600_000, Range(10_000), MEDIUM, READ_ONLY,
+        "How often the topics that a group's patterns match are looked up again.",
+    ),
+    broker(
+        "group.consumer.assignment.interval.ms", INT, 1000, AT_LEAST_0, MEDIUM, CLUSTER_WIDE,
+        "The shortest time between two assignments of a consumer group.",
+    ),
+    broker(
+        "group.consumer.min.assignment.interval.ms", INT, 0, AT_LEAST_0, MEDIUM, READ_ONLY,
+        "The least that a group's own assignment interval may be.",
+    ),
+    broker(
+        "group.consumer.max.assignment.interval.ms", INT, 15_000, AT_LEAST_0, MEDIUM, READ_ONLY,
+        "The most that a group's own assignment interval may be.",
+    ),
+    broker(
+        "offset.metadata.max.bytes", INT, 4096, None, HIGH, READ_ONLY,
+        "The longest metadata text of a committed offset.",
+    ),
+    broker(
+        "offsets.commit.timeout.ms", INT, 5000, AT_LEAST_1, HIGH, READ_ONLY,
+        "How long a commit waits for its replicas.",
+    ),
+    broker(
+        "offsets.load.buffer.size", INT, 5_242_880, AT_LEAST_1, HIGH, READ_ONLY,
+        "How many bytes are read at once when a group's state is loaded.",
+    ),
+    broker(
+        "offsets.retention.minutes", INT, 10_080, AT_LEAST_1, HIGH, READ_ONLY,
+        "How long the offsets of an empty group are kept.",
+    ),
+    broker(
+        "offsets.retention.check.interval.ms", LONG, 600_000, AT_LEAST_1, HIGH, READ_ONLY,
+        "How often expired offsets are removed.",
+    ),
+    broker(
+        "offsets.topic.num.partitions", INT, 50, AT_LEAST_1, HIGH, READ_ONLY,
+        "Partitions of `__consumer_offsets`; cannot change once the topic exists.",
+    ),
+    broker(
+        "offsets.topic.replication.factor", SHORT, 3, AT_LEAST_1, HIGH, READ_ONLY,
+        "Replicas of `__consumer_offsets`. Unlike in Kafka, fewer live brokers make fewer "
+        "replicas instead of an error.",
+    ),
+    broker(
+        "offsets.topic.segment.bytes", INT, 104_857_600, AT_LEAST_1, HIGH, READ_ONLY,
+        "Segment size of `__consumer_offsets`.",
+    ),
+    broker(
+        "offsets.topic.compression.codec", INT, 0, None, HIGH, READ_ONLY,
+        "The codec of committed offsets: 0 none, 1 gzip, 2 snappy, 3 lz4, 4 zstd.",
+    ),
+    broker(
+        "transactional.id.expiration.ms", INT, 604_800_000, AT_LEAST_1, HIGH, READ_ONLY,
+        "A transactional id without a transaction for this long is forgotten.",
+    ),
+    broker(
+        "transaction.max.timeout.ms", INT, 900_000, AT_LEAST_1, HIGH, READ_ONLY,
+        "The longest transaction timeout that a producer may ask for.",
+    ),
+    broker(
+        "transaction.state.log.num.partitions", INT, 50, AT_LEAST_1, HIGH, READ_ONLY,
+        "Partitions of `__transaction_state`; cannot change once the topic exists.",
+    ),
+    broker(
+        "transaction.state.log.replication.factor", SHORT, 3, AT_LEAST_1, HIGH, READ_ONLY,
+        "Replicas of `__transaction_state`. Unlike in Kafka, fewer live brokers make fewer "
+        "replicas instead of an error.",
+    ),
+    broker(
+        "transaction.state.log.min.isr", INT, 2, AT_LEAST_1, HIGH, READ_ONLY,
+        "`min.insync.replicas` of `__transaction_state`, at most its number of replicas.",
+    ),
+    broker(
+        "transaction.state.log.segment.bytes", INT, 104_857_600, AT_LEAST_1, HIGH, READ_ONLY,
+        "Segment size of `__transaction_state`.",
+    ),
+    broker(
+        "transaction.state.log.load.buffer.size", INT, 5_242_880, AT_LEAST_1, HIGH, READ_ONLY,
+        "How many bytes are read at once when transactions are loaded.",
+    ),
+    broker(
+        "transaction.abort.timed.out.transaction.cleanup.interval.ms", INT, 10_000, AT_LEAST_1, LOW,
+        READ_ONLY,
+        "How often transactions past their timeout are aborted.",
+    ),
+    broker(
+        "transaction.remove.expired.transaction.cleanup.interval.ms", INT, 3_600_000, AT_LEAST_1,
+        LOW, READ_ONLY,
+        "How often expired transactional ids are removed.",
+    ),
+    broker(
+        "transaction.partition.verification.enable", BOOLEAN, True, None, LOW, CLUSTER_WIDE,
+        "Ask the coordinator whether a partition belongs to the transaction before the first "
+        "transactional write to it.",
+    ),
+    broker(
+        "transaction.two.phase.commit.enable", BOOLEAN, False, None, LOW, READ_ONLY,
+        "Let a producer take part in an outer two-phase commit: its transactions do not time out.",
+    ),
+)  # fmt: skip

@@ -1,0 +1,141 @@
+"""What DescribeConfigs says about settings: value, source, type, documentation, synonyms.
+
+The synonyms of a setting are all the places that set it or one of its other names, strongest first.
+As in Kafka the list begins at the setting's own broker name: when `log.retention.hours` is set but
+`log.retention.ms` is nowhere, `retention.ms` has no synonyms and counts as a default.
+"""
+
+from collections.abc import Collection, Mapping
+from enum import IntEnum
+
+import msgspec
+
+from ottla.config.broker_configs import BROKER_CONFIGS
+from ottla.config.definition import ConfigDef, DynamicMode
+from ottla.config.resolve import BrokerSettings, broker_values, topic_defaults, topic_values
+from ottla.config.topic_configs import TOPIC_CONFIGS
+from ottla.config.types import ConfigType, Value, format_value
+
+
+class Source(IntEnum):
+    """Where a value comes from, with DescribeConfigs' numbers."""
+
+    TOPIC_CONFIG = 1
+    DYNAMIC_BROKER_CONFIG = 2
+    DYNAMIC_DEFAULT_BROKER_CONFIG = 3
+    STATIC_BROKER_CONFIG = 4
+    DEFAULT_CONFIG = 5
+    DYNAMIC_BROKER_LOGGER_CONFIG = 6
+
+
+class Synonym(msgspec.Struct, frozen=True):
+    """One place that sets the value, under the name used there."""
+
+    name: str
+    value: str | None
+    source: Source
+
+
+class Described(msgspec.Struct, frozen=True):
+    """One setting as DescribeConfigs shows it."""
+
+    name: str
+    value: str | None
+    source: Source
+    read_only: bool
+    sensitive: bool
+    type: ConfigType
+    doc: str
+    synonyms: tuple[Synonym, ...]
+
+
+def describe_topic(
+    overrides: Mapping[str, str],
+    settings: BrokerSettings,
+    names: Collection[str] | None = None,
+) -> list[Described]:
+    """A topic's settings, all or those named; unknown names are left out, as in Kafka."""
+    defaults = topic_defaults(broker_values(settings))
+    values = topic_values(overrides, defaults)
+    # The override without its lower bound is not shown, and does not show through.
+    if "internal.segment.bytes" in overrides:
+        plain = {name: text for name, text in overrides.items() if name != "internal.segment.bytes"}
+        values = topic_values(plain, defaults)
+    described = []
+    for name, definition in TOPIC_CONFIGS.items():
+        if definition.internal or (names is not None and name not in names):
+            continue
+        broker_name = definition.synonyms[0] if definition.synonyms else None
+        synonyms = _broker_synonyms(broker_name, settings) if broker_name else []
+        if name in overrides:
+            synonyms.insert(0, Synonym(name, format_value(values[name]), Source.TOPIC_CONFIG))
+        described.append(_described(definition, values[name], synonyms, read_only=False))
+    return described
+
+
+def describe_broker(
+    settings: BrokerSettings, names: Collection[str] | None = None
+) -> list[Described]:
+    """One broker's settings, all or those named."""
+    values = broker_values(settings)
+    return [
+        _described(
+            definition,
+            values[name],
+            _broker_synonyms(name, settings),
+            read_only=definition.dynamic is DynamicMode.READ_ONLY,
+        )
+        for name, definition in BROKER_CONFIGS.items()
+        if names is None or name in names
+    ]
+
+
+def describe_cluster_default(
+    dynamic_default: Mapping[str, str], names: Collection[str] | None = None
+) -> list[Described]:
+    """The cluster-wide dynamic defaults: only those that are set."""
+    described = []
+    for name, text in dynamic_default.items():
+        definition = BROKER_CONFIGS.get(name)
+        if definition is not None and (names is None or name in names):
+            value = definition.parse(text)
+            shown = None if definition.sensitive else format_value(value)
+            synonyms = [Synonym(name, shown, Source.DYNAMIC_DEFAULT_BROKER_CONFIG)]
+            described.append(_described(definition, value, synonyms, read_only=False))
+    return described
+
+
+def _described(
+    definition: ConfigDef, value: Value, synonyms: list[Synonym], *, read_only: bool
+) -> Described:
+    return Described(
+        name=definition.name,
+        value=None if definition.sensitive else format_value(value),
+        source=synonyms[0].source if synonyms else Source.DEFAULT_CONFIG,
+        read_only=read_only,
+        sensitive=definition.sensitive,
+        type=definition.type,
+        doc=definition.doc,
+        synonyms=tuple(synonyms),
+    )
+
+
+def _broker_synonyms(name: str, settings: BrokerSettings) -> list[Synonym]:
+    names = BROKER_CONFIGS[name].synonyms or (name,)
+    layers = (
+        (settings.dynamic_broker, Source.DYNAMIC_BROKER_CONFIG),
+        (settings.dynamic_default, Source.DYNAMIC_DEFAULT_BROKER_CONFIG),
+        (settings.static, Source.STATIC_BROKER_CONFIG),
+    )
+    found: list[Synonym] = []
+    for layer, source in layers:
+        for synonym in names:
+            if synonym in layer:
+                hidden = BROKER_CONFIGS[synonym].sensitive
+                found.append(Synonym(synonym, None if hidden else layer[synonym], source))
+    for synonym in names:
+        default = BROKER_CONFIGS[synonym].default
+        if default is not None:
+            found.append(Synonym(synonym, format_value(default), Source.DEFAULT_CONFIG))
+    own = next((at for at, synonym in enumerate(found) if synonym.name == name), len(found))
+    return found[own:]

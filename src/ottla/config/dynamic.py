@@ -1,0 +1,129 @@
+"""Changes of settings while the broker runs: AlterConfigs and IncrementalAlterConfigs.
+
+Pure: given what is set and what is asked for, the new settings, or Kafka's error for it. The result
+is checked as a whole, so that a change cannot leave behind what could not have been set at once.
+"""
+
+from collections.abc import Iterable, Mapping
+from enum import IntEnum
+
+import msgspec
+
+from ottla.config.broker_configs import broker_definition
+from ottla.config.definition import ConfigDef, DynamicMode
+from ottla.config.errors import ConfigError
+from ottla.config.topic_configs import TOPIC_CONFIGS, check_topic_configs
+from ottla.config.types import ConfigType, format_value
+from ottla.wire.errors import ErrorCode, KafkaError
+
+
+class AlterOp(IntEnum):
+    """What IncrementalAlterConfigs does to one setting, with its numbers."""
+
+    SET = 0
+    DELETE = 1
+    APPEND = 2
+    SUBTRACT = 3
+
+
+class Alteration(msgspec.Struct, frozen=True):
+    """One requested change."""
+
+    name: str
+    op: AlterOp
+    value: str | None
+
+
+def altered_topic_configs(
+    current: Mapping[str, str], alterations: Iterable[Alteration]
+) -> dict[str, str]:
+    """A topic's settings after the alterations, checked."""
+    result = _apply(current, alterations, TOPIC_CONFIGS)
+    check_topic_configs(result)
+    return result
+
+
+def altered_broker_configs(
+    current: Mapping[str, str], alterations: Iterable[Alteration], *, cluster_wide: bool
+) -> dict[str, str]:
+    """A broker's dynamic settings, or the cluster's defaults, after the alterations, checked."""
+    alterations = list(alterations)
+    definitions = {}
+    for alteration in alterations:
+        definition = broker_definition(alteration.name)
+        if definition is not None:
+            definitions[alteration.name] = definition
+    result = _apply(current, alterations, definitions)
+    check_dynamic_broker_configs(result, cluster_wide=cluster_wide)
+    return result
+
+
+def check_dynamic_broker_configs(configs: Mapping[str, str], *, cluster_wide: bool) -> None:
+    """Refuse settings that cannot change while the broker runs, or not for the whole cluster."""
+    fixed, single = [], []
+    for name, text in configs.items():
+        definition = broker_definition(name)
+        if definition is None or definition.dynamic is DynamicMode.READ_ONLY:
+            fixed.append(name)
+        elif definition.dynamic is DynamicMode.PER_BROKER and cluster_wide:
+            single.append(name)
+        else:
+            _check(definition, text)
+    if fixed:
+        raise KafkaError(
+            ErrorCode.INVALID_REQUEST,
+            f"Cannot update these configs dynamically: [{', '.join(fixed)}]",
+        )
+    if single:
+        raise KafkaError(
+            ErrorCode.INVALID_REQUEST,
+            "Cannot update these configs at default cluster level, broker id must be specified: "
+            f"[{', '.join(single)}]",
+        )
+
+
+def _check(definition: ConfigDef, text: str) -> None:
+    try:
+        definition.parse(text)
+    except ConfigError as error:
+        # INVALID_CONFIG is what a topic gets; for a broker Kafka answers INVALID_REQUEST.
+        raise KafkaError(ErrorCode.INVALID_REQUEST, error.message) from None
+
+
+def _apply(
+    current: Mapping[str, str],
+    alterations: Iterable[Alteration],
+    definitions: Mapping[str, ConfigDef],
+) -> dict[str, str]:
+    result = dict(current)
+    seen: set[str] = set()
+    for alteration in alterations:
+        name, op, value = alteration.name, alteration.op, alteration.value
+        if name in seen:
+            raise KafkaError(ErrorCode.INVALID_REQUEST, "Error due to duplicate config keys")
+        seen.add(name)
+        if op is AlterOp.DELETE:
+            result.pop(name, None)
+            continue
+        if value is None:
+            raise KafkaError(ErrorCode.INVALID_REQUEST, f"Null value not supported for : {name}")
+        if op is not AlterOp.SET:
+            value = _changed_list(op, definitions.get(name), name, result.get(name), value)
+        result[name] = value
+    return result
+
+
+def _changed_list(
+    op: AlterOp, definition: ConfigDef | None, name: str, current: str | None, value: str
+) -> str:
+    if definition is None or definition.type is not ConfigType.LIST:
+        raise ConfigError(f"Can't {op.name} to key {name} because its type is not LIST.")
+    if current is None:
+        current = format_value(definition.default) or ""
+    parts = [part.strip() for part in current.split(",") if part.strip()]
+    for part in (part.strip() for part in value.split(",")):
+        if op is AlterOp.APPEND and part not in parts:
+            parts.append(part)
+        elif op is AlterOp.SUBTRACT and part in parts:
+            parts.remove(part)
+    return ",".join(parts)

@@ -1,0 +1,69 @@
+"""Settings that Kafka knows and that mean nothing here: accepted, with a warning, not checked.
+
+So a Kafka `server.properties` works as it is. Settings that would leave the broker less protected
+than the file says (an authorizer, a topic policy) are not here: the table refuses those.
+"""
+
+# Whole families: the quorum of KRaft, ZooKeeper, tiered storage, share and streams groups, Java's
+# security, and the settings of single listeners. Their listeners or features are refused elsewhere.
+_PREFIXES = (
+    "controller.quorum.",
+    "delegation.token.",
+    "group.share.",
+    "group.streams.",
+    "listener.name.",
+    "metadata.log.",
+    "password.encoder.",
+    "remote.",
+    "rlmm.config.",
+    "rsm.config.",
+    "sasl.",
+    "share.coordinator.",
+    "ssl.",
+    "zookeeper.",
+)
+
+_LISTED = """
+    add.partitions.to.txn.retry.backoff.max.ms add.partitions.to.txn.retry.backoff.ms
+    alter.log.dirs.replication.quota.window.num
+    alter.log.dirs.replication.quota.window.size.seconds auto.include.jmx.reporter
+    background.threads broker.id.generation.enable client.quota.callback.class config.providers
+    connection.failed.authentication.delay.ms connections.max.reauth.ms
+    control.plane.listener.name controlled.shutdown.max.retries
+    controlled.shutdown.retry.backoff.ms controller.performance.always.log.threshold.ms
+    controller.performance.sample.period.ms controller.quota.window.num
+    controller.quota.window.size.seconds controller.socket.timeout.ms cordoned.log.dirs
+    delete.records.purgatory.purge.interval.requests early.start.listeners
+    fetch.purgatory.purge.interval.requests follower.fetch.last.tiered.offset.enable
+    follower.replication.throttled.rate group.coordinator.append.linger.ms
+    group.coordinator.background.threads group.coordinator.cached.buffer.max.bytes
+    group.coordinator.new.enable group.coordinator.rebalance.protocols group.coordinator.threads
+    initial.broker.registration.timeout.ms inter.broker.protocol.version
+    internal.metadata.delete.delay.millis internal.metadata.log.segment.bytes
+    internal.metadata.max.batch.size.in.bytes kafka.metrics.polling.interval.secs
+    kafka.metrics.reporters leader.imbalance.per.broker.percentage
+    leader.replication.throttled.rate log.dir.failure.timeout.ms
+    log.message.downconversion.enable log.message.format.version
+    log.message.timestamp.difference.max.ms metadata.max.idle.interval.ms
+    metadata.max.retention.bytes metadata.max.retention.ms metric.reporters metrics.num.samples
+    metrics.recording.level metrics.sample.window.ms num.io.threads num.network.threads
+    num.recovery.threads.per.data.dir num.replica.alter.log.dirs.threads principal.builder.class
+    process.roles producer.purgatory.purge.interval.requests queued.max.requests
+    quota.window.num quota.window.size.seconds replica.alter.log.dirs.io.max.bytes.per.second
+    replica.selector.class replication.quota.window.num replication.quota.window.size.seconds
+    reserved.broker.max.id security.providers server.max.startup.time.ms
+    share.fetch.purgatory.purge.interval.requests socket.connection.setup.timeout.max.ms
+    socket.connection.setup.timeout.ms telemetry.max.bytes unstable.api.versions.enable
+    unstable.feature.versions.enable
+"""
+_NAMES = frozenset(_LISTED.split())
+
+
+def is_ignored(name: str) -> bool:
+    """True for a setting of Kafka that Ottla accepts without using it."""
+    return name in _NAMES or name.startswith(_PREFIXES)
+
+
+def warning(name: str) -> str:
+    """What the user is told about such a setting."""
+    return f"{name} has no effect in Ottla"

@@ -1,0 +1,96 @@
+"""What every coordinator shard and the runtime that drives it say to each other.
+
+A shard is the state of one partition of `__consumer_offsets` or `__transaction_state`.
+
+Rules kept by every shard:
+1. A handler decides and returns a Result; it waits for nothing and knows no clock: `now` is
+   passed in, in milliseconds.
+2. Durable state changes in `replay(record)` and nowhere else. The runtime calls it right after
+   the records of a Result were appended, before any other handler runs, and for every record of
+   the partition when it is loaded. What Kafka keeps in memory only is changed by handlers.
+3. `expire(key, now)` is the only clock. A timer that was set again or cancelled never fires.
+4. `loaded(now)` follows the replay of a whole partition, and sets up its timers.
+5. Every Deferred token is completed exactly once, in a later Result, or answered by the runtime
+   with NOT_COORDINATOR when the shard is dropped.
+
+Rules kept by the runtime:
+1. A Result's records are appended as one batch, then replayed, before anything else is handled.
+2. Replies and completions are held until all records appended before them are committed.
+3. Where an append fails the whole shard is dropped and loaded again from its partition.
+"""
+
+from collections.abc import Hashable
+from dataclasses import dataclass, field
+from typing import Generic, NamedTuple, TypeVar
+
+from ottla.wire.message import Message
+
+R = TypeVar("R")
+
+
+class CoordinatorRecord(NamedTuple):
+    """One record of the shard's partition."""
+
+    key: bytes
+    value: bytes | None
+    """None deletes what the key names."""
+    parsed: object = None
+    """What key and value say, where the record's maker knows it, so that the replay after the
+    append need not read the bytes again. Records that were read from the log do not have it."""
+
+
+class RequestContext(NamedTuple):
+    """What a handler may know of a request beside its message."""
+
+    version: int
+    client_id: str = ""
+    client_host: str = ""
+    """The client's address as Kafka prints it: "/127.0.0.1"."""
+
+
+class Deferred(NamedTuple):
+    """Instead of a reply: it will come as a completion with this token, unique in the shard."""
+
+    token: int
+
+
+class Completion(NamedTuple):
+    """The reply to a request that was parked."""
+
+    token: int
+    reply: Message
+
+
+class SetTimer(NamedTuple):
+    """Call `expire(key, now)` at this time; takes the place of an earlier timer with this key."""
+
+    key: Hashable
+    at_ms: int
+
+
+class CancelTimer(NamedTuple):
+    """Forget the timer with this key, if there is one."""
+
+    key: Hashable
+
+
+class ProducerIdentity(NamedTuple):
+    """The transactional producer in whose name records are appended."""
+
+    producer_id: int
+    producer_epoch: int
+
+
+@dataclass(slots=True)
+class Result(Generic[R]):
+    """What a handler decided. Where there is nobody to answer, R is None."""
+
+    reply: R | Deferred
+    records: list[CoordinatorRecord] = field(default_factory=list)
+    completions: list[Completion] = field(default_factory=list)
+    """Replies to requests parked by earlier Results, and by this one."""
+    timers: list[SetTimer | CancelTimer] = field(default_factory=list)
+    """To be applied in order."""
+    producer: ProducerIdentity | None = None
+    """Where set, the records are part of this producer's transaction: they are appended as a
+    transactional batch, and take effect when its marker follows."""

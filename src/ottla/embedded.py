@@ -1,0 +1,140 @@
+"""A real broker inside a Python program: `with ottla.Broker() as broker: ...`.
+
+It runs in a thread of its own, on a free port and a temporary folder unless told otherwise.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import tempfile
+import threading
+from collections.abc import Mapping
+from pathlib import Path
+from types import TracebackType
+from typing import Self
+
+from ottla.config import BrokerConfig
+from ottla.server.run import RunningBroker
+
+
+class Broker:
+    """A broker that lives as long as a `with` block, or from start() to stop().
+
+    Settings have Kafka's names: as a mapping `{"num.partitions": 3}`, or as keyword arguments
+    with underscores for dots (`num_partitions=3`). The folder `data` is kept; a temporary one
+    is removed.
+    """
+
+    def __init__(
+        self,
+        *,
+        port: int = 0,
+        data: str | Path | None = None,
+        config: Mapping[str, object] | None = None,
+        **settings: object,
+    ) -> None:
+        self._port = port
+        self._data = data
+        self._settings = {name: _text(value) for name, value in (config or {}).items()}
+        self._settings |= {name.replace("_", "."): _text(value) for name, value in settings.items()}
+        self._temporary: tempfile.TemporaryDirectory[str] | None = None
+        self._loop: asyncio.AbstractEventLoop | None = None
+        self._thread: threading.Thread | None = None
+        self._running: RunningBroker | None = None
+
+    @property
+    def port(self) -> int:
+        """The port clients connect to."""
+        return self._port
+
+    @property
+    def bootstrap_servers(self) -> str:
+        """What a client's `bootstrap.servers` needs."""
+        return f"127.0.0.1:{self._port}"
+
+    def start(self) -> Self:
+        """Start the broker and wait until it serves clients."""
+        if self._thread is not None:
+            raise RuntimeError("this broker has been started already")
+        folder = self._data
+        if folder is None:
+            self._temporary = tempfile.TemporaryDirectory(prefix="ottla-")
+            folder = self._temporary.name
+        settings = {
+            "listeners": f"PLAINTEXT://127.0.0.1:{self._port}",
+            "log.dirs": str(folder),
+            **self._settings,
+        }
+        started = threading.Event()
+        problem: list[BaseException] = []
+        self._thread = threading.Thread(
+            target=self._run, args=(settings, started, problem), name="ottla-broker", daemon=True
+        )
+        self._thread.start()
+        started.wait()
+        if problem:
+            self._thread.join()
+            self._thread = None
+            self._clean_up()
+            raise problem[0]
+        return self
+
+    def _run(
+        self, settings: Mapping[str, str], started: threading.Event, problem: list[BaseException]
+    ) -> None:
+        async def live() -> None:
+            stopped = asyncio.Event()
+            try:
+                running = RunningBroker(BrokerConfig.from_static(settings))
+                await running.start()
+            except BaseException as reason:
+                problem.append(reason)
+                raise
+            self._running = running
+            self._port = next(iter(running.node.ports.values()))
+            self._loop = asyncio.get_running_loop()
+            self._stopped = stopped
+            started.set()
+            await stopped.wait()
+            await running.stop()
+
+        try:
+            import uvloop
+
+            with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
+                runner.run(live())
+        except BaseException:
+            if not problem:
+                raise
+        finally:
+            started.set()
+
+    def stop(self) -> None:
+        """Stop the broker; a temporary folder is removed."""
+        if self._thread is None:
+            return
+        if self._loop is not None:
+            self._loop.call_soon_threadsafe(self._stopped.set)
+        self._thread.join()
+        self._thread = None
+        self._clean_up()
+
+    def _clean_up(self) -> None:
+        if self._temporary is not None:
+            self._temporary.cleanup()
+            self._temporary = None
+
+    def __enter__(self) -> Self:
+        return self.start()
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self.stop()
+
+
+def _text(value: object) -> str:
+    return str(value).lower() if isinstance(value, bool) else str(value)

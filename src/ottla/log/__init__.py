@@ -1,0 +1,1 @@
+"""One partition's log on disk, in Kafka's own file formats. Synchronous: the broker schedules."""

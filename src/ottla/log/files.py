@@ -1,0 +1,264 @@
+"""The only place of the log that touches the file system.
+
+Rules kept here:
+1. Every operation is an attribute of `Files`, so a test can replace any one of them (a torn write,
+   a failed fsync, a full disk, "the process dies here") without the log knowing.
+2. Data files are reached through `OpenFile`: it may be closed behind its owner's back when too many
+   files are open, and is reopened on use.
+3. A pinned file stays open until it is unpinned, even when it is evicted, retired or unlinked:
+   a reader in the middle of sendfile is not disturbed.
+4. A file that replaces another is written beside it, fsynced, renamed, and its folder fsynced.
+"""
+
+import errno
+import os
+from collections import OrderedDict
+from collections.abc import Callable
+from typing import NamedTuple, TypeAlias
+
+Bytes: TypeAlias = bytes | bytearray | memoryview
+
+DISK_IS_FULL = frozenset(
+    {errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EMFILE, errno.ENFILE, errno.ENOMEM}
+)
+"""Errors that say "not now" rather than "this disk is broken": the log lives on."""
+
+READ_WRITE = os.O_RDWR | os.O_CLOEXEC
+CREATE = os.O_RDWR | os.O_CLOEXEC | os.O_CREAT
+CREATE_EMPTY = os.O_RDWR | os.O_CLOEXEC | os.O_CREAT | os.O_TRUNC
+
+OPERATIONS = (
+    "open",
+    "close",
+    "pread",
+    "preadv",
+    "pwrite",
+    "fsync",
+    "fdatasync",
+    "ftruncate",
+    "rename",
+    "unlink",
+    "mkdir",
+    "rmdir",
+    "listdir",
+    "stat",
+)
+
+
+class Files:
+    """The operating system's file calls, and the few sequences of them that the log needs."""
+
+    __slots__ = OPERATIONS
+
+    open: Callable[[str, int, int], int]
+    close: Callable[[int], None]
+    pread: Callable[[int, int, int], bytes]
+    preadv: Callable[[int, list[bytearray], int, int], int]
+    pwrite: Callable[[int, Bytes, int], int]
+    fsync: Callable[[int], None]
+    fdatasync: Callable[[int], None]
+    ftruncate: Callable[[int, int], None]
+    rename: Callable[[str, str], None]
+    unlink: Callable[[str], None]
+    mkdir: Callable[[str], None]
+    rmdir: Callable[[str], None]
+    listdir: Callable[[str], list[str]]
+    stat: Callable[[str], os.stat_result]
+
+    def __init__(self) -> None:
+        self.open = os.open
+        self.close = os.close
+        self.pread = os.pread
+        self.preadv = os.preadv
+        self.pwrite = os.pwrite
+        self.fsync = os.fsync
+        # Appended data needs no more than fdatasync: it writes the size too. macOS has only fsync.
+        self.fdatasync = getattr(os, "fdatasync", os.fsync)
+        self.ftruncate = os.ftruncate
+        self.rename = os.replace
+        self.unlink = os.unlink
+        self.mkdir = os.mkdir
+        self.rmdir = os.rmdir
+        self.listdir = os.listdir
+        self.stat = os.stat
+
+    def read_file(self, path: str) -> bytes:
+        """All bytes of a (small) file."""
+        fd = self.open(path, os.O_RDONLY | os.O_CLOEXEC, 0)
+        try:
+            parts = []
+            at = 0
+            while part := self.pread(fd, 1 << 20, at):
+                parts.append(part)
+                at += len(part)
+            return parts[0] if len(parts) == 1 else b"".join(parts)
+        finally:
+            self.close(fd)
+
+    def write_fully(self, fd: int, data: Bytes, position: int) -> None:
+        """Write all of it, or raise."""
+        view = memoryview(data)
+        while view:
+            written = self.pwrite(fd, view, position)
+            view = view[written:]
+            position += written
+
+    def write_file(self, path: str, data: Bytes, *, sync: bool) -> None:
+        """Make a file hold exactly these bytes; not atomic."""
+        fd = self.open(path, CREATE_EMPTY, 0o644)
+        try:
+            self.write_fully(fd, data, 0)
+            if sync:
+                self.fsync(fd)
+        finally:
+            self.close(fd)
+
+    def replace_file(self, path: str, data: Bytes, *, sync: bool = True) -> None:
+        """Make a file hold exactly these bytes; a crash leaves the old bytes or the new ones."""
+        self.write_file(path + ".tmp", data, sync=sync)
+        self.rename(path + ".tmp", path)
+        if sync:
+            self.sync_directory(os.path.dirname(path))
+
+    def sync_directory(self, path: str) -> None:
+        """Make creations, renames and removals in a folder durable."""
+        fd = self.open(path, os.O_RDONLY | os.O_CLOEXEC, 0)
+        try:
+            self.fsync(fd)
+        finally:
+            self.close(fd)
+
+    def exists(self, path: str) -> bool:
+        """True where there is such a file or folder."""
+        try:
+            self.stat(path)
+        except FileNotFoundError:
+            return False
+        return True
+
+    def unlink_if_exists(self, path: str) -> None:
+        """Remove a file that may be gone already."""
+        try:
+            self.unlink(path)
+        except FileNotFoundError:
+            pass
+
+
+class OpenFile:
+    """A data file that is opened when it is used and may be closed when it is not."""
+
+    __slots__ = ("_cache", "fd", "on_close", "path", "pins", "retired", "used")
+
+    def __init__(self, cache: "FileCache", path: str) -> None:
+        self.path = path
+        self.fd = -1
+        """The descriptor, or -1 while closed. Who needs it to last calls pin()."""
+        self.pins = 0
+        self.used = False
+        self.retired = False
+        self.on_close: Callable[[], None] | None = None
+        """Called when the file is closed: its owner drops what it keeps in memory for it."""
+        self._cache = cache
+
+    def descriptor(self) -> int:
+        """An open descriptor, good until control returns to the event loop."""
+        self.used = True
+        return self.fd if self.fd >= 0 else self._cache.reopen(self)
+
+    def pin(self) -> int:
+        """Keep the file open until unpin() is called as many times."""
+        fd = self.descriptor()
+        self.pins += 1
+        return fd
+
+    def unpin(self) -> None:
+        """Undo one pin()."""
+        self.pins -= 1
+        if self.retired and self.pins == 0:
+            self._cache.close(self)
+
+    def retire(self) -> None:
+        """Its owner is done with it: close it now, or when its last reader is."""
+        self.retired = True
+        if self.pins == 0:
+            self._cache.close(self)
+
+
+class Slice(NamedTuple):
+    """A stretch of a file, pinned: whoever gets it calls `file.unpin()` once when done."""
+
+    file: OpenFile
+    position: int
+    size: int
+
+
+class FileCache:
+    """At most `limit` open data files; the least recently used unpinned one makes room.
+
+    "Recently used" is the clock algorithm: using a file costs one attribute, not a list operation.
+    """
+
+    def __init__(self, limit: int, files: Files | None = None) -> None:
+        self.limit = limit
+        self.files = files or Files()
+        self._ring: OrderedDict[OpenFile, None] = OrderedDict()
+
+    def __len__(self) -> int:
+        return len(self._ring)
+
+    def file(self, path: str) -> OpenFile:
+        """A handle for an existing file; it is opened on first use."""
+        return OpenFile(self, path)
+
+    def create(self, path: str) -> OpenFile:
+        """Make an empty file and open it."""
+        file = OpenFile(self, path)
+        self._open(file, CREATE_EMPTY)
+        return file
+
+    def reopen(self, file: OpenFile) -> int:
+        """Open a file that is closed."""
+        return self._open(file, READ_WRITE)
+
+    def _open(self, file: OpenFile, flags: int) -> int:
+        if file.retired:
+            raise FileNotFoundError(errno.ENOENT, "the file was deleted", file.path)
+        if len(self._ring) >= self.limit:
+            self._make_room()
+        try:
+            fd = self.files.open(file.path, flags, 0o644)
+        except OSError as error:
+            if error.errno not in (errno.EMFILE, errno.ENFILE) or not self._make_room():
+                raise
+            fd = self.files.open(file.path, flags, 0o644)
+        file.fd = fd
+        file.used = True
+        self._ring[file] = None
+        return fd
+
+    def close(self, file: OpenFile) -> None:
+        """Close a file, pinned or not."""
+        if file.fd >= 0:
+            del self._ring[file]
+            self._close(file)
+
+    def _close(self, file: OpenFile) -> None:
+        fd, file.fd = file.fd, -1
+        if file.on_close is not None:
+            file.on_close()
+        try:
+            self.files.close(fd)
+        except OSError:
+            pass  # What close() might tell about earlier writes, the next fsync tells for certain.
+
+    def _make_room(self) -> bool:
+        ring = self._ring
+        for _ in range(2 * len(ring)):
+            file, _ = ring.popitem(last=False)
+            if file.pins or file.used:
+                file.used = False
+                ring[file] = None
+            else:
+                self._close(file)
+                return True
+        return False

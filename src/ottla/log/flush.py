@@ -1,0 +1,90 @@
+"""Bringing a log to the disk: what a flush covers, and the part of it that may block.
+
+Rules kept here:
+1. A flush covers the log up to the end it had when the flush began, and nothing after.
+2. run() only waits for the disk; it may be called in a thread. Everything it needs was captured
+   before, and pinned, so that the log may go on being written, read and deleted meanwhile.
+3. A failed fsync says that data may be lost and never says so again: it is not retried.
+"""
+
+from ottla.log.files import Files, OpenFile
+
+
+class Flush:
+    """One flush of one log, from begin_flush() to end_flush()."""
+
+    __slots__ = (
+        "_directory",
+        "_files",
+        "_replacements",
+        "_written",
+        "done",
+        "end_offset",
+        "error",
+        "pinned",
+    )
+
+    def __init__(self, files: Files, end_offset: int) -> None:
+        self._files = files
+        self.end_offset = end_offset
+        """The recovery point after this flush; a truncation meanwhile lowers it."""
+        self.pinned: list[OpenFile] = []
+        self.done = False
+        self.error: OSError | None = None
+        self._written: list[int] = []
+        self._replacements: list[tuple[str, bytes]] = []
+        self._directory: str | None = None
+
+    def add_log(self, file: OpenFile) -> None:
+        """A segment's log file, which stays open until the flush has ended."""
+        file.pin()
+        self.pinned.append(file)
+
+    def add_written(self, descriptors: list[int]) -> None:
+        """Files just written, to be fsynced and closed."""
+        self._written += descriptors
+
+    def add_replacement(self, path: str, data: bytes) -> None:
+        """A small file to be written whole."""
+        self._replacements.append((path, data))
+
+    def add_directory(self, path: str) -> None:
+        """Files were created or renamed in this folder."""
+        self._directory = path
+
+    def run(self, *, sync: bool = True) -> None:
+        """Wait until all of it is on the disk; raises OSError.
+
+        Without `sync` the files are written and nothing is waited for.
+        """
+        files = self._files
+        try:
+            if sync:
+                for file in self.pinned:
+                    files.fdatasync(file.fd)
+                for fd in self._written:
+                    files.fdatasync(fd)
+            for path, data in self._replacements:
+                files.replace_file(path, data, sync=sync)
+            if sync and self._directory is not None:
+                files.sync_directory(self._directory)
+            self.done = True
+        except OSError as error:
+            self.error = error
+            raise
+        finally:
+            self._close_written()
+
+    def _close_written(self) -> None:
+        while self._written:
+            try:
+                self._files.close(self._written.pop())
+            except OSError:
+                pass  # fsync has said already what there is to say
+
+    def release(self) -> None:
+        """Let go of the files."""
+        for file in self.pinned:
+            file.unpin()
+        self.pinned.clear()
+        self._close_written()

@@ -1,0 +1,206 @@
+"""Opening a log: what its folder holds, and what an interrupted change left there.
+
+Rules kept here:
+1. After a clean stop nothing is scanned: names, sizes, the end of the last segment, the newest
+   producer snapshot and the epochs are read, and no more.
+2. What was being removed (`.deleted`) or made (`.cleaned`) when the process died goes; what was
+   being put in place (`.swap`) is put in place, and what it replaces goes: as in Kafka.
+3. A log always has a segment, and never ends before it starts.
+"""
+
+from pathlib import Path
+from typing import NamedTuple
+
+from ottla.log import producer_snapshot
+from ottla.log.checkpoint import CorruptCheckpoint
+from ottla.log.config import LogConfig
+from ottla.log.files import FileCache, Files
+from ottla.log.leader_epochs import FILE_NAME as EPOCHS_FILE
+from ottla.log.leader_epochs import LeaderEpochs
+from ottla.log.producer_state import ProducerStates
+from ottla.log.scan import CorruptLog, Scan
+from ottla.log.segment import CLEANED, DELETED, INDEX, LOG, SUFFIXES, SWAP, TIME_INDEX, Segment
+from ottla.log.segments import Segments
+from ottla.log.snapshots import Snapshots
+
+
+class Inventory:
+    """The files of a log's folder, by what they are."""
+
+    def __init__(self, files: Files, directory: Path) -> None:
+        self.files = files
+        self.directory = str(directory)
+        try:
+            self.names = set(files.listdir(self.directory))
+        except FileNotFoundError:
+            files.mkdir(self.directory)
+            self.names = set()
+        if any(name.endswith((DELETED, CLEANED, SWAP, ".tmp")) for name in self.names):
+            self.names = _tidy(files, self.directory, self.names)
+        self.bases = sorted(
+            int(name[: -len(LOG)])
+            for name in self.names
+            if name.endswith(LOG) and _is_segment(name)
+        )
+
+    def path(self, name: str) -> str:
+        """The path of a file of the folder."""
+        return f"{self.directory}/{name}"
+
+    def segment(self, cache: FileCache, base_offset: int, now: int) -> Segment:
+        """The segment with this base offset."""
+        path = self.path(f"{base_offset:020d}{LOG}")
+        size = self.files.stat(path).st_size
+        return Segment(self.files, cache.file(path), base_offset, size=size, now=now)
+
+    def lacks_an_index(self, base_offset: int) -> bool:
+        """True where a segment has no offset or time index."""
+        stem = f"{base_offset:020d}"
+        return stem + INDEX not in self.names or stem + TIME_INDEX not in self.names
+
+    def snapshots(self) -> Snapshots:
+        """The producer snapshots."""
+        suffix = producer_snapshot.SUFFIX
+        offsets = [
+            int(name[: -len(suffix)])
+            for name in self.names
+            if name.endswith(suffix) and _is_segment(name)
+        ]
+        return Snapshots(self.files, self.directory, offsets)
+
+    def epochs(self) -> LeaderEpochs:
+        """The leader epochs."""
+        if EPOCHS_FILE not in self.names:
+            return LeaderEpochs()
+        path = self.path(EPOCHS_FILE)
+        try:
+            return LeaderEpochs.from_bytes(self.files.read_file(path))
+        except CorruptCheckpoint as problem:
+            raise CorruptLog(f"{path} is damaged: {problem}") from None
+
+    def remove_orphans(self) -> None:
+        """Remove indexes whose log file is gone."""
+        bases = set(self.bases)
+        for name in list(self.names):
+            if name.endswith(SUFFIXES) and _is_segment(name) and _offset(name) not in bases:
+                self.files.unlink_if_exists(self.path(name))
+                self.names.discard(name)
+
+
+def end_of(files: Files, segment: Segment) -> int:
+    """The offset after the last batch of a segment."""
+    if segment.size == 0:
+        return segment.base_offset
+    position = segment.index.position((1 << 31) - 1)
+    scan = Scan(files, segment.file.descriptor(), position, segment.size, segment.base_offset)
+    for _ in scan.headers():
+        pass
+    if scan.problem is not None:
+        raise CorruptLog(f"{segment.path}{LOG} is damaged at {scan.position}: {scan.problem}")
+    return scan.next_offset
+
+
+class Loaded(NamedTuple):
+    """What a clean stop left."""
+
+    segments: Segments
+    snapshots: Snapshots
+    producers: ProducerStates
+    epochs: LeaderEpochs
+    end_offset: int
+
+
+def load_clean(
+    inventory: Inventory, config: LogConfig, cache: FileCache, start_offset: int, now: int
+) -> Loaded:
+    """Read what a clean stop left in a folder that holds at least one segment."""
+    files = inventory.files
+    segments = Segments()
+    for base_offset in inventory.bases:
+        segment = inventory.segment(cache, base_offset, now)
+        if inventory.lacks_an_index(base_offset):
+            rebuild_indexes(files, segment, config.index_interval_bytes)
+        segment.mark_as_sealed()
+        segments.add(segment)
+    segments.active.unseal()
+    end_offset = end_of(files, segments.active)
+    snapshots = inventory.snapshots()
+    if snapshots.offsets:
+        producers = snapshots.restore(segments, end_offset, start_offset, config, now)
+    else:
+        producers = ProducerStates()
+    epochs = inventory.epochs()
+    epochs.truncate_from_end(end_offset)
+    epochs.truncate_from_start(max(start_offset, segments.first.base_offset))
+    return Loaded(segments, snapshots, producers, epochs, end_offset)
+
+
+def rebuild_indexes(files: Files, segment: Segment, interval: int) -> None:
+    """Make the offset and time indexes of a segment anew, from its batches."""
+    size = segment.size
+    segment.keep_indexes_below(segment.base_offset)
+    segment.shrink(0)
+    scan = Scan(files, segment.file.descriptor(), 0, size, segment.base_offset)
+    for batch in scan.headers():
+        segment.note(batch.header, interval)
+    if scan.problem is not None:
+        raise CorruptLog(f"{segment.path}{LOG} is damaged at {scan.position}: {scan.problem}")
+    segment.note_largest_timestamp()
+    for fd in segment.save_indexes():
+        files.close(fd)
+
+
+def _is_segment(name: str) -> bool:
+    stem = name.partition(".")[0]
+    return stem.isascii() and stem.isdecimal()
+
+
+def _tidy(files: Files, directory: str, names: set[str]) -> set[str]:
+    """Finish or undo what was interrupted; returns the names that are left."""
+
+    def remove(name: str) -> None:
+        files.unlink_if_exists(f"{directory}/{name}")
+        left.discard(name)
+
+    left = set(names)
+    cleaned = [name for name in names if name.endswith(CLEANED)]
+    # A swap file of a split that was not finished: the files it came from are still there.
+    first_cleaned = min((_offset(name) for name in cleaned), default=1 << 63)
+    for name in names:
+        if name.endswith((DELETED, CLEANED, ".tmp")) or (
+            name.endswith(SWAP) and _offset(name) >= first_cleaned
+        ):
+            remove(name)
+    swapped = [name for name in left if name.endswith(SWAP)]
+    logs = [name for name in swapped if name.endswith(LOG + SWAP)]
+    if logs:
+        first = min(_offset(name) for name in logs)
+        end = max(_swap_end(files, directory, name) for name in logs)
+        for name in [name for name in left if not name.endswith(SWAP) and _is_segment(name)]:
+            # A snapshot belongs to an offset, not to the bytes before it.
+            if name.endswith(SUFFIXES) and first <= _offset(name) < end:
+                remove(name)
+    for name in swapped:
+        target = name.removesuffix(SWAP)
+        files.rename(f"{directory}/{name}", f"{directory}/{target}")
+        left.discard(name)
+        left.add(target)
+    return left
+
+
+def _offset(name: str) -> int:
+    return int(name.partition(".")[0]) if _is_segment(name) else -1
+
+
+def _swap_end(files: Files, directory: str, name: str) -> int:
+    path = f"{directory}/{name}"
+    cache = FileCache(1, files)
+    file = cache.file(path)
+    try:
+        base = _offset(name)
+        scan = Scan(files, file.descriptor(), 0, files.stat(path).st_size, base)
+        for _ in scan.headers():
+            pass
+        return max(scan.next_offset, base + 1)
+    finally:
+        file.retire()

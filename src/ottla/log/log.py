@@ -1,0 +1,482 @@
+"""One partition's log: the contract the broker works against.
+
+Rules kept here:
+1. Offsets only grow. A batch gets the next offset, or is refused and leaves no trace.
+2. Records never change. Only truncation (a follower that parted from its leader) removes any from
+   the end; retention, compaction and DeleteRecords remove from the start or between.
+3. A reader gets whole batches from the one that holds its offset, none that reaches the limit it
+   is given, and its file stays open until it is done, whatever happens to the segment.
+4. Nothing here waits for the disk except opening, closing and truncating: begin_flush() captures,
+   Flush.run() waits (in a thread), end_flush() moves the recovery point (storage.py).
+5. One thread calls a log's methods.
+
+append() is the hot path of the broker: it is one flat function on purpose.
+"""
+
+from pathlib import Path
+from struct import Struct
+from typing import NamedTuple
+from uuid import uuid4
+
+from crc32c import crc32c
+
+from ottla.log import lookup, replication, retention
+from ottla.log.config import LogConfig
+from ottla.log.files import FileCache, Files, Slice
+from ottla.log.leader_epochs import LeaderEpochs
+from ottla.log.loading import Inventory, load_clean
+from ottla.log.lookup import TimestampAndOffset
+from ottla.log.producer_state import SEQUENCE_MASK, ProducerStates
+from ottla.log.scan import CorruptLog
+from ottla.log.segment import Segment
+from ottla.log.segments import Segments
+from ottla.log.snapshots import Snapshots
+from ottla.log.storage import Storage
+from ottla.log.validation import (
+    PLAIN_ATTRIBUTES,
+    check_batch,
+    check_keys,
+    check_timestamps,
+    restamp_attributes,
+)
+from ottla.records.control import decode_marker
+from ottla.wire.batch import (
+    CODEC_MASK,
+    CRC_COVERS_FROM,
+    HEADER,
+    HEADER_SIZE,
+    LOG_APPEND_TIME,
+    LOG_OVERHEAD,
+    TRANSACTIONAL,
+    read_header,
+)
+from ottla.wire.errors import ErrorCode, KafkaError
+
+EXPIRY_EVERY_MS = 600_000
+"""How often maintain() looks for silent producers."""
+
+_ZSTD = 4
+_FIRST_VERSION_WITH_ZSTD = 7
+_LARGEST_RELATIVE_OFFSET = 0x7FFFFFFF
+_BASE_LENGTH_EPOCH = Struct(">qii")
+_TIMESTAMP = Struct(">q")
+_MAX_TIMESTAMP_AT = 35
+_LONGEST_NAME = 255
+_DELETE = "-delete"
+
+
+class Appended(NamedTuple):
+    """What became of a batch."""
+
+    base_offset: int
+    last_offset: int
+    append_time: int
+    """The broker's clock where the topic uses LogAppendTime, else -1."""
+    log_start_offset: int
+    duplicate: bool
+    """True where the batch was in the log already: the offsets are those it got then."""
+    must_flush: bool
+    """True where `flush.messages` is reached: the reply has to wait for a flush."""
+
+
+class Log(Storage):
+    """One partition's log. Log.open() makes one."""
+
+    __slots__ = ()
+
+    @classmethod
+    def open(
+        cls,
+        directory: Path,
+        config: LogConfig,
+        *,
+        files: Files,
+        cache: FileCache,
+        recovery_point: int,
+        start_offset: int,
+        clean: bool,
+        now: int,
+    ) -> "Log":
+        """Open the log in a folder, or begin one there.
+
+        After a clean stop names, sizes and the last segment's end are read, and no more. Otherwise
+        what lies past the recovery point is scanned first. Raises CorruptLog where what should be
+        on disk is not, and OSError.
+        """
+        if not clean:
+            from ottla.log.recovery import recover
+
+            return recover(
+                directory,
+                config,
+                files=files,
+                cache=cache,
+                recovery_point=recovery_point,
+                start_offset=start_offset,
+                now=now,
+            )[0]
+        inventory = Inventory(files, directory)
+        if not inventory.bases:
+            return cls.begin(
+                directory, config, files=files, cache=cache, start_offset=start_offset, now=now
+            )
+        loaded = load_clean(inventory, config, cache, start_offset, now)
+        log = cls(
+            directory,
+            config,
+            files=files,
+            cache=cache,
+            segments=loaded.segments,
+            snapshots=loaded.snapshots,
+            producers=loaded.producers,
+            epochs=loaded.epochs,
+            start_offset=max(start_offset, loaded.segments.first.base_offset),
+            end_offset=loaded.end_offset,
+            recovery_point=loaded.end_offset,
+            now=now,
+        )
+        log.end_at_least_at_start(now)
+        return log
+
+    @classmethod
+    def begin(
+        cls,
+        directory: Path,
+        config: LogConfig,
+        *,
+        files: Files,
+        cache: FileCache,
+        start_offset: int,
+        now: int,
+    ) -> "Log":
+        """Make an empty log in a folder that holds no segment."""
+        log = cls(
+            directory,
+            config,
+            files=files,
+            cache=cache,
+            segments=Segments(),
+            snapshots=Snapshots(files, str(directory), []),
+            producers=ProducerStates(),
+            epochs=LeaderEpochs(),
+            start_offset=start_offset,
+            end_offset=start_offset,
+            recovery_point=start_offset,
+            now=now,
+        )
+        log.restart_at(start_offset, now)
+        return log
+
+    def end_at_least_at_start(self, now: int) -> None:
+        """Where all that is left lies below the start offset, begin again at the start offset."""
+        if self.end_offset < self.start_offset:
+            start_offset = self.start_offset
+            self.restart_at(start_offset, now)
+            self.start_offset = start_offset
+
+    # Writing ------------------------------------------------------------------------------
+
+    def append(
+        self,
+        batch: memoryview,
+        *,
+        now: int,
+        leader_epoch: int,
+        api_version: int = 99,
+        from_client: bool = True,
+    ) -> Appended:
+        """Append the one batch of a produce request, stamping its place in the log into it.
+
+        `from_client` is False for what a coordinator of this broker writes: its batches have no
+        sequences. Raises KafkaError with Kafka's code for what is wrong.
+        """
+        size = len(batch)
+        if size < HEADER_SIZE:
+            check_batch(batch, self.config, api_version)
+        (
+            base_offset,
+            length,
+            _,
+            magic,
+            crc,
+            attributes,
+            last_delta,
+            base_timestamp,
+            timestamp,
+            producer_id,
+            producer_epoch,
+            sequence,
+            count,
+        ) = HEADER.unpack_from(batch)
+        if (
+            magic != 2
+            or length != size - LOG_OVERHEAD
+            or base_offset != 0
+            or count != last_delta + 1
+            or count <= 0
+            or size > self._largest_batch
+            or attributes not in PLAIN_ATTRIBUTES
+            or (attributes & CODEC_MASK == _ZSTD and api_version < _FIRST_VERSION_WITH_ZSTD)
+            or (producer_id >= 0 and sequence < 0 and from_client)
+            or crc32c(batch[CRC_COVERS_FROM:]) != crc
+        ):
+            check_batch(batch, self.config, api_version)
+            if attributes & LOG_APPEND_TIME:
+                attributes &= ~LOG_APPEND_TIME
+                restamp_attributes(batch, attributes)
+        append_time = -1
+        if self._append_time:
+            append_time = base_timestamp = timestamp = now
+        else:
+            config = self.config
+            if timestamp - now > config.message_timestamp_after_max_ms or (
+                now - base_timestamp > config.message_timestamp_before_max_ms
+            ):
+                check_timestamps(base_timestamp, timestamp, now, config)
+        if self._compacted:
+            check_keys(batch)
+        if producer_id >= 0:
+            last_sequence = (sequence + last_delta) & SEQUENCE_MASK if sequence >= 0 else sequence
+            if from_client:
+                original = self.producers.check(
+                    producer_id,
+                    producer_epoch,
+                    sequence,
+                    last_sequence,
+                    attributes & TRANSACTIONAL != 0,
+                )
+                if original is not None:
+                    return Appended(
+                        original.first_offset,
+                        original.last_offset,
+                        original.timestamp if self._append_time else -1,
+                        self.start_offset,
+                        True,
+                        False,
+                    )
+            else:
+                self.producers.check_epoch(producer_id, producer_epoch)
+
+        segment = self._writable
+        if segment is None:
+            segment = self._make_writable()
+        first_offset = self.end_offset
+        last_offset = first_offset + last_delta
+        position = segment.size
+        if (
+            position + size > self._segment_bytes
+            or timestamp > segment.roll_after
+            or last_offset - segment.base_offset > _LARGEST_RELATIVE_OFFSET
+        ) and position:
+            segment = self._roll(first_offset, now)
+            position = 0
+        _BASE_LENGTH_EPOCH.pack_into(batch, 0, first_offset, length, leader_epoch)
+        if append_time >= 0:
+            _TIMESTAMP.pack_into(batch, _MAX_TIMESTAMP_AT, now)
+            restamp_attributes(batch, attributes | LOG_APPEND_TIME)
+        file = segment.file
+        file.used = True
+        try:
+            written = self.files.pwrite(
+                file.fd if file.fd >= 0 else file.descriptor(), batch, position
+            )
+        except OSError as error:
+            raise self._undo_write(segment, error) from error
+        if written != size:
+            raise self._undo_write(segment, None)
+
+        if timestamp > segment.max_timestamp:
+            segment.max_timestamp = timestamp
+            segment.max_timestamp_offset = last_offset
+        if position == 0:
+            segment.begin_rolling_clock(timestamp, self.config.segment_ms)
+        elif segment.since_index > self._index_interval:
+            self._index(segment, last_offset, position)
+        segment.since_index += size
+        segment.size = position + size
+        self.size += size
+        self._since_snapshot += size
+        self.end_offset = end_offset = last_offset + 1
+        if leader_epoch != self.epochs.latest:
+            self.epochs.assign(leader_epoch, first_offset)
+        if producer_id >= 0:
+            self.producers.update(
+                producer_id,
+                producer_epoch,
+                sequence,
+                last_sequence,
+                first_offset,
+                last_offset,
+                timestamp,
+                attributes & TRANSACTIONAL != 0,
+                now,
+            )
+        return Appended(
+            first_offset,
+            last_offset,
+            append_time,
+            self.start_offset,
+            False,
+            end_offset - self.recovery_point >= self._flush_messages,
+        )
+
+    def append_marker(self, batch: memoryview, *, now: int, leader_epoch: int) -> Appended:
+        """Append the control batch that ends a producer's transaction here."""
+        self.producers.check_marker(decode_marker(batch))
+        offset = self.end_offset
+        _BASE_LENGTH_EPOCH.pack_into(batch, 0, offset, len(batch) - LOG_OVERHEAD, leader_epoch)
+        self.write_batches(batch, [(0, read_header(batch))], now)
+        must_flush = self.unflushed_messages >= self._flush_messages
+        return Appended(offset, offset, -1, self.start_offset, False, must_flush)
+
+    def append_as_follower(self, batches: memoryview, now: int | None = None) -> None:
+        """Append a leader's batches byte for byte, with its offsets and epochs."""
+        replication.append_as_follower(self, batches, now)
+
+    # Reading ------------------------------------------------------------------------------
+
+    def read(self, offset: int, max_bytes: int, limit: int, whole_first: bool) -> Slice | None:
+        """The batches from the one that holds an offset on, up to `max_bytes` or the segment's end.
+
+        No batch that reaches `limit` (a high watermark or a last stable offset) is in it; the last
+        one may be cut off by `max_bytes`, as Kafka's clients expect. A first batch larger than
+        `max_bytes` comes whole if `whole_first`, else nothing does. None where there is nothing.
+        """
+        end_offset = self.end_offset
+        if offset < self.start_offset or offset > end_offset:
+            raise KafkaError(
+                ErrorCode.OFFSET_OUT_OF_RANGE,
+                f"{self} has offsets from {self.start_offset} to {end_offset}, not {offset}",
+            )
+        if self.offline:
+            self.check_online()
+        if limit > end_offset:
+            limit = end_offset
+        if offset >= limit:
+            return None
+        segments = self.segments
+        segment = segments.active
+        if offset < segment.base_offset:
+            segment = segments.floor(offset)
+        try:
+            found = segment.find(offset)
+            while found is None:
+                following = segments.after(segment)
+                if following is None:
+                    return None
+                segment = following
+                found = segment.find(offset)
+            position, _, size = found
+            end = segment.size if limit == end_offset else self._position_of(limit, segment)
+            available = end - position
+            if size > max_bytes:
+                if not whole_first or available <= 0:
+                    return None
+            elif available > max_bytes:
+                size = max_bytes
+            elif available > 0:
+                size = available
+            else:
+                return None
+            segment.file.pin()
+        except (OSError, CorruptLog) as error:
+            raise self.failed(error) from error
+        return Slice(segment.file, position, size)
+
+    def _position_of(self, limit: int, segment: Segment) -> int:
+        """Where in a segment the first batch lies that reaches a limit."""
+        following = self.segments.after(segment)
+        if following is not None and following.base_offset <= limit:
+            return segment.size
+        if self._limit is not None and self._limit[0] == limit and self._limit[1] is segment:
+            return self._limit[2]
+        found = segment.find(limit)
+        if found is None:
+            return segment.size
+        self._limit = (limit, segment, found.position)
+        return found.position
+
+    def offset_for_timestamp(self, timestamp: int, limit: int) -> TimestampAndOffset | None:
+        """The first record at or after a timestamp, if its offset is below a limit."""
+        return lookup.offset_for_timestamp(self, timestamp, limit)
+
+    def max_timestamp_offset(self, limit: int) -> TimestampAndOffset | None:
+        """The first record with the largest timestamp of the log, if it is below a limit."""
+        return lookup.max_timestamp_offset(self, limit)
+
+    @property
+    def last_stable_offset(self) -> int:
+        """What read_committed readers may read up to: no transaction below it is undecided."""
+        high_watermark = self.end_offset if self.high_watermark is None else self.high_watermark
+        stable = self.producers.last_stable_offset(high_watermark)
+        return max(stable, self.start_offset)
+
+    def aborted_transactions(self, start: int, end: int) -> list[tuple[int, int]]:
+        """Producer id and first offset of each aborted transaction with records in [start, end)."""
+        return lookup.aborted_transactions(self, start, end)
+
+    # Removing -----------------------------------------------------------------------------
+
+    def truncate_to(self, offset: int) -> bool:
+        """Remove the batches that reach past an offset; says whether there were any.
+
+        The caller first writes the recovery point checkpoint with this offset, where it is lower:
+        a log that ends before its recovery point counts as damaged.
+        """
+        return replication.truncate_to(self, offset)
+
+    def truncate_fully_and_start_at(self, offset: int, start_offset: int | None = None) -> None:
+        """Remove everything; the next batch gets this offset or a later one. See truncate_to."""
+        replication.truncate_fully_and_start_at(self, offset, start_offset)
+
+    def raise_start_offset(self, offset: int) -> None:
+        """DeleteRecords: nobody reads below this offset any more."""
+        retention.raise_start_offset(self, offset)
+
+    def maintain(self, now: int) -> bool:
+        """Roll, retain and expire as the configuration says; True where the log changed."""
+        if self.offline:
+            return False
+        if now >= self._next_expiry:
+            self._next_expiry = now + EXPIRY_EVERY_MS
+            self.producers.expire(now, self.config.producer_id_expiration_ms)
+        return retention.maintain(self, now)
+
+    # Ending -------------------------------------------------------------------------------
+
+    def close(self, *, sync: bool = True) -> None:
+        """Bring everything to the disk and let go of the files; raises OSError if that fails.
+
+        Without `sync` nothing is waited for: the caller syncs the whole data folder at once.
+        """
+        if self.offline:
+            return
+        if self.flushing:
+            raise RuntimeError(f"{self} cannot be closed while it is being flushed")
+        if self._writable is not None:
+            self._writable.note_largest_timestamp()
+        if self.end_offset > max(self.snapshots.newest, 0):
+            self.snapshots.write(self.end_offset, self.producers, sync=False)
+            self.directory_changed = True
+        flush = self.begin_flush()
+        if flush is not None:
+            try:
+                flush.run(sync=sync)
+            finally:
+                self.end_flush(flush)
+        self.fail(RuntimeError(f"{self} was closed"))
+
+    def delete(self) -> Path:
+        """Rename the log's folder so that nobody takes it for one; returns the new name.
+
+        Its files are removed later. Readers in the middle of one are not disturbed.
+        """
+        suffix = f"-{self.partition}.{uuid4().hex}{_DELETE}"
+        target = self.directory.with_name(self.topic[: _LONGEST_NAME - len(suffix)] + suffix)
+        try:
+            self.files.rename(str(self.directory), str(target))
+        except OSError as error:
+            raise self.failed(error) from error
+        self.fail(FileNotFoundError(f"{self} was deleted"))
+        self.directory = target
+        return target

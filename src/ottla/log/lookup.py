@@ -1,0 +1,91 @@
+"""Finding records by time, and aborted transactions by range, through the indexes.
+
+Rules kept here:
+1. An index only says where to start; what is found is read from the log.
+2. Only the batch that holds the answer is decoded.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, NamedTuple
+
+from ottla.log.scan import CorruptLog, Scan
+from ottla.records import decode_batch
+from ottla.wire.errors import KafkaError
+
+if TYPE_CHECKING:
+    from ottla.log.segment import Segment
+    from ottla.log.storage import Storage
+
+
+class TimestampAndOffset(NamedTuple):
+    """A record found by its timestamp."""
+
+    timestamp: int
+    offset: int
+    leader_epoch: int
+
+
+def offset_for_timestamp(log: Storage, timestamp: int, limit: int) -> TimestampAndOffset | None:
+    """The first record at or after a timestamp, if its offset is below the limit."""
+    log.check_online()
+    try:
+        for segment in log.segments:
+            if segment.age_timestamp() >= timestamp:
+                found = _search(log, segment, timestamp, log.start_offset)
+                return found if found is not None and found.offset < limit else None
+    except (OSError, CorruptLog) as error:
+        raise log.failed(error) from error
+    return None
+
+
+def _search(
+    log: Storage, segment: Segment, timestamp: int, start_offset: int
+) -> TimestampAndOffset | None:
+    offset = segment.base_offset + segment.time_index.offset(timestamp)
+    position = segment.index.position(max(offset, start_offset) - segment.base_offset)
+    scan = Scan(log.files, segment.file.descriptor(), position, segment.size, 0)
+    for batch in scan.headers():
+        if batch.header.max_timestamp >= timestamp and batch.header.last_offset >= start_offset:
+            epoch = batch.header.leader_epoch
+            try:
+                records = decode_batch(scan.read(batch))
+            except KafkaError:
+                # A producer wrote bytes that are no records. A batch is as near as it gets.
+                first = max(batch.header.base_offset, start_offset)
+                return TimestampAndOffset(batch.header.max_timestamp, first, epoch)
+            for record in records:
+                if record.timestamp >= timestamp and record.offset >= start_offset:
+                    return TimestampAndOffset(record.timestamp, record.offset, epoch)
+    if scan.problem is not None:
+        raise CorruptLog(f"{segment.path}.log is damaged at {scan.position}: {scan.problem}")
+    return None
+
+
+def max_timestamp_offset(log: Storage, limit: int) -> TimestampAndOffset | None:
+    """The first record with the largest timestamp of the log, if its offset is below the limit."""
+    log.check_online()
+    try:
+        segment = max(log.segments, key=lambda segment: segment.largest_timestamp())
+        largest = segment.largest_timestamp()
+        if largest < 0:
+            return None
+        found = _search(log, segment, largest, max(log.start_offset, segment.base_offset))
+    except (OSError, CorruptLog) as error:
+        raise log.failed(error) from error
+    return found if found is not None and found.offset < limit else None
+
+
+def aborted_transactions(log: Storage, start: int, end: int) -> list[tuple[int, int]]:
+    """Producer id and first offset of each aborted transaction with records in [start, end)."""
+    log.check_online()
+    result: list[tuple[int, int]] = []
+    try:
+        for segment in log.segments.starting_with(start):
+            found, complete = segment.aborted(start, end)
+            result += [(each.producer_id, each.first_offset) for each in found]
+            if complete:
+                break
+    except OSError as error:
+        raise log.failed(error) from error
+    return result

@@ -1,0 +1,78 @@
+"""A segment's offset index: every few kilobytes, where in the file a batch begins.
+
+Kafka's `.index`: entries of 8 bytes, big-endian, growing: the *last* offset of a batch relative to
+the segment's base offset (4 bytes) and the position of that batch in the file (4 bytes). In memory
+an entry is that same 64-bit number, so a lookup is one bisection of an array.
+"""
+
+import sys
+from array import array
+from bisect import bisect_left, bisect_right
+
+ENTRY_SIZE = 8
+MAX_RELATIVE = 0x7FFFFFFF
+"""Kafka reads both halves of an entry as signed: a segment spans fewer than 2^31 offsets."""
+
+_LOW = 0xFFFFFFFF
+_SWAP = sys.byteorder == "little"
+
+
+class OffsetIndex:
+    """The entries of one segment, and how many of them its file holds already."""
+
+    __slots__ = ("entries", "saved")
+
+    def __init__(self) -> None:
+        self.entries = array("Q")
+        self.saved = 0
+
+    @classmethod
+    def from_bytes(cls, data: bytes, log_size: int) -> "OffsetIndex":
+        """Read a file's entries; what cannot be right is left out, with all that follows it.
+
+        Kafka preallocates the index of an active segment with zeros, and a crash keeps them.
+        """
+        index = cls()
+        entries = index.entries
+        entries.frombytes(data[: len(data) // ENTRY_SIZE * ENTRY_SIZE])
+        if _SWAP:
+            entries.byteswap()
+        keep = len(entries)
+        if keep and (
+            entries[-1] & _LOW >= log_size or entries[-1] <= (entries[-2] if keep > 1 else 0)
+        ):
+            last = keep = 0
+            for entry in entries:
+                if entry <= last or entry & _LOW >= log_size:
+                    break
+                last = entry
+                keep += 1
+        del entries[keep:]
+        index.saved = keep
+        return index
+
+    def position(self, relative: int) -> int:
+        """Where to start looking for an offset: the batch there ends at or before it."""
+        slot = bisect_right(self.entries, relative << 32 | _LOW) - 1
+        return self.entries[slot] & _LOW if slot >= 0 else 0
+
+    def position_before(self, position: int) -> int:
+        """The last position noted that lies before a position."""
+        slot = bisect_left(self.entries, position, key=lambda entry: entry & _LOW) - 1
+        return self.entries[slot] & _LOW if slot >= 0 else 0
+
+    def add(self, relative: int, position: int) -> None:
+        """Note that the batch which ends at this offset begins at this position."""
+        self.entries.append(relative << 32 | position)
+
+    def truncate(self, relative: int) -> None:
+        """Forget the batches that end at or after this offset."""
+        del self.entries[bisect_left(self.entries, relative << 32) :]
+        self.saved = min(self.saved, len(self.entries))
+
+    def unsaved(self) -> bytes:
+        """What the file lacks, to be written at `saved` entries."""
+        tail = self.entries[self.saved :]
+        if _SWAP:
+            tail.byteswap()
+        return tail.tobytes()

@@ -1,0 +1,259 @@
+"""Opening a log after a crash: scan what no fsync is known to cover, and nothing else.
+
+Rules kept here:
+1. Below the recovery point nothing is scanned and nothing is ever cut: a batch that is damaged or
+   missing there means lost data, and raises CorruptLog.
+2. At or above it every batch is read and its CRC checked. The first that is not whole and right is
+   a torn tail: it is cut, with all that follows it, and the bytes are counted.
+3. Indexes, aborted transactions, leader epochs and producers past the recovery point are rebuilt
+   from the batches, as if these had just been appended.
+
+A busy Python thread would stall the broker's loop, so a long scan runs in a child process:
+`python -m ottla.log.recovery` reads one JSON object a line (see main) and answers each with one.
+After it the partition is opened as after a clean stop.
+"""
+
+import json
+import sys
+import time
+from bisect import bisect_right
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import TextIO
+
+from ottla.log.config import LogConfig
+from ottla.log.files import FileCache, Files
+from ottla.log.loading import Inventory, rebuild_indexes
+from ottla.log.log import Log
+from ottla.log.offset_index import MAX_RELATIVE, OffsetIndex
+from ottla.log.scan import CorruptLog, Scan
+from ottla.log.segment import INDEX, LOG, SUFFIXES, stem
+from ottla.log.segments import Segments
+from ottla.wire.errors import KafkaError
+
+
+@dataclass(frozen=True, slots=True)
+class Recovered:
+    """What a recovery found."""
+
+    end_offset: int
+    recovery_point: int
+    start_offset: int
+    scanned_bytes: int
+    truncated_bytes: int
+    problem: str | None
+    """What was wrong with the first byte that was cut."""
+
+
+def recover(
+    directory: Path,
+    config: LogConfig,
+    *,
+    files: Files,
+    cache: FileCache,
+    recovery_point: int,
+    start_offset: int,
+    now: int,
+) -> tuple[Log, Recovered]:
+    """Open a log that was not closed. Raises CorruptLog, and OSError."""
+    inventory = Inventory(files, directory)
+    inventory.remove_orphans()
+    if not inventory.bases:
+        log = Log.begin(
+            directory, config, files=files, cache=cache, start_offset=start_offset, now=now
+        )
+        return log, Recovered(start_offset, start_offset, start_offset, 0, 0, None)
+    return _Recovery(inventory, directory, config, cache, recovery_point, start_offset, now).run()
+
+
+def needs_recovery_bytes(directory: Path, recovery_point: int, files: Files) -> int:
+    """How many bytes a recovery of a log would have to scan."""
+    inventory = Inventory(files, directory)
+    total = 0
+    for base_offset in reversed(inventory.bases):
+        path = inventory.path(stem(base_offset))
+        size = files.stat(path + LOG).st_size
+        total += size
+        if base_offset <= recovery_point:
+            try:
+                index = OffsetIndex.from_bytes(files.read_file(path + INDEX), size)
+            except FileNotFoundError:
+                return total
+            return total - index.position(max(0, recovery_point - 1 - base_offset))
+    return total
+
+
+class _Recovery:
+    """One recovery: the log as it was at the recovery point, then batch by batch what follows."""
+
+    def __init__(
+        self,
+        inventory: Inventory,
+        directory: Path,
+        config: LogConfig,
+        cache: FileCache,
+        recovery_point: int,
+        start_offset: int,
+        now: int,
+    ) -> None:
+        self._inventory = inventory
+        self._files = inventory.files
+        self._cache = cache
+        self._now = now
+        self._config = config
+        self._directory = directory
+        self._start_offset = start_offset
+        self._recovery_point = recovery_point
+        self._scanned = 0
+        self._cut = 0
+        self._problem: str | None = None
+
+    def run(self) -> tuple[Log, Recovered]:
+        """Recover."""
+        bases = self._inventory.bases
+        at = max(0, bisect_right(bases, self._recovery_point) - 1)
+        segments = Segments()
+        for base_offset in bases[: at + 1]:
+            segment = self._inventory.segment(self._cache, base_offset, self._now)
+            if base_offset != bases[at] and self._inventory.lacks_an_index(base_offset):
+                rebuild_indexes(self._files, segment, self._config.index_interval_bytes)
+            segment.mark_as_sealed()
+            segments.add(segment)
+        segments.active.unseal()
+        rest = segments.active.size
+        log = self._log_at_recovery_point(segments, is_last=at + 1 == len(bases))
+        self._replay(log, rest)
+        for base_offset in bases[at + 1 :]:
+            if self._problem is None and base_offset < log.end_offset:
+                self._problem = f"segment {base_offset} begins before offset {log.end_offset}"
+            if self._problem is None:
+                self._replay_segment(log, base_offset)
+            else:
+                self._remove_segment(log, base_offset)
+        log.recovery_point = min(self._recovery_point, log.end_offset)
+        log.directory_changed = True
+        log.end_at_least_at_start(self._now)
+        return log, Recovered(
+            log.end_offset,
+            log.recovery_point,
+            log.start_offset,
+            self._scanned,
+            self._cut,
+            self._problem,
+        )
+
+    def _log_at_recovery_point(self, segments: Segments, *, is_last: bool) -> Log:
+        """The log as if it ended at the recovery point; what is past it is still in the file."""
+        recovery_point = self._recovery_point
+        segment = segments.active
+        segment.keep_indexes_below(recovery_point)
+        position = segment.index.position(MAX_RELATIVE)
+        fd = segment.file.descriptor()
+        scan = Scan(self._files, fd, position, segment.size, segment.base_offset)
+        for batch in scan.batches():
+            if batch.header.base_offset >= recovery_point:
+                break
+        end_offset = scan.next_offset
+        is_short = scan.problem is not None or (is_last and scan.position == segment.size)
+        # What lies below the start offset nobody can read, so nothing of it can be lost.
+        if is_short and max(end_offset, self._start_offset) < recovery_point:
+            raise CorruptLog(
+                f"{segment.path}{LOG} is damaged at {scan.position}, before its recovery point "
+                f"{recovery_point}: {scan.problem or 'the file ends'} at offset {end_offset}"
+            )
+        self._scanned += scan.position - position
+        segment.shrink(scan.position)
+        snapshots = self._inventory.snapshots()
+        snapshots.remove_after(end_offset)
+        epochs = self._inventory.epochs()
+        epochs.truncate_from_end(end_offset)
+        start_offset = max(self._start_offset, segments.first.base_offset)
+        epochs.truncate_from_start(start_offset)
+        return Log(
+            self._directory,
+            self._config,
+            files=self._files,
+            cache=self._cache,
+            segments=segments,
+            snapshots=snapshots,
+            producers=snapshots.restore(
+                segments, end_offset, start_offset, self._config, self._now
+            ),
+            epochs=epochs,
+            start_offset=start_offset,
+            end_offset=end_offset,
+            recovery_point=recovery_point,
+            now=self._now,
+        )
+
+    def _replay(self, log: Log, size: int) -> None:
+        """Append, in memory, what the active segment's file holds past its counted size."""
+        segment = log.segments.active
+        position = segment.size
+        fd = segment.file.descriptor()
+        scan = Scan(self._files, fd, position, size, log.end_offset)
+        for batch in scan.batches():
+            if not segment.can_hold(batch.header.last_offset):
+                scan.problem = (
+                    f"offset {batch.header.last_offset} is too far from the segment's base"
+                )
+                break
+            log.note_batch(segment, batch.header, batch.batch, None)
+        self._scanned += scan.position - position
+        if scan.problem is not None:
+            self._problem = f"{scan.problem} at offset {log.end_offset}"
+            self._cut += size - segment.size
+            self._files.ftruncate(fd, segment.size)
+
+    def _replay_segment(self, log: Log, base_offset: int) -> None:
+        log.segments.active.seal()
+        segment = self._inventory.segment(self._cache, base_offset, self._now)
+        size = segment.size
+        segment.keep_indexes_below(base_offset)
+        segment.shrink(0)
+        log.begin_recovered_segment(segment)
+        self._replay(log, size)
+
+    def _remove_segment(self, log: Log, base_offset: int) -> None:
+        path = self._inventory.path(stem(base_offset))
+        self._cut += self._files.stat(path + LOG).st_size
+        for suffix in SUFFIXES:
+            self._files.unlink_if_exists(path + suffix)
+        log.snapshots.remove(base_offset)
+
+
+def main(requests: TextIO, replies: TextIO) -> None:
+    """Recover one partition for each line of JSON, and answer it with a line of JSON.
+
+    A request has `directory`, `recovery_point`, `start_offset` and, where they differ from the
+    defaults, the log's settings under `config`. A reply repeats `directory` and adds either what
+    `Recovered` says or `error`.
+    """
+    for line in requests:
+        request = json.loads(line)
+        reply: dict[str, object] = {"directory": request["directory"]}
+        settings = dict(request.get("config", {}))
+        if "cleanup_policy" in settings:
+            settings["cleanup_policy"] = frozenset(settings["cleanup_policy"])
+        files = Files()
+        try:
+            log, recovered = recover(
+                Path(request["directory"]),
+                LogConfig(**settings),
+                files=files,
+                cache=FileCache(64, files),
+                recovery_point=request["recovery_point"],
+                start_offset=request["start_offset"],
+                now=time.time_ns() // 1_000_000,
+            )
+            log.close()
+        except (CorruptLog, OSError, KafkaError) as problem:
+            reply["error"] = str(problem)
+        else:
+            reply |= asdict(recovered) | {"recovery_point": recovered.end_offset}
+        replies.write(json.dumps(reply) + "\n")
+        replies.flush()
+
+
+if __name__ == "__main__":
+    main(sys.stdin, sys.stdout)

@@ -1,0 +1,377 @@
+"""One segment of a log: a `.log` file with its `.index`, `.timeindex` and `.txnindex`.
+
+Rules kept here:
+1. The `.log` file is the truth; indexes only say where to start looking in it.
+2. Index entries of the active segment live in memory and reach their files when the log is flushed
+   or the segment is sealed: what lies past the recovery point is scanned after a crash anyway.
+3. Indexes are loaded on first use; those of a sealed segment are dropped when its file is closed.
+4. Bytes below `size` never change, except that truncation lowers `size`.
+"""
+
+import os
+from typing import NamedTuple
+
+from ottla.log import offset_index, time_index, txn_index
+from ottla.log.config import FOREVER
+from ottla.log.files import CREATE, CREATE_EMPTY, Bytes, FileCache, Files, OpenFile
+from ottla.log.offset_index import MAX_RELATIVE, OffsetIndex
+from ottla.log.scan import BASE_LENGTH_DELTA, NEARBY, CorruptLog
+from ottla.log.time_index import TimeIndex
+from ottla.log.txn_index import AbortedTransaction, TxnIndex
+from ottla.wire.batch import HEADER, HEADER_SIZE, LOG_OVERHEAD, SMALLEST_LENGTH, BatchHeader
+
+LOG, INDEX, TIME_INDEX, TXN_INDEX = ".log", ".index", ".timeindex", ".txnindex"
+SUFFIXES = (LOG, INDEX, TIME_INDEX, TXN_INDEX)
+DELETED, CLEANED, SWAP = ".deleted", ".cleaned", ".swap"
+
+_BASE_LENGTH_DELTA_SIZE = BASE_LENGTH_DELTA.size
+
+
+def stem(base_offset: int) -> str:
+    """The first part of the name of a segment's files."""
+    return f"{base_offset:020d}"
+
+
+class Found(NamedTuple):
+    """A batch in a segment's file."""
+
+    position: int
+    base_offset: int
+    size: int
+
+
+class Segment:
+    """The segment that begins at `base_offset`. Only the last segment of a log is appended to."""
+
+    __slots__ = (
+        "_files",
+        "_index",
+        "_indexes_dirty",
+        "_time_index",
+        "_txn_index",
+        "base_offset",
+        "created",
+        "file",
+        "first_timestamp",
+        "jitter",
+        "max_timestamp",
+        "max_timestamp_offset",
+        "path",
+        "roll_after",
+        "sealed",
+        "since_index",
+        "size",
+    )
+
+    def __init__(
+        self,
+        files: Files,
+        file: OpenFile,
+        base_offset: int,
+        *,
+        size: int,
+        now: int,
+        jitter: int = 0,
+    ) -> None:
+        self._files = files
+        self.path = file.path.removesuffix(LOG)
+        self.file = file
+        self.base_offset = base_offset
+        self.size = size
+        self.created = now
+        """When this process first saw the segment: `segment.ms` for batches without a timestamp."""
+        self.first_timestamp = -1
+        """The largest timestamp of the first batch: `segment.ms` counts from it."""
+        self.roll_after = FOREVER
+        """A batch with a later timestamp begins a new segment."""
+        self.jitter = jitter
+        self.max_timestamp: int | None = None
+        """The largest timestamp in the segment, -1 where there is none; None until it is read."""
+        self.max_timestamp_offset = base_offset
+        """Last offset of the first batch that has it."""
+        self.since_index = 0
+        """Bytes since the last entry of the offset index."""
+        self.sealed = False
+        self._indexes_dirty = False
+        self._index: OffsetIndex | None = None
+        self._time_index: TimeIndex | None = None
+        self._txn_index: TxnIndex | None = None
+
+    @classmethod
+    def create(
+        cls,
+        files: Files,
+        cache: FileCache,
+        directory: str,
+        base_offset: int,
+        *,
+        now: int,
+        jitter: int,
+    ) -> "Segment":
+        """Make the files of an empty segment; what had these names before is replaced."""
+        path = f"{directory}/{stem(base_offset)}"
+        files.unlink_if_exists(path + TXN_INDEX)
+        for suffix in (INDEX, TIME_INDEX):
+            files.close(files.open(path + suffix, CREATE_EMPTY, 0o644))
+        segment = cls(files, cache.create(path + LOG), base_offset, size=0, now=now, jitter=jitter)
+        segment.max_timestamp = -1
+        segment._index = OffsetIndex()
+        segment._time_index = TimeIndex()
+        segment._txn_index = TxnIndex()
+        return segment
+
+    def __repr__(self) -> str:
+        return f"Segment({self.path}{LOG}, {self.size} bytes)"
+
+    # Indexes ------------------------------------------------------------------------------
+
+    @property
+    def index(self) -> OffsetIndex:
+        """Where batches are, loaded on first use."""
+        if self._index is None:
+            self._index = OffsetIndex.from_bytes(self._load(INDEX), self.size)
+        return self._index
+
+    @property
+    def time_index(self) -> TimeIndex:
+        """When timestamps grew, loaded on first use."""
+        if self._time_index is None:
+            self._time_index = TimeIndex(self._load(TIME_INDEX))
+        return self._time_index
+
+    @property
+    def txn_index(self) -> TxnIndex:
+        """Transactions aborted here, loaded on first use."""
+        if self._txn_index is None:
+            self._txn_index = TxnIndex(self._load(TXN_INDEX))
+        return self._txn_index
+
+    def _load(self, suffix: str) -> bytes:
+        try:
+            return self._files.read_file(self.path + suffix)
+        except FileNotFoundError:
+            return b""
+
+    def _drop_indexes(self) -> None:
+        self._index = self._time_index = self._txn_index = None
+
+    def add_index_entry(self, last_offset: int, position: int) -> None:
+        """Note the batch at a position, and the largest timestamp so far."""
+        self.index.add(last_offset - self.base_offset, position)
+        assert self.max_timestamp is not None
+        self.time_index.add(self.max_timestamp, self.max_timestamp_offset - self.base_offset)
+        self.since_index = 0
+
+    def indexes_are_full(self, limit: int) -> bool:
+        """True where another entry would make an index larger than `segment.index.bytes`."""
+        entries = len(self.index.entries)
+        # The time index keeps room for the entry that sealing adds.
+        return entries >= limit // offset_index.ENTRY_SIZE or (
+            len(self.time_index) >= limit // time_index.ENTRY_SIZE - 1
+        )
+
+    def save_indexes(self) -> list[int]:
+        """Write what the index files lack; returns the descriptors to be fsynced and closed."""
+        written: list[int] = []
+        try:
+            for suffix, index, entry_size in (
+                (INDEX, self._index, offset_index.ENTRY_SIZE),
+                (TIME_INDEX, self._time_index, time_index.ENTRY_SIZE),
+                (TXN_INDEX, self._txn_index, txn_index.ENTRY_SIZE),
+            ):
+                if index is None:
+                    continue
+                data = index.unsaved()
+                if data or (self._indexes_dirty and self._files.exists(self.path + suffix)):
+                    fd = self._files.open(self.path + suffix, CREATE, 0o644)
+                    written.append(fd)
+                    self._files.write_fully(fd, data, index.saved * entry_size)
+                    index.saved += len(data) // entry_size
+                    if self._indexes_dirty:
+                        self._files.ftruncate(fd, index.saved * entry_size)
+        except OSError:
+            for fd in written:
+                self._files.close(fd)
+            raise
+        self._indexes_dirty = False
+        return written
+
+    def keep_indexes_below(self, offset: int) -> None:
+        """Forget in the indexes what ends at or after an offset; the files follow when saved."""
+        self.index.truncate(offset - self.base_offset)
+        self.time_index.truncate(offset - self.base_offset)
+        self.txn_index.truncate(offset)
+        self._indexes_dirty = True
+
+    def note_largest_timestamp(self) -> None:
+        """Give the time index its last entry, which retention and the next start go by."""
+        largest = self.largest_timestamp()
+        self.time_index.add(largest, self.max_timestamp_offset - self.base_offset)
+
+    def seal(self) -> None:
+        """No more appends."""
+        self.note_largest_timestamp()
+        self.sealed = True
+        self.file.on_close = self._drop_indexes_if_saved
+
+    def mark_as_sealed(self) -> None:
+        """The segment was sealed before this process began."""
+        self.sealed = True
+        self.file.on_close = self._drop_indexes_if_saved
+
+    def unseal(self) -> None:
+        """The segment is the last one, and is appended to."""
+        self.sealed = False
+        self.file.on_close = None
+
+    def _drop_indexes_if_saved(self) -> None:
+        if (
+            (self._index is None or self._index.saved == len(self._index.entries))
+            and (self._time_index is None or self._time_index.saved == len(self._time_index))
+            and (self._txn_index is None or self._txn_index.saved == len(self._txn_index.entries))
+        ):
+            self._drop_indexes()
+
+    # Time ---------------------------------------------------------------------------------
+
+    def largest_timestamp(self) -> int:
+        """The largest timestamp of any batch, -1 where no batch has one."""
+        if self.max_timestamp is None:
+            timestamp, relative = self.time_index.last()
+            self.max_timestamp = timestamp
+            self.max_timestamp_offset = self.base_offset + relative
+        return self.max_timestamp
+
+    def age_timestamp(self) -> int:
+        """What `retention.ms` counts from: the largest timestamp, or when the file was written."""
+        largest = self.largest_timestamp()
+        if largest >= 0:
+            return largest
+        return int(self._files.stat(self.path + LOG).st_mtime * 1000)
+
+    def begin_rolling_clock(self, first_timestamp: int, segment_ms: int) -> None:
+        """The first batch came, or `segment.ms` changed: say when the segment is too old."""
+        self.first_timestamp = first_timestamp
+        if first_timestamp >= 0:
+            self.roll_after = first_timestamp + segment_ms - self.jitter
+
+    # Finding ------------------------------------------------------------------------------
+
+    def find(self, offset: int) -> Found | None:
+        """The first batch that ends at or after an offset: the one that holds it, or the next."""
+        index = self._index if self._index is not None else self.index
+        position = index.position(offset - self.base_offset)
+        fd = self.file.descriptor()
+        pread = self._files.pread
+        unpack = BASE_LENGTH_DELTA.unpack_from
+        end = self.size
+        while position < end:
+            chunk = pread(fd, NEARBY, position)
+            at = 0
+            last = min(len(chunk), end - position) - _BASE_LENGTH_DELTA_SIZE
+            while at <= last:
+                base, length, delta = unpack(chunk, at)
+                if length < SMALLEST_LENGTH:
+                    raise CorruptLog(f"{self.path}{LOG} has no batch at {position + at}")
+                if base + delta >= offset:
+                    return Found(position + at, base, length + LOG_OVERHEAD)
+                at += length + LOG_OVERHEAD
+            if at == 0:
+                raise CorruptLog(f"{self.path}{LOG} has no batch at {position}")
+            position += at
+        return None
+
+    def end_before(self, position: int) -> int:
+        """The offset after the last batch that begins before a position."""
+        end_offset = self.base_offset
+        at = self.index.position_before(position)
+        while at < position:
+            header = self.header(at)
+            end_offset = header.next_offset
+            at += header.size
+        return end_offset
+
+    def header(self, position: int) -> BatchHeader:
+        """The header of the batch at a position."""
+        data = self._files.pread(self.file.descriptor(), HEADER_SIZE, position)
+        if len(data) < HEADER_SIZE:
+            raise CorruptLog(f"{self.path}{LOG} has no batch at {position}")
+        return BatchHeader._make(HEADER.unpack(data))
+
+    def batch(self, position: int, size: int) -> memoryview:
+        """The bytes of the batch at a position."""
+        return memoryview(self._files.pread(self.file.descriptor(), size, position))
+
+    def aborted(self, start: int, end: int) -> tuple[list[AbortedTransaction], bool]:
+        """Aborted transactions that overlap a range, and whether later segments have none."""
+        return self.txn_index.overlapping(start, end)
+
+    # Changing -----------------------------------------------------------------------------
+
+    def note(self, header: BatchHeader, index_interval: int) -> None:
+        """The batch with this header follows the last one now: count it, index it if it is time."""
+        last_offset = header.last_offset
+        if header.max_timestamp > self.largest_timestamp():
+            self.max_timestamp = header.max_timestamp
+            self.max_timestamp_offset = last_offset
+        if self.since_index > index_interval:
+            self.add_index_entry(last_offset, self.size)
+        self.since_index += header.size
+        self.size += header.size
+
+    def can_hold(self, last_offset: int) -> bool:
+        """False where an index entry's 32 bits cannot say this offset."""
+        return last_offset - self.base_offset <= MAX_RELATIVE
+
+    def write(self, data: Bytes, position: int) -> int:
+        """Write at a position; says how many bytes the file took."""
+        return self._files.pwrite(self.file.descriptor(), data, position)
+
+    def cut(self, offset: int, position: int) -> None:
+        """Remove everything from a position on, where the batch that reaches this offset begins."""
+        self.keep_indexes_below(offset)
+        for fd in self.save_indexes():
+            self._files.close(fd)
+        self._indexes_dirty = True  # the next flush covers them
+        self._files.ftruncate(self.file.descriptor(), position)
+        self.unseal()
+        self.shrink(position)
+
+    def shrink(self, position: int) -> None:
+        """Count only what lies before a position, and the indexes' entries for it."""
+        self.size = position
+        self.since_index = position - self.index.position(MAX_RELATIVE)
+        self._find_largest_timestamp()
+        self.first_timestamp = -1
+        self.roll_after = FOREVER
+
+    def _find_largest_timestamp(self) -> None:
+        """After the last index entry the batches themselves say what the largest timestamp is."""
+        timestamp, relative = self.time_index.last()
+        offset = self.base_offset + relative
+        position = self.index.position(relative)
+        while position < self.size:
+            header = self.header(position)
+            if header.max_timestamp > timestamp:
+                timestamp, offset = header.max_timestamp, header.last_offset
+            position += header.size
+        self.max_timestamp = timestamp
+        self.max_timestamp_offset = offset
+
+    def rename_as_deleted(self) -> list[str]:
+        """Mark the files as deleted; returns their new names. Readers keep what they have open."""
+        renamed = []
+        for suffix in SUFFIXES:
+            try:
+                self._files.rename(self.path + suffix, self.path + suffix + DELETED)
+            except FileNotFoundError:
+                continue
+            renamed.append(self.path + suffix + DELETED)
+        self.file.path += DELETED
+        self.file.retire()
+        return renamed
+
+    def move(self, directory: str) -> None:
+        """The log's folder got another name."""
+        self.path = os.path.join(directory, os.path.basename(self.path))
+        self.file.path = self.path + LOG

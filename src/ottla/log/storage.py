@@ -1,0 +1,439 @@
+"""The files of a log as one thing: writing, rolling, flushing, deleting, failing.
+
+Rules kept here:
+1. Memory says what is in the log only after the file system took it. A short write or a full disk
+   cuts the file back to the old end; the log stays online. Any other failure of the disk, and every
+   failed fsync, takes the log offline for good: KAFKA_STORAGE_ERROR.
+2. The recovery point is a log end that was captured before a successful fsync of it.
+3. Index entries, leader epochs and producer snapshots that lie below the recovery point are on disk
+   with it; those above are rebuilt after a crash, so nothing of them is written on the hot path.
+4. A deleted segment's files are renamed first and removed later.
+"""
+
+import random
+import time
+from pathlib import Path
+
+from ottla.log.config import LogConfig
+from ottla.log.files import DISK_IS_FULL, READ_WRITE, FileCache, Files
+from ottla.log.flush import Flush
+from ottla.log.leader_epochs import FILE_NAME as EPOCHS_FILE
+from ottla.log.leader_epochs import LeaderEpochs
+from ottla.log.offset_index import MAX_RELATIVE
+from ottla.log.producer_state import ProducerStates
+from ottla.log.scan import CorruptLog
+from ottla.log.segment import SUFFIXES, Segment, stem
+from ottla.log.segments import Segments
+from ottla.log.snapshots import Snapshots
+from ottla.log.txn_index import AbortedTransaction
+from ottla.wire.batch import LOG_OVERHEAD, BatchHeader
+from ottla.wire.errors import ErrorCode, KafkaError
+
+SNAPSHOT_EVERY_BYTES = 8 << 20
+"""How much may be written between two snapshots of the producers while the log is flushed."""
+
+ROLL_NOW = -1 << 63
+"""As `Segment.roll_after`: the next batch, whatever its timestamp, begins a new segment."""
+
+
+class Storage:
+    """What Log stands on: its segments, its state, and every change of its files."""
+
+    __slots__ = (
+        "_append_time",
+        "_compacted",
+        "_flush",
+        "_flush_messages",
+        "_index_interval",
+        "_largest_batch",
+        "_limit",
+        "_next_expiry",
+        "_segment_bytes",
+        "_since_snapshot",
+        "_writable",
+        "cache",
+        "config",
+        "directory",
+        "directory_changed",
+        "doomed",
+        "end_offset",
+        "epochs",
+        "failure",
+        "files",
+        "high_watermark",
+        "last_flush_time",
+        "offline",
+        "partition",
+        "producers",
+        "recovery_point",
+        "segments",
+        "size",
+        "snapshots",
+        "start_offset",
+        "topic",
+    )
+
+    def __init__(
+        self,
+        directory: Path,
+        config: LogConfig,
+        *,
+        files: Files,
+        cache: FileCache,
+        segments: Segments,
+        snapshots: Snapshots,
+        producers: ProducerStates,
+        epochs: LeaderEpochs,
+        start_offset: int,
+        end_offset: int,
+        recovery_point: int,
+        now: int,
+    ) -> None:
+        topic, _, partition = directory.name.rpartition("-")
+        self.topic = topic
+        self.partition = int(partition)
+        self.directory = directory
+        self.files = files
+        self.cache = cache
+        self.segments = segments
+        self.snapshots = snapshots
+        self.producers = producers
+        self.epochs = epochs
+        self.start_offset = start_offset
+        self.end_offset = end_offset
+        self.recovery_point = recovery_point
+        self.size = sum(segment.size for segment in segments)
+        """Bytes of all segments."""
+        self.high_watermark: int | None = None
+        """Where replicas follow, what all of them have; None means: whatever is in the log."""
+        self.offline = False
+        self.failure: BaseException | None = None
+        """Why the log is offline."""
+        self.doomed: list[tuple[str, int]] = []
+        """Files to be removed, and when; remove_doomed() does it."""
+        self.directory_changed = False
+        """True where files were made or renamed since the last flush."""
+        self.last_flush_time = now
+        self._flush: Flush | None = None
+        self._since_snapshot = 0
+        self._next_expiry = now
+        self._writable: Segment | None = None
+        self._limit: tuple[int, Segment, int] | None = None
+        self.set_config(config)
+
+    def __repr__(self) -> str:
+        return f"{self.topic}-{self.partition}"
+
+    def set_config(self, config: LogConfig) -> None:
+        """Obey other settings from now on."""
+        self.config = config
+        self._segment_bytes = config.segment_bytes
+        self._largest_batch = min(config.max_message_bytes, config.segment_bytes)
+        self._index_interval = config.index_interval_bytes
+        self._flush_messages = config.flush_messages
+        self._append_time = config.message_timestamp_type == "LogAppendTime"
+        self._compacted = "compact" in config.cleanup_policy
+        if self._writable is not None:
+            self._writable.begin_rolling_clock(self._writable.first_timestamp, config.segment_ms)
+
+    # Failing ------------------------------------------------------------------------------
+
+    def fail(self, error: BaseException) -> None:
+        """Take the log offline: from now on every use of it is KAFKA_STORAGE_ERROR."""
+        if not self.offline:
+            self.offline = True
+            self.failure = error
+            self._close_files()
+
+    def failed(self, error: BaseException) -> KafkaError:
+        """What to raise when the disk failed; takes the log offline unless it was only full."""
+        if isinstance(error, OSError) and error.errno in DISK_IS_FULL:
+            return KafkaError(ErrorCode.KAFKA_STORAGE_ERROR, f"{self}: {error.strerror}")
+        self.fail(error)
+        return KafkaError(ErrorCode.KAFKA_STORAGE_ERROR, f"{self} is offline: {error}")
+
+    def check_online(self) -> None:
+        """Raise KAFKA_STORAGE_ERROR where the log is offline."""
+        if self.offline:
+            raise KafkaError(
+                ErrorCode.KAFKA_STORAGE_ERROR, f"{self} is offline: {self.failure}"
+            ) from self.failure
+
+    def _close_files(self) -> None:
+        self._writable = None
+        for segment in self.segments:
+            segment.file.retire()
+
+    # Writing ------------------------------------------------------------------------------
+
+    def _make_writable(self) -> Segment:
+        """Read what appending needs to know of the last segment."""
+        self.check_online()
+        segment = self.segments.active
+        try:
+            segment.largest_timestamp()
+            if segment.size:
+                first = segment.header(0)
+                segment.begin_rolling_clock(first.max_timestamp, self.config.segment_ms)
+                segment.since_index = segment.size - segment.index.position(MAX_RELATIVE)
+        except (OSError, CorruptLog) as error:
+            raise self.failed(error) from error
+        self._writable = segment
+        return segment
+
+    def _undo_write(self, segment: Segment, error: OSError | None) -> KafkaError:
+        """A write failed, or wrote less than all: cut the file back to where it ended before."""
+        if error is None or error.errno in DISK_IS_FULL:
+            try:
+                if segment.file.fd >= 0:
+                    self.files.ftruncate(segment.file.fd, segment.size)
+            except OSError as worse:
+                return self.failed(worse)
+            reason = error.strerror if error is not None else "a write was cut short"
+            return KafkaError(ErrorCode.KAFKA_STORAGE_ERROR, f"{self}: {reason}")
+        return self.failed(error)
+
+    def _index(self, segment: Segment, last_offset: int, position: int) -> None:
+        segment.add_index_entry(last_offset, position)
+        if segment.indexes_are_full(self.config.segment_index_bytes):
+            segment.roll_after = ROLL_NOW
+
+    def _fits(self, segment: Segment, header: BatchHeader, position: int) -> bool:
+        return position == 0 or (
+            position + header.length + LOG_OVERHEAD <= self._segment_bytes
+            and header.max_timestamp <= segment.roll_after
+            and segment.can_hold(header.last_offset)
+        )
+
+    def write_batches(
+        self, view: memoryview, batches: list[tuple[int, BatchHeader]], now: int | None
+    ) -> None:
+        """Write checked batches, which lie one behind the other in the view, and note them.
+
+        As many as fit a segment go in one write.
+        """
+        at = 0
+        while at < len(batches):
+            segment = self._writable or self._make_writable()
+            if not self._fits(segment, batches[at][1], segment.size) or (
+                segment.size == 0 and not segment.can_hold(batches[at][1].last_offset)
+            ):
+                segment = self._roll(batches[at][1].base_offset, now)
+            start = batches[at][0]
+            upto = at
+            while upto < len(batches) and (
+                upto == at
+                or self._fits(segment, batches[upto][1], segment.size + batches[upto][0] - start)
+            ):
+                upto += 1
+            end = batches[upto - 1][0] + batches[upto - 1][1].size
+            try:
+                written = segment.write(view[start:end], segment.size)
+            except OSError as error:
+                raise self._undo_write(segment, error) from error
+            if written != end - start:
+                raise self._undo_write(segment, None)
+            for position, header in batches[at:upto]:
+                self.note_batch(segment, header, view[position : position + header.size], now)
+            at = upto
+
+    def note_batch(
+        self, segment: Segment, header: BatchHeader, batch: memoryview, now: int | None
+    ) -> None:
+        """A batch is in the file: bring everything else up to it."""
+        last_offset = header.last_offset
+        size = header.size
+        if segment.size == 0:
+            segment.begin_rolling_clock(header.max_timestamp, self.config.segment_ms)
+        segment.note(header, self._index_interval)
+        if segment.indexes_are_full(self.config.segment_index_bytes):
+            segment.roll_after = ROLL_NOW
+        self.size += size
+        self._since_snapshot += size
+        self.end_offset = last_offset + 1
+        if header.leader_epoch > self.epochs.latest:
+            self.epochs.assign(header.leader_epoch, header.base_offset)
+        completed = self.producers.replay(header, lambda: batch, now)
+        if completed is not None and completed.aborted:
+            stable = self.producers.first_undecided_offset()
+            segment.txn_index.add(
+                AbortedTransaction(
+                    completed.producer_id,
+                    completed.first_offset,
+                    completed.last_offset,
+                    last_offset + 1 if stable is None else stable,
+                )
+            )
+        if completed is not None and self.high_watermark is None:
+            self.producers.forget_decided(self.end_offset)
+
+    # Rolling ------------------------------------------------------------------------------
+
+    def _new_segment(self, base_offset: int, now: int | None) -> Segment:
+        if now is None:
+            now = time.time_ns() // 1_000_000
+        config = self.config
+        jitter = random.randint(0, min(config.segment_jitter_ms, config.segment_ms))
+        segment = Segment.create(
+            self.files, self.cache, str(self.directory), base_offset, now=now, jitter=jitter
+        )
+        self.directory_changed = True
+        return segment
+
+    def roll(self, now: int | None = None) -> None:
+        """Begin a new segment, unless the active one is empty."""
+        self._roll(self.end_offset, now)
+
+    def _roll(self, base_offset: int, now: int | None) -> Segment:
+        """Seal the active segment and begin the next one, at this offset or at the log's end."""
+        self.check_online()
+        base_offset = max(base_offset, self.end_offset)
+        active = self.segments.active
+        if active.base_offset == base_offset:
+            return active
+        try:
+            active.seal()
+            segment = self._new_segment(base_offset, now)
+        except OSError as error:
+            path = f"{self.directory}/{stem(base_offset)}"
+            for suffix in SUFFIXES:
+                try:
+                    self.files.unlink_if_exists(path + suffix)
+                except OSError:
+                    break  # the next roll, or the next start, replaces it
+            raise self.failed(error) from error
+        self.segments.add(segment)
+        self._writable = segment
+        self._take_snapshot(base_offset)
+        return segment
+
+    def begin_recovered_segment(self, segment: Segment) -> None:
+        """The next segment that was found after a crash; its batches are noted one by one."""
+        self.segments.add(segment)
+        self.end_offset = segment.base_offset
+        self._take_snapshot(segment.base_offset)
+
+    def _take_snapshot(self, offset: int) -> None:
+        try:
+            self.snapshots.write(offset, self.producers, sync=False)
+        except OSError as error:
+            if error.errno not in DISK_IS_FULL:
+                raise self.failed(error) from error
+            return  # a snapshot only saves reading; an older one will do
+        self._since_snapshot = 0
+        self.directory_changed = True
+
+    # Flushing -----------------------------------------------------------------------------
+
+    @property
+    def unflushed_messages(self) -> int:
+        """How many offsets no fsync covers yet."""
+        return self.end_offset - self.recovery_point
+
+    @property
+    def flushing(self) -> bool:
+        """True between begin_flush() and end_flush()."""
+        return self._flush is not None
+
+    def begin_flush(self) -> Flush | None:
+        """Capture what a flush has to cover; None where there is nothing, or one is under way.
+
+        Raises KAFKA_STORAGE_ERROR where a full disk does not take the indexes.
+        """
+        if self.offline or self._flush is not None:
+            return None
+        if self.recovery_point == self.end_offset and not (
+            self.directory_changed or self.epochs.dirty
+        ):
+            return None
+        flush = Flush(self.files, self.end_offset)
+        try:
+            if self._since_snapshot >= SNAPSHOT_EVERY_BYTES:
+                self._take_snapshot(self.end_offset)
+            for segment in self.segments.starting_with(self.recovery_point):
+                flush.add_log(segment.file)
+                flush.add_written(segment.save_indexes())
+            for offset in self.snapshots.unsynced:
+                path = self.snapshots.path(offset)
+                flush.add_written([self.files.open(path, READ_WRITE, 0)])
+        except OSError as error:
+            flush.release()
+            raise self.failed(error) from error
+        self.snapshots.unsynced.clear()
+        if self.epochs.dirty:
+            flush.add_replacement(f"{self.directory}/{EPOCHS_FILE}", self.epochs.to_bytes())
+            self.epochs.dirty = False
+        if self.directory_changed:
+            flush.add_directory(str(self.directory))
+            self.directory_changed = False
+        self._flush = flush
+        return flush
+
+    def end_flush(self, flush: Flush, now: int | None = None) -> None:
+        """The flush has run: move the recovery point, or take the log offline if it failed."""
+        self._flush = None
+        flush.release()
+        if flush.error is not None:
+            self.fail(flush.error)
+        if self.offline or not flush.done:
+            return
+        self.recovery_point = max(self.recovery_point, flush.end_offset)
+        self.last_flush_time = time.time_ns() // 1_000_000 if now is None else now
+        self._remove_old_snapshots()
+
+    def _remove_old_snapshots(self) -> None:
+        snapshots = self.snapshots
+        if len(snapshots.offsets) >= len(self.segments):
+            keep = {segment.base_offset for segment in self.segments}
+            try:
+                snapshots.remove_all_but(keep | {snapshots.newest})
+            except OSError:
+                pass  # they only take space; opening the log removes them too
+
+    # Deleting -----------------------------------------------------------------------------
+
+    def cut_active(self, end_offset: int, position: int) -> None:
+        """Make the log end at this offset, which is this position in the active segment."""
+        active = self.segments.active
+        self.size -= active.size - position
+        active.cut(end_offset, position)
+        self._ends_at(end_offset)
+
+    def restart_at(self, offset: int, now: int) -> None:
+        """Remove all that is in the log; the next batch gets this offset or a later one."""
+        self.doom(self.segments.remove_from(0), now)
+        self.segments.add(self._new_segment(offset, now))
+        self.epochs.clear()
+        self.producers.clear()
+        self.snapshots.remove_all_but(set())
+        self._ends_at(offset)
+
+    def _ends_at(self, end_offset: int) -> None:
+        self.end_offset = end_offset
+        self.start_offset = min(self.start_offset, end_offset)
+        self.recovery_point = min(self.recovery_point, end_offset)
+        if self._flush is not None:
+            self._flush.end_offset = min(self._flush.end_offset, end_offset)
+        self._writable = None
+        self._limit = None
+
+    def doom(self, segments: list[Segment], now: int) -> None:
+        """Rename the files of segments that are no longer in the log; their removal comes later."""
+        due = now + self.config.file_delete_delay_ms
+        for segment in segments:
+            self.size -= segment.size
+            paths: list[str | None] = [*segment.rename_as_deleted()]
+            paths.append(self.snapshots.rename_as_deleted(segment.base_offset))
+            self.doomed += [(path, due) for path in paths if path is not None]
+        self.directory_changed = True
+        self._limit = None
+
+    def remove_doomed(self, now: int) -> int | None:
+        """Remove the files whose time has come; returns when the next one's is."""
+        while self.doomed and self.doomed[0][1] <= now:
+            path, _ = self.doomed.pop(0)
+            try:
+                self.files.unlink_if_exists(path)
+            except OSError:
+                pass  # opening the log removes what is left
+        return self.doomed[0][1] if self.doomed else None

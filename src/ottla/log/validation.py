@@ -1,0 +1,141 @@
+"""Why a producer's batch is refused: Kafka's checks in Kafka's order, with Kafka's codes.
+
+Log.append() sees at a glance whether a batch is plain and right. Only where it is not does it come
+here, for the one reason to be given, or to let through what is unusual and allowed.
+"""
+
+from struct import Struct
+
+from crc32c import crc32c
+
+from ottla.log.config import LogConfig
+from ottla.records import decode_batch
+from ottla.wire.batch import (
+    CODEC_MASK,
+    CONTROL,
+    CRC_COVERS_FROM,
+    HEADER_SIZE,
+    LOG_APPEND_TIME,
+    LOG_OVERHEAD,
+    NO_TIMESTAMP,
+    TRANSACTIONAL,
+    read_header,
+)
+from ottla.wire.errors import ErrorCode, KafkaError
+
+PLAIN_ATTRIBUTES = frozenset(
+    codec | transactional for codec in range(5) for transactional in (0, TRANSACTIONAL)
+)
+"""Attributes that need no second look: a known codec, in a transaction or not."""
+
+ZSTD = 4
+_FIRST_VERSION_WITH_ZSTD = 7
+_LARGEST_CODEC = 4
+_SMALLEST_MESSAGE = 14
+"""What the oldest message format needs after its length; Kafka checks newer ones against it too."""
+_UP_TO_MAGIC = 17
+
+_LENGTH = Struct(">i")
+_ATTRIBUTES = Struct(">h")
+_CRC = Struct(">I")
+
+
+def check_batch(batch: memoryview, config: LogConfig, api_version: int) -> None:
+    """Raise what is wrong with a client's batch; return where nothing is."""
+    size = _whole_batch_size(batch)
+    if size is None:
+        raise KafkaError(ErrorCode.INVALID_RECORD, "a produce request without a record batch")
+    magic = batch[16]
+    if magic != 2:
+        raise KafkaError(ErrorCode.INVALID_RECORD, f"records of magic {magic} instead of 2")
+    codec = (
+        _ATTRIBUTES.unpack_from(batch, CRC_COVERS_FROM)[0] & CODEC_MASK
+        if size >= HEADER_SIZE
+        else 0
+    )
+    if codec > _LARGEST_CODEC:
+        raise KafkaError(ErrorCode.INVALID_RECORD, f"unknown compression {codec}")
+    if codec == ZSTD and api_version < _FIRST_VERSION_WITH_ZSTD:
+        raise KafkaError(
+            ErrorCode.UNSUPPORTED_COMPRESSION_TYPE, "zstd needs version 7 of Produce or later"
+        )
+    if _whole_batch_size(batch[size:]) is not None:
+        raise KafkaError(ErrorCode.INVALID_RECORD, "more than one record batch for a partition")
+    if size < HEADER_SIZE:
+        raise KafkaError(ErrorCode.CORRUPT_MESSAGE, f"a batch of {size} bytes is too small")
+    header = read_header(batch)
+    if header.base_offset != 0:
+        raise KafkaError(
+            ErrorCode.INVALID_RECORD, f"the base offset of a batch is {header.base_offset}, not 0"
+        )
+    if size > config.max_message_bytes:
+        raise KafkaError(
+            ErrorCode.MESSAGE_TOO_LARGE,
+            f"a batch of {size} bytes exceeds max.message.bytes {config.max_message_bytes}",
+        )
+    if crc32c(batch[CRC_COVERS_FROM:size]) != header.crc:
+        raise KafkaError(ErrorCode.CORRUPT_MESSAGE, "a batch has a wrong CRC")
+    if size != len(batch):
+        raise KafkaError(ErrorCode.CORRUPT_MESSAGE, f"{len(batch) - size} bytes follow a batch")
+    if header.count <= 0 or header.count != header.last_offset_delta + 1:
+        raise KafkaError(
+            ErrorCode.INVALID_RECORD,
+            f"a batch of {header.count} records ends at offset {header.last_offset_delta}",
+        )
+    if header.attributes & CONTROL:
+        raise KafkaError(ErrorCode.INVALID_RECORD, "a client may not write control batches")
+    if header.producer_id >= 0 and header.base_sequence < 0:
+        raise KafkaError(
+            ErrorCode.INVALID_RECORD,
+            f"producer {header.producer_id} sent sequence {header.base_sequence}",
+        )
+    if header.attributes & LOG_APPEND_TIME and config.message_timestamp_type == "LogAppendTime":
+        raise KafkaError(
+            ErrorCode.INVALID_TIMESTAMP,
+            "a producer may not set the timestamp type to LogAppendTime",
+        )
+    if size > config.segment_bytes:
+        raise KafkaError(
+            ErrorCode.RECORD_LIST_TOO_LARGE,
+            f"a batch of {size} bytes exceeds segment.bytes {config.segment_bytes}",
+        )
+
+
+def check_timestamps(base: int, largest: int, now: int, config: LogConfig) -> None:
+    """Refuse timestamps too far from the broker's clock."""
+    if largest != NO_TIMESTAMP and largest - now > config.message_timestamp_after_max_ms:
+        problem = f"timestamp {largest} is more than message.timestamp.after.max.ms ahead of {now}"
+    elif base != NO_TIMESTAMP and now - base > config.message_timestamp_before_max_ms:
+        problem = f"timestamp {base} is more than message.timestamp.before.max.ms behind {now}"
+    else:
+        return
+    raise KafkaError(ErrorCode.INVALID_TIMESTAMP, problem)
+
+
+def check_keys(batch: memoryview) -> None:
+    """Refuse a record without a key: a compacted topic could never tell what replaces it."""
+    for record in decode_batch(batch):
+        if record.key is None:
+            raise KafkaError(
+                ErrorCode.INVALID_RECORD, "a compacted topic does not take records without a key"
+            )
+
+
+def restamp_attributes(batch: memoryview, attributes: int) -> None:
+    """Change a batch's attributes in place, and mend its CRC."""
+    _ATTRIBUTES.pack_into(batch, CRC_COVERS_FROM, attributes)
+    _CRC.pack_into(batch, CRC_COVERS_FROM - 4, crc32c(batch[CRC_COVERS_FROM:]))
+
+
+def _whole_batch_size(view: memoryview) -> int | None:
+    """Bytes of the batch that begins a buffer; None where Kafka would not see a whole one."""
+    if len(view) < LOG_OVERHEAD:
+        return None
+    length: int = _LENGTH.unpack_from(view, 8)[0]
+    if length < _SMALLEST_MESSAGE:
+        raise KafkaError(ErrorCode.CORRUPT_MESSAGE, f"a batch length of {length} is too small")
+    if len(view) < _UP_TO_MAGIC:
+        return None
+    if view[16] > 2:
+        raise KafkaError(ErrorCode.CORRUPT_MESSAGE, f"records of magic {view[16]}")
+    return length + LOG_OVERHEAD if length + LOG_OVERHEAD <= len(view) else None

@@ -1,0 +1,7 @@
+"""RecordBatch (magic 2) to Python records and back."""
+
+from ottla.records.batches import decode_batch, encode_batch
+from ottla.records.compression import Codec
+from ottla.records.record import Record
+
+__all__ = ["Codec", "Record", "decode_batch", "encode_batch"]

@@ -1,0 +1,1 @@
+"""Connections: sockets, framing, flow control, sendfile."""

@@ -1,0 +1,390 @@
+"""One client's connection: frames in, replies out, in order.
+
+Rules kept here:
+1. A connection's next request starts after the previous reply, as in Kafka; only Produce may
+   start behind waiting Produce requests, and only `MOST_PIPELINED` of them.
+2. Replies leave in the order of the requests.
+3. A client that does not read stops being read: what it can make us hold is bounded.
+4. A frame that cannot be answered closes the connection; nothing else it says does.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import socket
+from collections import deque
+from collections.abc import Coroutine
+from struct import Struct
+from time import perf_counter
+from typing import TYPE_CHECKING, Any, Final
+
+import structlog
+
+from ottla.api.registry import ENDPOINTS, Endpoint, Parts, Pending, Request, UnanswerableError
+from ottla.log.files import Slice
+from ottla.server.inbox import SIZE_BYTES, Inbox
+from ottla.server.outbox import Outbox, read_from_disk
+from ottla.wire.apis import ApiKey
+from ottla.wire.fields import DecodeError
+from ottla.wire.headers import read_request_header
+
+if TYPE_CHECKING:
+    from ottla.server.server import Server
+
+log = structlog.get_logger()
+
+MOST_PIPELINED: Final = 64
+MOST_HELD_BYTES: Final = 64 << 10
+"""Received while a request waits: enough to see what comes next, or that the client has gone."""
+SEND_AT_BYTES: Final = 256 << 10
+_SIZE: Final = Struct(">i")
+_SIZE_CORRELATION: Final = Struct(">ii")
+_KEY: Final = Struct(">h")
+SMALLEST_REQUEST: Final = 8
+_PRODUCE: Final = int(ApiKey.PRODUCE)
+_API_VERSIONS: Final = int(ApiKey.API_VERSIONS)
+
+
+class _Slot:
+    """The place of one reply among those that are waited for."""
+
+    __slots__ = ("correlation_id", "endpoint", "flexible", "parts", "pending", "started")
+
+    def __init__(
+        self, endpoint: Endpoint, correlation_id: int, flexible: bool, started: float
+    ) -> None:
+        self.endpoint = endpoint
+        self.correlation_id = correlation_id
+        self.flexible = flexible
+        self.started = started
+        self.pending: Pending | None = None
+        self.parts: Parts | None = None
+
+
+class Connection:
+    """Reads requests from a socket of its own and writes the replies."""
+
+    __slots__ = (
+        "_client_host",
+        "_closed",
+        "_fd",
+        "_inbox",
+        "_listener",
+        "_outbox",
+        "_reading",
+        "_server",
+        "_slots",
+        "_socket",
+        "_writing",
+        "id",
+        "last_active",
+    )
+
+    def __init__(
+        self, server: Server, sock: socket.socket, host: str, listener: str, number: int
+    ) -> None:
+        self._server = server
+        self._socket = sock
+        self._fd = sock.fileno()
+        self._client_host = host
+        self._listener = listener
+        self.id = number
+        self._inbox = Inbox()
+        self._outbox = Outbox(sock)
+        self._slots: deque[_Slot] = deque()
+        self._writing = False
+        self._reading = True
+        self._closed = False
+        self.last_active = server.loop.time()
+        server.loop.add_reader(self._fd, self._on_readable)
+
+    @property
+    def client_host(self) -> str:
+        """The client's address."""
+        return self._client_host
+
+    @property
+    def idle(self) -> bool:
+        """True while nothing is under way: no request waits, nothing is to be sent."""
+        return not self._slots and not self._outbox
+
+    def closed(self) -> bool:
+        """True once the connection has ended; any call that sends or handles may end it."""
+        return self._closed
+
+    def release_buffer(self) -> None:
+        """Give back memory that a quiet connection does not need."""
+        self._inbox.release()
+
+    # Receiving ----------------------------------------------------------------------------
+
+    def _on_readable(self) -> None:
+        server = self._server
+        inbox = self._inbox
+        waiting = inbox.waiting
+        if waiting > MOST_HELD_BYTES and (self._slots or self._writing):
+            self._pause_reading()
+            return
+        wanted = 0
+        if waiting >= SIZE_BYTES:
+            wanted = SIZE_BYTES + _SIZE.unpack_from(inbox.view, inbox.start)[0]
+        try:
+            received = self._socket.recv_into(inbox.room(server.receive_buffer, wanted))
+        except BlockingIOError:
+            return
+        except OSError:
+            self.close()
+            return
+        if received == 0:
+            self.close()
+            return
+        self.last_active = server.loop.time()
+        inbox.end += received
+        server.metrics.received(received)
+        self._work()
+
+    def _pause_reading(self) -> None:
+        if self._reading:
+            self._reading = False
+            self._server.loop.remove_reader(self._fd)
+
+    def _work(self) -> None:
+        """Handle what has arrived as far as the order of replies allows, then send."""
+        try:
+            self._handle_frames()
+        except UnanswerableError as reason:
+            log.info("connection closed", client=self._client_host, reason=str(reason))
+            self.close()
+        except Exception:
+            log.exception("a request failed and its connection was closed")
+            self.close()
+        if self.closed():
+            return
+        self._inbox.settle(self._server.receive_buffer)
+        if self._outbox and not self._writing:
+            self._send()
+
+    def _handle_frames(self) -> None:
+        inbox = self._inbox
+        view = inbox.view
+        largest = self._server.largest_request
+        while inbox.end - inbox.start >= SIZE_BYTES:
+            start = inbox.start
+            (size,) = _SIZE.unpack_from(view, start)
+            if not SMALLEST_REQUEST <= size <= largest:
+                raise UnanswerableError(_what_is_wrong_with_size(view, start, size, largest))
+            stop = start + SIZE_BYTES + size
+            if stop > inbox.end:
+                return
+            if self._writing:
+                return
+            if self._slots and not self._may_join(view, start):
+                return
+            inbox.start = stop
+            self._handle(view[start + SIZE_BYTES : stop])
+            if self.closed():
+                return
+            if self._outbox.size > SEND_AT_BYTES and not self._writing:
+                self._send()
+                if self.closed():
+                    return
+
+    def _may_join(self, view: memoryview, start: int) -> bool:
+        (key,) = _KEY.unpack_from(view, start + SIZE_BYTES)
+        return (
+            key == _PRODUCE
+            and self._slots[0].endpoint.key == _PRODUCE
+            and len(self._slots) < MOST_PIPELINED
+        )
+
+    # Handling -----------------------------------------------------------------------------
+
+    def _handle(self, frame: memoryview) -> None:
+        started = perf_counter()
+        server = self._server
+        try:
+            header = read_request_header(frame)
+        except DecodeError as problem:
+            raise UnanswerableError(f"a malformed request header: {problem}") from None
+        key, version, correlation_id, client_id, body_at = header
+        endpoint = ENDPOINTS.get(key)
+        if endpoint is None or not endpoint.first <= version <= endpoint.last:
+            if key != _API_VERSIONS:
+                raise UnanswerableError(f"api key {key} version {version} is not served")
+            endpoint = ENDPOINTS[_API_VERSIONS]
+        request = Request(
+            server.node,
+            key,
+            version,
+            correlation_id,
+            client_id,
+            self._client_host,
+            self._listener,
+            self.id,
+        )
+        flexible = version >= endpoint.flexible_from and key != _API_VERSIONS
+        try:
+            outcome = endpoint.handle(request, frame, body_at)
+        except DecodeError as problem:
+            raise UnanswerableError(f"a malformed {endpoint.name} v{version}: {problem}") from None
+        if outcome is None:
+            server.metrics.answered(endpoint.key, perf_counter() - started)
+            return
+        if isinstance(outcome, Coroutine):
+            outcome = self._start_task(outcome)
+        slot = _Slot(endpoint, correlation_id, flexible, started)
+        if isinstance(outcome, Pending):
+            if outcome.parts is None:
+                outcome.notify = self._on_ready
+                slot.pending = outcome
+                self._slots.append(slot)
+                return
+            outcome = outcome.parts
+        if self._slots:
+            slot.parts = outcome
+            self._slots.append(slot)
+        else:
+            self._queue(slot, outcome)
+
+    def _start_task(self, work: Coroutine[Any, Any, Parts]) -> Pending:
+        pending = Pending()
+        task = self._server.loop.create_task(work)
+
+        def finish(done: asyncio.Task[Parts]) -> None:
+            if done.cancelled():
+                return
+            problem = done.exception()
+            if problem is None:
+                pending.complete(done.result())
+            else:
+                log.error("a request failed and its connection was closed", exc_info=problem)
+                self.close()
+
+        task.add_done_callback(finish)
+        return pending
+
+    def _on_ready(self) -> None:
+        """The oldest waited-for replies may be complete now."""
+        if self.closed():
+            return
+        slots = self._slots
+        while slots:
+            slot = slots[0]
+            parts = slot.parts
+            if parts is None and slot.pending is not None:
+                parts = slot.pending.parts
+            if parts is None:
+                break
+            slots.popleft()
+            self._queue(slot, parts)
+        if self._outbox and not self._writing:
+            self._send()
+        if not self.closed() and not self._writing:
+            self._go_on()
+
+    def _go_on(self) -> None:
+        """Handle requests that were held back, and read again if reading was paused."""
+        if self._inbox.waiting:
+            self._work()
+        if not self.closed() and not self._reading and self._inbox.waiting <= MOST_HELD_BYTES:
+            self._reading = True
+            self._server.loop.add_reader(self._fd, self._on_readable)
+
+    # Sending ------------------------------------------------------------------------------
+
+    def _queue(self, slot: _Slot, parts: Parts) -> None:
+        size = 4
+        for part in parts:
+            size += len(part) if isinstance(part, bytes) else part.size
+        if slot.flexible:
+            head = _SIZE_CORRELATION.pack(size + 1, slot.correlation_id) + b"\x00"
+        else:
+            head = _SIZE_CORRELATION.pack(size, slot.correlation_id)
+        outbox = self._outbox
+        first = True
+        for part in parts:
+            if isinstance(part, bytes):
+                outbox.add(head + part if first else part)
+            else:
+                assert isinstance(part, Slice)
+                outbox.add(part)
+            first = False
+        metrics = self._server.metrics
+        metrics.answered(slot.endpoint.key, perf_counter() - slot.started)
+        metrics.sent(size + SIZE_BYTES)
+
+    def _send(self) -> None:
+        outbox = self._outbox
+        try:
+            sent = outbox.send()
+        except OSError:
+            self.close()
+            return
+        if sent:
+            self.last_active = self._server.loop.time()
+        if outbox.cold is not None:
+            self._stop_writing()
+            self._writing = True
+            reading = self._server.loop.run_in_executor(None, read_from_disk, outbox.cold)
+            outbox.cold.file.pin()
+            reading.add_done_callback(self._on_warm)
+        elif outbox:
+            if not self._writing:
+                self._writing = True
+                self._server.loop.add_writer(self._fd, self._on_writable)
+        elif self._writing:
+            self._stop_writing()
+
+    def _on_warm(self, reading: asyncio.Future[None]) -> None:
+        cold = self._outbox.cold
+        if cold is not None:
+            cold.file.unpin()
+        if self.closed():
+            return
+        if reading.exception() is not None:
+            log.error("a log file could not be read", exc_info=reading.exception())
+            self.close()
+            return
+        self._outbox.warmed()
+        self._writing = False
+        self._send()
+        if not self.closed() and not self._writing:
+            self._go_on()
+
+    def _on_writable(self) -> None:
+        self._send()
+        if not self.closed() and not self._writing:
+            self._go_on()
+
+    def _stop_writing(self) -> None:
+        if self._writing:
+            self._writing = False
+            self._server.loop.remove_writer(self._fd)
+
+    # Ending -------------------------------------------------------------------------------
+
+    def close(self) -> None:
+        """End the connection and let go of all that waits for it."""
+        if self._closed:
+            return
+        self._closed = True
+        loop = self._server.loop
+        if self._reading:
+            loop.remove_reader(self._fd)
+        loop.remove_writer(self._fd)
+        for slot in self._slots:
+            if slot.pending is not None and slot.pending.abandoned is not None:
+                slot.pending.abandoned()
+        self._slots.clear()
+        self._outbox.clear()
+        self._socket.close()
+        self._server.forget(self)
+
+
+def _what_is_wrong_with_size(view: memoryview, start: int, size: int, largest: int) -> str:
+    first = bytes(view[start : start + SIZE_BYTES])
+    if first in (b"GET ", b"POST", b"HEAD", b"PUT "):
+        return "this is a Kafka port and the client speaks HTTP"
+    if first[:2] == b"\x16\x03":
+        return "this listener is PLAINTEXT and the client speaks TLS"
+    return f"a request of {size} bytes; socket.request.max.bytes allows {largest}"

@@ -1,0 +1,138 @@
+"""A whole broker: node, listeners and metrics put together, started and stopped.
+
+`run_broker` is what `ottla serve` calls. `RunningBroker` is the same broker inside an event
+loop that somebody else owns (see `ottla.embedded`).
+"""
+
+from __future__ import annotations
+
+import asyncio
+import gc
+import resource
+import signal
+import sys
+from collections.abc import Mapping
+from contextlib import AsyncExitStack
+from typing import Final
+
+import structlog
+
+from ottla.api import load_all
+from ottla.broker.exposition import MetricsServer
+from ottla.broker.metrics import NetworkMetrics
+from ottla.broker.node import Node, StartError
+from ottla.config import BrokerConfig, ConfigError
+from ottla.server.server import ListenError, Server
+
+log = structlog.get_logger()
+
+FILES_FOR_OTHER_USES: Final = 256
+
+
+class RunningBroker:
+    """One broker in the running event loop."""
+
+    def __init__(self, config: BrokerConfig) -> None:
+        load_all()
+        self.config = config
+        self.network = NetworkMetrics()
+        self.node = Node(config)
+        self.server = Server(self.node, self.network)
+        self.metrics = MetricsServer(self.node, self.network)
+        self._stack = AsyncExitStack()
+
+    async def start(self) -> None:
+        """Bind, open the logs, then let clients in. Raises StartError with one clear line."""
+        try:
+            await self._start()
+        except BaseException:
+            await self._stack.aclose()
+            raise
+
+    async def _start(self) -> None:
+        node, server = self.node, self.server
+        await node.open()
+        self._stack.push_async_callback(node.close)
+        try:
+            ports = server.listen(self.config.bound_listeners)
+        except ListenError as problem:
+            raise StartError(str(problem)) from None
+        self._stack.callback(server.close)
+        await node.start(ports)
+        if self.config.ottla_metrics_port >= 0:
+            await self._serve_metrics()
+        server.start()
+        node.ready = True
+
+    async def _serve_metrics(self) -> None:
+        host, port = self.config.ottla_metrics_host, self.config.ottla_metrics_port
+        try:
+            await self.metrics.start(host, port)
+        except OSError as problem:
+            raise StartError(
+                f"cannot serve metrics on {host}:{port}: {problem.strerror or problem}"
+            ) from None
+        self._stack.push_async_callback(self.metrics.stop)
+
+    async def stop(self) -> None:
+        """Let no more clients in, close the connections, flush and close the logs."""
+        self.node.ready = False
+        await self._stack.aclose()
+
+
+def run_broker(static: Mapping[str, str]) -> int:
+    """Run a broker until SIGTERM or SIGINT; returns the exit status."""
+    import uvloop
+
+    from ottla.server.logging import configure_logging
+
+    configure_logging()
+    raise_open_files_limit()
+    try:
+        with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
+            return runner.run(_run(static))
+    except KeyboardInterrupt:
+        return 130
+
+
+async def _run(static: Mapping[str, str]) -> int:
+    loop = asyncio.get_running_loop()
+    stopped = asyncio.Event()
+    for number in (signal.SIGTERM, signal.SIGINT):
+        loop.add_signal_handler(number, stopped.set)
+    try:
+        broker = RunningBroker(BrokerConfig.from_static(static))
+    except ConfigError as problem:
+        print(f"ottla: {problem}", file=sys.stderr)
+        return 2
+    starting = loop.create_task(broker.start())
+    stopping = loop.create_task(stopped.wait())
+    await asyncio.wait((starting, stopping), return_when=asyncio.FIRST_COMPLETED)
+    if not starting.done():
+        starting.cancel()
+        await asyncio.wait((starting,))
+        return 0
+    try:
+        starting.result()
+    except StartError as problem:
+        print(f"ottla: {problem}", file=sys.stderr)
+        return 1
+    # What start-up made stays: the collector need not look at it again and again.
+    gc.collect()
+    gc.freeze()
+    gc.set_threshold(50_000, 20, 100)
+    await stopping
+    log.info("stopping")
+    await broker.stop()
+    log.info("stopped")
+    return 0
+
+
+def raise_open_files_limit() -> None:
+    """Have as many open files as the system allows this process."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    if soft != hard:
+        try:
+            resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
+        except (OSError, ValueError):  # macOS has a lower limit of its own than it says
+            pass

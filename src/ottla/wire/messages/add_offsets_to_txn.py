@@ -1,0 +1,44 @@
+"""AddOffsetsToTxn (API key 25).
+
+Written by tools/generate_messages.py: change that, not this.
+"""
+
+from typing import ClassVar
+
+from ottla.wire.message import Field, Message
+
+
+class AddOffsetsToTxnRequest(Message, kw_only=True):
+    """Versions 0 to 4."""
+
+    API_KEY: ClassVar[int] = 25
+    VERSIONS: ClassVar[tuple[int, int]] = (0, 4)
+    FLEXIBLE_FROM: ClassVar[int] = 3
+
+    transactional_id: str = ""
+    producer_id: int = 0
+    producer_epoch: int = 0
+    group_id: str = ""
+
+    FIELDS: ClassVar[tuple[Field, ...]] = (
+        Field("transactional_id", "string", "0+"),
+        Field("producer_id", "int64", "0+"),
+        Field("producer_epoch", "int16", "0+"),
+        Field("group_id", "string", "0+"),
+    )
+
+
+class AddOffsetsToTxnResponse(Message, kw_only=True):
+    """Versions 0 to 4."""
+
+    API_KEY: ClassVar[int] = 25
+    VERSIONS: ClassVar[tuple[int, int]] = (0, 4)
+    FLEXIBLE_FROM: ClassVar[int] = 3
+
+    throttle_time_ms: int = 0
+    error_code: int = 0
+
+    FIELDS: ClassVar[tuple[Field, ...]] = (
+        Field("throttle_time_ms", "int32", "0+"),
+        Field("error_code", "int16", "0+"),
+    )
