@@ -82,9 +82,7 @@ class Client:
         return self._run(Versions, [str(self.program), "versions"])
 
     @contextmanager
-    def scans(
-        self, count: int, server: Server, topic: str, **options: int | str
-    ) -> Iterator[None]:
+    def scans(self, count: int, server: Server, topic: str, **options: int | str) -> Iterator[None]:
         """`count` clients that read the whole topic again and again meanwhile.
 
         A load that ended early would make a stall look like none, so that is an error.
@@ -108,9 +106,7 @@ class Client:
 
     def _run(self, kind: type[Result], command: list[str]) -> Result:
         try:
-            done = subprocess.run(
-                command, check=False, capture_output=True, timeout=RUN_SECONDS
-            )
+            done = subprocess.run(command, check=False, capture_output=True, timeout=RUN_SECONDS)
         except subprocess.TimeoutExpired:
             raise BenchError(f"the client did not end in {RUN_SECONDS} s: {command[1]}") from None
         if done.returncode:

@@ -10,7 +10,7 @@ import random
 import socket
 import struct
 import time
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 
 from crc32c import crc32c
 
@@ -106,7 +106,7 @@ def _exchange(
 ) -> Iterator[tuple[int, int]]:
     """Sends a request for each partition and gives the answers (partition, error code)."""
     in_flight = 0
-    answers = connection.makefile("rb", buffering=1 << 16)
+    answers = connection.makefile("rb")
     for start in range(0, len(partitions), TOGETHER):
         if time.monotonic() > until:
             break
@@ -120,7 +120,7 @@ def _exchange(
         yield error_in(read_frame(answers), topic)
 
 
-def _refuse_errors(topic: str, answers: "Iterator[tuple[int, int]] | list[tuple[int, int]]") -> None:
+def _refuse_errors(topic: str, answers: Iterable[tuple[int, int]]) -> None:
     for partition, error in answers:
         if error:
             raise BenchError(f"produce to {topic}-{partition}: error code {error}")

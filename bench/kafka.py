@@ -51,6 +51,11 @@ def pom() -> str:
     )
 
 
+def has_jars(work: Path) -> bool:
+    """Whether the jars are there, so that Maven is not needed."""
+    return LIBS_VARIABLE in os.environ or (work / f"kafka-{VERSION}" / "complete").exists()
+
+
 def fetch_jars(work: Path) -> Path:
     """The folder with Kafka's jars, downloaded on the first use."""
     if given := os.environ.get(LIBS_VARIABLE):
@@ -66,7 +71,12 @@ def fetch_jars(work: Path) -> Path:
         (project / "pom.xml").write_text(pom())
         maven = ["mvn", "-q", "-B", "dependency:copy-dependencies", f"-DoutputDirectory={libs}"]
         done = subprocess.run(
-            maven, cwd=project, check=False, text=True, stdout=subprocess.PIPE, stderr=subprocess.STDOUT
+            maven,
+            cwd=project,
+            check=False,
+            text=True,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
         )
         if done.returncode:
             said = done.stdout.strip().splitlines() or ["no message"]
@@ -109,7 +119,13 @@ class Kafka(Server):
         (self.folder / "server.properties").write_text(self.properties())
         (self.folder / "log4j2.properties").write_text(LOGGING)
         cluster = base64.urlsafe_b64encode(uuid.uuid4().bytes).rstrip(b"=").decode()
-        tool = ["kafka.tools.StorageTool", "format", "-t", cluster, "-c", "server.properties"]
+        tool = [
+            "kafka.tools.StorageTool",
+            "format",
+            f"--cluster-id={cluster}",
+            "-c",
+            "server.properties",
+        ]
         done = subprocess.run(
             [*self._java(), *tool], cwd=self.folder, check=False, text=True, capture_output=True
         )

@@ -3,7 +3,8 @@
 from concurrent.futures import Future
 
 from confluent_kafka import KafkaException
-from confluent_kafka.admin import AdminClient, NewPartitions, NewTopic
+from confluent_kafka.admin import AdminClient
+from confluent_kafka.cimpl import NewPartitions, NewTopic
 
 from bench.errors import BenchError
 from bench.server import Server

@@ -12,7 +12,8 @@ import uuid
 from collections import Counter
 
 from confluent_kafka import Consumer, KafkaError, KafkaException, Message, Producer, TopicPartition
-from confluent_kafka.admin import AdminClient, NewTopic
+from confluent_kafka.admin import AdminClient
+from confluent_kafka.cimpl import NewTopic
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 from rich.table import Table
@@ -67,18 +68,17 @@ def produce(bootstrap: str, bars: Progress) -> float:
 
     started = time.perf_counter()
     for number in range(EVENTS):
+        user = f"user-{choose.randrange(5000)}"
         event = {
             "id": number,
-            "user": f"user-{choose.randrange(5000)}",
+            "user": user,
             "page": choose.choices(PAGES, weights=(30, 25, 25, 12, 8))[0],
             "at": time.time_ns() // 1_000_000,
             "session": str(uuid.UUID(int=choose.getrandbits(128))),
         }
         while True:
             try:
-                producer.produce(
-                    TOPIC, json.dumps(event), key=event["user"], on_delivery=on_delivery
-                )
+                producer.produce(TOPIC, json.dumps(event), key=user, on_delivery=on_delivery)
                 break
             except BufferError:
                 producer.poll(0.1)
@@ -108,7 +108,7 @@ def consume(bootstrap: str, bars: Progress) -> tuple[float, Counter[str], int]:
         for message in messages:
             if message.error():
                 raise KafkaException(message.error())
-            event = json.loads(message.value())
+            event = json.loads(message.value() or b"")
             pages[event["page"]] += 1
             seen.add(event["id"])
         bars.update(bar, completed=len(seen))

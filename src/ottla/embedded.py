@@ -6,12 +6,15 @@ It runs in a thread of its own, on a free port and a temporary folder unless tol
 from __future__ import annotations
 
 import asyncio
+import logging
 import tempfile
 import threading
 from collections.abc import Mapping
 from pathlib import Path
 from types import TracebackType
 from typing import Self
+
+import structlog
 
 from ottla.config import BrokerConfig
 from ottla.server.run import RunningBroker
@@ -98,6 +101,10 @@ class Broker:
             await stopped.wait()
             await running.stop()
 
+        if not structlog.is_configured():
+            # Whoever embeds a broker has not asked for its chatter.
+            quiet = structlog.make_filtering_bound_logger(logging.WARNING)
+            structlog.configure(wrapper_class=quiet)
         try:
             import uvloop
 

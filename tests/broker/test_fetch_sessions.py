@@ -48,7 +48,7 @@ def test_a_first_fetch_opens_a_session_and_names_everything() -> None:
     assert full
     assert session.id == 100
     assert session.epoch == 1
-    assert [wanted.ask.index for wanted in session.ready] == [0, 1]
+    assert [wanted.ask.partition for wanted in session.ready] == [0, 1]
 
 
 def test_a_fetch_with_the_final_epoch_wants_no_session() -> None:
@@ -70,7 +70,7 @@ def test_an_incremental_fetch_changes_adds_and_forgets_partitions() -> None:
     assert not full
     assert again.epoch == 2
     assert sorted(index for _, index in again.wanted) == [1, 2]
-    assert [(wanted.ask.index, wanted.ask.fetch_offset) for wanted in again.ready] == [
+    assert [(wanted.ask.partition, wanted.ask.fetch_offset) for wanted in again.ready] == [
         (1, 9),
         (2, 9),
     ]

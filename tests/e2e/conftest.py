@@ -22,6 +22,7 @@ from compat.clients.base import Client
 from compat.clients.confluent import Confluent
 from compat.process import BrokerProcess
 from compat.raw import PATIENCE_SECONDS, Connection
+from ottla.wire.errors import ErrorCode
 from ottla.wire.messages.create_topics import (
     CreatableTopic,
     CreatableTopicConfig,
@@ -67,6 +68,12 @@ class Topics(Protocol):
     def __call__(self, partitions: int = 1, **configs: str) -> str: ...
 
 
+class Eventually(Protocol):
+    """Checks a claim that another broker may need a moment for, and Ottla may not."""
+
+    def __call__(self, claim: Callable[[], bool]) -> bool: ...
+
+
 class OwnBroker(Protocol):
     """Starts an Ottla with settings of its own."""
 
@@ -86,6 +93,21 @@ def bootstrap(
         yield broker.bootstrap
         assert broker.stop() == 0
         assert broker.tracebacks() == []
+
+
+@pytest.fixture
+def eventually(request: pytest.FixtureRequest) -> Eventually:
+    """Ottla's image has caught up when it answers; Apache Kafka's follows a moment later."""
+    patience = 0.0 if request.config.getoption("--bootstrap", default=None) is None else 10.0
+
+    def check(claim: Callable[[], bool]) -> bool:
+        deadline = time.monotonic() + patience
+        while not claim():
+            if time.monotonic() >= deadline:
+                return False
+        return True
+
+    return check
 
 
 @pytest.fixture(scope="session")
@@ -212,6 +234,11 @@ def create_topic(
         if not any(partition.error_code for partition in offsets):
             return
         assert time.monotonic() < deadline, offsets
+
+
+def is_unknown(connection: Connection, name: str) -> bool:
+    """True if there is no such topic."""
+    return describe(connection, name).error_code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
 
 
 def describe(connection: Connection, name: str) -> MetadataResponseTopic:

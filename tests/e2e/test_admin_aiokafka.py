@@ -19,6 +19,7 @@ from aiokafka.admin.config_resource import (  # type: ignore[import-untyped]  # 
 from compat.clients.aio import AioKafka
 from compat.clients.base import Message
 from ottla.wire.errors import ErrorCode
+from tests.e2e.conftest import Eventually
 
 T = TypeVar("T")
 
@@ -36,24 +37,29 @@ def with_admin(bootstrap: str, work: Callable[[AIOKafkaAdminClient], Awaitable[T
 
 
 def test_topics_are_created_listed_described_and_deleted(
-    bootstrap: str, new_name: Callable[[], str]
+    bootstrap: str, new_name: Callable[[], str], eventually: Eventually
 ) -> None:
     name = new_name()
 
-    async def work(admin: AIOKafkaAdminClient) -> None:
+    def topics() -> list[str]:
+        return list(with_admin(bootstrap, lambda admin: admin.list_topics()))
+
+    def partitions() -> list[int]:
+        (found,) = with_admin(bootstrap, lambda admin: admin.describe_topics([name]))
+        return [partition["partition"] for partition in found["partitions"]]
+
+    async def create(admin: AIOKafkaAdminClient) -> None:
         await admin.create_topics([NewTopic(name, 2, 1)])
         ((_, again, _),) = (await admin.create_topics([NewTopic(name, 2, 1)])).topic_errors
         assert again == ErrorCode.TOPIC_ALREADY_EXISTS
-        assert name in await admin.list_topics()
-        (found,) = await admin.describe_topics([name])
-        assert [partition["partition"] for partition in found["partitions"]] == [0, 1]
-        await admin.create_partitions({name: NewPartitions(5)})
-        (found,) = await admin.describe_topics([name])
-        assert len(found["partitions"]) == 5
-        await admin.delete_topics([name])
-        assert name not in await admin.list_topics()
 
-    with_admin(bootstrap, work)
+    with_admin(bootstrap, create)
+    assert eventually(lambda: name in topics())
+    assert partitions() == [0, 1]
+    with_admin(bootstrap, lambda admin: admin.create_partitions({name: NewPartitions(5)}))
+    assert eventually(lambda: partitions() == [0, 1, 2, 3, 4])
+    with_admin(bootstrap, lambda admin: admin.delete_topics([name]))
+    assert eventually(lambda: name not in topics())
 
 
 def test_the_cluster_is_described(bootstrap: str) -> None:

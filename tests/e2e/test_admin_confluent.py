@@ -17,7 +17,7 @@ from confluent_kafka.cimpl import NewPartitions, NewTopic
 from compat.batches import now_ms
 from compat.clients.base import PATIENCE_SECONDS, Message
 from compat.clients.confluent import Confluent
-from tests.e2e.conftest import Topics
+from tests.e2e.conftest import Eventually, Topics
 
 EARLIEST = OffsetSpec.earliest()  # type: ignore[no-untyped-call]  # left untyped there
 LATEST = OffsetSpec.latest()  # type: ignore[no-untyped-call]  # as above
@@ -51,12 +51,14 @@ def code_of(failure: pytest.ExceptionInfo[KafkaException]) -> int:
 
 
 def test_create_with_partitions_and_configs(
-    admin: AdminClient, new_name: Callable[[], str]
+    admin: AdminClient, new_name: Callable[[], str], eventually: Eventually
 ) -> None:
     name = new_name()
     wanted = NewTopic(name, 3, 1, config={"retention.ms": "123456"})
     admin.create_topics([wanted])[name].result(PATIENCE_SECONDS)
-    assert len(admin.list_topics(name, PATIENCE_SECONDS).topics[name].partitions) == 3
+    assert eventually(
+        lambda: len(admin.list_topics(name, PATIENCE_SECONDS).topics[name].partitions) == 3
+    )
     assert topic_configs(admin, name)["retention.ms"].value == "123456"
 
 
@@ -93,9 +95,13 @@ def test_describe_cluster_names_this_broker_as_controller(
     assert found.controller.id == found.nodes[0].id
 
 
-def test_partitions_can_be_added_but_not_taken(admin: AdminClient, topic: str) -> None:
+def test_partitions_can_be_added_but_not_taken(
+    admin: AdminClient, topic: str, eventually: Eventually
+) -> None:
     admin.create_partitions([NewPartitions(topic, 4)])[topic].result(PATIENCE_SECONDS)
-    assert len(admin.list_topics(topic, PATIENCE_SECONDS).topics[topic].partitions) == 4
+    assert eventually(
+        lambda: len(admin.list_topics(topic, PATIENCE_SECONDS).topics[topic].partitions) == 4
+    )
     with pytest.raises(KafkaException) as failure:
         admin.create_partitions([NewPartitions(topic, 2)])[topic].result(PATIENCE_SECONDS)
     assert code_of(failure) == KafkaError.INVALID_PARTITIONS
@@ -184,13 +190,13 @@ def test_deleted_records_are_gone_and_the_rest_stays(
 
 
 def test_a_deleted_topic_is_gone_and_its_name_is_free(
-    admin: AdminClient, bootstrap: str, new_name: Callable[[], str]
+    admin: AdminClient, bootstrap: str, new_name: Callable[[], str], eventually: Eventually
 ) -> None:
     client, name = Confluent(bootstrap), new_name()
     client.create_topic(name)
     client.produce(name, [Message(partition=0)] * 3)
     admin.delete_topics([name])[name].result(PATIENCE_SECONDS)
-    assert name not in admin.list_topics(timeout=PATIENCE_SECONDS).topics
+    assert eventually(lambda: name not in admin.list_topics(timeout=PATIENCE_SECONDS).topics)
     client.create_topic(name)
     client.produce(name, [Message(b"new", partition=0)])
     assert client.offsets(name, 0) == (0, 1)

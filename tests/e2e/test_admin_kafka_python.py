@@ -22,7 +22,7 @@ from kafka.errors import (  # type: ignore[import-untyped]  # as above
 
 from compat.clients.base import Message
 from compat.clients.kafka_python import KafkaPython
-from tests.e2e.conftest import Topics
+from tests.e2e.conftest import Eventually, Topics
 
 
 @pytest.fixture
@@ -124,9 +124,11 @@ def test_what_has_configs_is_listed(admin: KafkaAdminClient, topic: str) -> None
     assert len(found["broker"]) == 1
 
 
-def test_partitions_can_be_added(admin: KafkaAdminClient, topic: str) -> None:
+def test_partitions_can_be_added(
+    admin: KafkaAdminClient, topic: str, eventually: Eventually
+) -> None:
     admin.create_partitions({topic: NewPartitions(4)})
-    assert len(admin.describe_topics([topic])[0]["partitions"]) == 4
+    assert eventually(lambda: len(admin.describe_topics([topic])[0]["partitions"]) == 4)
     with pytest.raises(InvalidPartitionsError):
         admin.create_partitions({topic: NewPartitions(4)})
 
@@ -150,10 +152,12 @@ def test_describe_producers_shows_who_has_written(
     assert producer.last_sequence == 9
 
 
-def test_a_deleted_topic_is_gone(admin: KafkaAdminClient, new_name: Callable[[], str]) -> None:
+def test_a_deleted_topic_is_gone(
+    admin: KafkaAdminClient, new_name: Callable[[], str], eventually: Eventually
+) -> None:
     name = new_name()
     admin.create_topics([NewTopic(name, 1, 1)])
     admin.delete_topics([name])
-    assert name not in admin.list_topics()
+    assert eventually(lambda: name not in admin.list_topics())
     with pytest.raises(UnknownTopicOrPartitionError):
         admin.delete_topics([name])

@@ -63,7 +63,7 @@ def test_what_is_written_is_read_again(
     assert (header.size, header.magic, header.codec) == (len(batch), 2, codec)
     assert (header.base_offset, header.last_offset) == (base_offset, records[-1].offset)
     assert (header.leader_epoch, header.producer_id, header.producer_epoch) == (3, 4, 5)
-    assert (header.base_sequence, header.count) == (6, len(records))
+    assert (header.base_sequence, header.record_count) == (6, len(records))
     assert (header.is_transactional, header.is_control) == (transactional, False)
     assert header.max_timestamp == max(record.timestamp for record in records)
     assert plain(decode_batch(batch)) == plain(records)

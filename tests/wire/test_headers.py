@@ -13,6 +13,7 @@ from kio.static.primitive import i16, i32
 from ottla.wire.apis import FIRST_FLEXIBLE, KAFKA_VERSIONS, ApiKey
 from ottla.wire.fields import DecodeError
 from ottla.wire.headers import (
+    RequestHeader,
     has_flexible_response_header,
     is_flexible,
     read_request_header,
@@ -51,7 +52,7 @@ def test_a_request_header_is_written_as_kio_writes_it_and_read_again(
         entity_writer(type(kio_header))(buffer, kio_header)
         assert written == buffer.getvalue()
     header = read_request_header(memoryview(written + b"body"))
-    assert header == (key, version, correlation_id, client_id, len(written))
+    assert header == RequestHeader(key, version, correlation_id, client_id, len(written))
 
 
 @given(apis, client_ids)
@@ -111,7 +112,7 @@ def test_a_header_nobody_knows_can_still_be_answered(
     written = write_request_header(api_key, api_version, 7, "me")
     assert len(written) == 12 + flexible
     header = read_request_header(memoryview(written))
-    assert header == (api_key, api_version, 7, "me", len(written))
+    assert header == RequestHeader(api_key, api_version, 7, "me", len(written))
 
 
 @given(apis, int32s)

@@ -90,6 +90,7 @@ results = st.builds(
     int64,
     st.none() | st.text(max_size=10),
     st.none() | st.tuples(int32, int32),
+    st.lists(st.tuples(int32, st.none() | st.text(max_size=5)), max_size=3),
 )
 endpoints = st.builds(
     NodeEndpoint, int32, st.text(max_size=60), int32, st.none() | st.text(max_size=5)
@@ -127,7 +128,16 @@ def test_a_response_is_what_the_generated_codec_reads(
         (partition.index, partition.error_code, partition.base_offset)
         for topic in read.responses
         for partition in topic.partition_responses
-    ] == [(result.index, result.error_code, result.base_offset) for result in flat]
+    ] == [(result.partition, result.error_code, result.base_offset) for result in flat]
+    if version >= 8:
+        assert [
+            [
+                (error.batch_index, error.batch_index_error_message)
+                for error in partition.record_errors
+            ]
+            for topic in read.responses
+            for partition in topic.partition_responses
+        ] == [result.record_errors for result in flat]
     if version >= 10:
         assert [node.host for node in read.node_endpoints] == [node.host for node in nodes]
         assert [

@@ -1,4 +1,4 @@
-"""AlterConfigs, versions 0 to 2: replace all settings of a resource. Superseded, still asked for."""
+"""AlterConfigs, versions 0 to 2: replace all settings of a resource, as older clients do."""
 
 from ottla.api.registry import Request, api, error_of
 from ottla.broker.config_resources import ResourceType, broker_of, unsupported

@@ -2,6 +2,7 @@
 
 from ottla.api.metadata import brokers
 from ottla.api.registry import Request, api
+from ottla.broker.authorized import NOT_TOLD, ON_THE_CLUSTER
 from ottla.wire.apis import ApiKey
 from ottla.wire.errors import ErrorCode
 from ottla.wire.messages.describe_cluster import (
@@ -35,4 +36,7 @@ def describe_cluster(request: Request, asked: DescribeClusterRequest) -> Describ
             )
             for each in brokers(request)
         ],
+        cluster_authorized_operations=ON_THE_CLUSTER
+        if asked.include_cluster_authorized_operations
+        else NOT_TOLD,
     )

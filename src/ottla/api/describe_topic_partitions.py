@@ -1,6 +1,7 @@
 """DescribeTopicPartitions, version 0: topics in pages of a bounded size (KIP-966)."""
 
 from ottla.api.registry import Request, api
+from ottla.broker.authorized import ON_A_TOPIC
 from ottla.cluster.image import TopicImage
 from ottla.config.topic_names import INTERNAL_TOPICS, topic_name_problem
 from ottla.wire.apis import ApiKey
@@ -60,7 +61,10 @@ def _describe(
     request: Request, topic: TopicImage, indexes: range
 ) -> DescribeTopicPartitionsResponseTopic:
     result = DescribeTopicPartitionsResponseTopic(
-        name=topic.name, topic_id=topic.id, is_internal=topic.name in INTERNAL_TOPICS
+        name=topic.name,
+        topic_id=topic.id,
+        is_internal=topic.name in INTERNAL_TOPICS,
+        topic_authorized_operations=ON_A_TOPIC,
     )
     for index in indexes:
         leader = request.node.leader_of(topic.name, index)

@@ -6,10 +6,10 @@ waits for that and has them. KIPs: 516 (topic ids), 700 (cluster operations move
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from uuid import UUID
+from collections.abc import Awaitable, Iterable
 
 from ottla.api.registry import Request, api, error_of
+from ottla.broker.authorized import NOT_TOLD, ON_A_TOPIC, ON_THE_CLUSTER
 from ottla.broker.topics import auto_create_topic
 from ottla.cluster.image import TopicImage
 from ottla.config.topic_names import INTERNAL_TOPICS, topic_name_problem
@@ -29,61 +29,84 @@ FIRST_WITH_CHOICE_OF_CREATION = 4
 
 
 @api(ApiKey.METADATA, 0, 13, MetadataRequest)
-async def metadata(request: Request, asked: MetadataRequest) -> MetadataResponse:
+def metadata(
+    request: Request, asked: MetadataRequest
+) -> MetadataResponse | Awaitable[MetadataResponse]:
     """Describe the cluster and the topics named, or all."""
     node = request.node
     if asked.topics is None or (request.version == 0 and not asked.topics):
-        topics = [describe(request, topic) for topic in node.image.topics.values()]
-    else:
-        may_create = node.config.auto_create_topics_enable and (
-            request.version < FIRST_WITH_CHOICE_OF_CREATION or asked.allow_auto_topic_creation
+        return _answer(
+            request, asked, [_describe(request, each) for each in node.image.topics.values()]
         )
-        topics = [await _one(request, wanted, may_create) for wanted in asked.topics]
+    may_create = node.config.auto_create_topics_enable and (
+        request.version < FIRST_WITH_CHOICE_OF_CREATION or asked.allow_auto_topic_creation
+    )
+    named = (
+        [wanted.name for wanted in asked.topics if wanted.name is not None] if may_create else []
+    )
+    missing = [name for name in named if _can_be_created(request, name)]
+    if missing:
+        return _create_then_answer(request, asked, missing)
+    return _answer(request, asked, [_look_up(request, wanted) for wanted in asked.topics])
+
+
+def _can_be_created(request: Request, name: str) -> bool:
+    return name not in request.node.image.topics and not topic_name_problem(name)
+
+
+async def _create_then_answer(
+    request: Request, asked: MetadataRequest, missing: list[str]
+) -> MetadataResponse:
+    failed: dict[str, ErrorCode] = {}
+    for name in missing:
+        try:
+            await auto_create_topic(request.node, name)
+        except Exception as problem:  # noqa: BLE001 one topic's failure is not the others'
+            failed[name], _ = error_of(problem)
+    topics = [_look_up(request, wanted) for wanted in asked.topics or ()]
+    for topic in topics:
+        if topic.error_code and topic.name in failed:
+            topic.error_code = failed[topic.name]
+    return _answer(request, asked, topics)
+
+
+def _answer(
+    request: Request, asked: MetadataRequest, topics: list[MetadataResponseTopic]
+) -> MetadataResponse:
+    if asked.include_topic_authorized_operations:
+        for topic in topics:
+            if not topic.error_code:
+                topic.topic_authorized_operations = ON_A_TOPIC
     return MetadataResponse(
         brokers=brokers(request),
-        cluster_id=node.cluster_id,
-        controller_id=node.controller_id,
+        cluster_id=request.node.cluster_id,
+        controller_id=request.node.controller_id,
         topics=topics,
+        cluster_authorized_operations=ON_THE_CLUSTER
+        if asked.include_cluster_authorized_operations
+        else NOT_TOLD,
     )
 
 
-async def _one(
-    request: Request, wanted: MetadataRequestTopic, may_create: bool
-) -> MetadataResponseTopic:
+def _look_up(request: Request, wanted: MetadataRequestTopic) -> MetadataResponseTopic:
     image = request.node.image
     name = wanted.name
     if name is None:
-        if wanted.topic_id == NO_UUID:
-            return unknown(ErrorCode.INVALID_REQUEST)
         topic = image.topics_by_id.get(wanted.topic_id)
         if topic is None:
-            return unknown(ErrorCode.UNKNOWN_TOPIC_ID, topic_id=wanted.topic_id)
-        return describe(request, topic)
+            asked_for_nothing = wanted.topic_id == NO_UUID
+            code = ErrorCode.INVALID_REQUEST if asked_for_nothing else ErrorCode.UNKNOWN_TOPIC_ID
+            return MetadataResponseTopic(error_code=code, name=None, topic_id=wanted.topic_id)
+        return _describe(request, topic)
     topic = image.topics.get(name)
     if topic is None:
-        if topic_name_problem(name):
-            return unknown(ErrorCode.INVALID_TOPIC_EXCEPTION, name)
-        if not may_create:
-            return unknown(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, name)
-        try:
-            await auto_create_topic(request.node, name)
-        except Exception as problem:  # noqa: BLE001 the reply says what went wrong
-            return unknown(error_of(problem)[0], name)
-        topic = image.topics.get(name)
-        if topic is None:  # deleted again while we waited
-            return unknown(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, name)
-    return describe(request, topic)
+        bad = topic_name_problem(name) is not None
+        code = ErrorCode.INVALID_TOPIC_EXCEPTION if bad else ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+        return MetadataResponseTopic(error_code=code, name=name)
+    return _describe(request, topic)
 
 
-def unknown(
-    code: ErrorCode, name: str | None = None, topic_id: UUID = NO_UUID
-) -> MetadataResponseTopic:
-    """What is said of a topic that is not there."""
-    return MetadataResponseTopic(error_code=code, name=name, topic_id=topic_id)
-
-
-def describe(request: Request, topic: TopicImage) -> MetadataResponseTopic:
-    """A topic with its partitions."""
+def _describe(request: Request, topic: TopicImage) -> MetadataResponseTopic:
     return MetadataResponseTopic(
         name=topic.name,
         topic_id=topic.id,

@@ -9,11 +9,14 @@ from ottla.api.registry import Outcome, Parts, Request, UnanswerableError, error
 from ottla.broker.partition import Partition
 from ottla.wire import produce as wire
 from ottla.wire.apis import ApiKey
+from ottla.wire.batch import TRANSACTIONAL
 from ottla.wire.errors import ErrorCode, KafkaError
 from ottla.wire.produce import PartitionResult, TopicKey
 
 Results = list[tuple[TopicKey, list[PartitionResult]]]
 _OFFSET_UNKNOWN = -1
+_ATTRIBUTES = 22
+"""Where the lower byte of a batch's attributes stands."""
 
 
 @raw_api(ApiKey.PRODUCE, wire.FIRST_VERSION, wire.LAST_VERSION)
@@ -24,6 +27,8 @@ def produce(request: Request, body: memoryview, at: int) -> Outcome:
     node = request.node
     if asked.acks not in (-1, 0, 1):
         return (_refuse_all(version, asked, ErrorCode.INVALID_REQUIRED_ACKS),)
+    if asked.transactional_id is None and _has_transactional_batch(asked):
+        return (_refuse_all(version, asked, ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED),)
     now = node.now_ms()
     results: Results = []
     to_flush: dict[Partition, None] = {}
@@ -63,6 +68,18 @@ def produce(request: Request, body: memoryview, at: int) -> Outcome:
     return (wire.response(version, results),)
 
 
+def _has_transactional_batch(asked: wire.ProduceRequest) -> bool:
+    for _, batches in asked.topics:
+        for _, records in batches:
+            if (
+                records is not None
+                and len(records) > _ATTRIBUTES
+                and (records[_ATTRIBUTES] & TRANSACTIONAL)
+            ):
+                return True
+    return False
+
+
 def _check_named_once(seen: set[tuple[TopicKey, int]], topic: TopicKey, index: int) -> None:
     key = (topic, index)
     if key in seen:
@@ -76,7 +93,10 @@ def _refused(partition: Partition | None, index: int, problem: Exception) -> Par
     if partition is not None:
         partition.metrics.failed_produces += 1
         start = partition.log.start_offset
-    return PartitionResult(index, code, log_start_offset=start, message=message)
+    blamed = problem.record_errors if isinstance(problem, KafkaError) else ()
+    return PartitionResult(
+        index, code, log_start_offset=start, message=message, record_errors=blamed
+    )
 
 
 def _refuse_all(version: int, asked: wire.ProduceRequest, code: ErrorCode) -> bytes:
@@ -119,9 +139,9 @@ async def _flush_then_answer(
             unsafe[partition.topic_id.bytes, partition.index] = problem
     for topic, answers in results:
         for place, result in enumerate(answers):
-            failure = unsafe.get((topic, result.index))
+            failure = unsafe.get((topic, result.partition))
             if failure is not None:
                 answers[place] = PartitionResult(
-                    result.index, failure.code, message=failure.message
+                    result.partition, failure.code, message=failure.message
                 )
     return (wire.response(request.version, results),)

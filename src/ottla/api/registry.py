@@ -11,7 +11,7 @@ Rules kept here:
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Coroutine, Sequence
+from collections.abc import Awaitable, Callable, Coroutine
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import structlog
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
 log = structlog.get_logger()
 
-Parts = Sequence[bytes | FileSlice]
+Parts = tuple[bytes | FileSlice, ...] | list[bytes | FileSlice]
 """A reply without its header: bytes, and stretches of files that the server sends."""
 
 Q = TypeVar("Q", bound=Message)

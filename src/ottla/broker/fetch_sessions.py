@@ -124,7 +124,7 @@ class FetchSession:
         """Add partitions, or change what is wanted of them."""
         for topic, asks in topics:
             for ask in asks:
-                key = (topic, ask.index)
+                key = (topic, ask.partition)
                 wanted = self.wanted.get(key)
                 if wanted is None:
                     wanted = self.wanted[key] = Wanted(self, topic, ask)

@@ -140,7 +140,7 @@ class Fetch:
         ask = wanted.ask
         partition: Partition | None = None
         try:
-            partition = self._node.partitions.find(wanted.topic, ask.index)
+            partition = self._node.partitions.find(wanted.topic, ask.partition)
             partition.check_leader_epoch(ask.current_leader_epoch)
             log = partition.log
             limit = partition.readable_to(self._committed)
@@ -148,7 +148,7 @@ class Fetch:
                 diverging = partition.diverging_epoch(ask.last_fetched_epoch, ask.fetch_offset)
                 if diverging is not None:
                     return partition, PartitionData(
-                        ask.index, 0, -1, -1, log.start_offset, diverging=diverging
+                        ask.partition, 0, -1, -1, log.start_offset, diverging=diverging
                     )
             records = None
             if ask.fetch_offset != limit:
@@ -161,7 +161,7 @@ class Fetch:
             if self._committed:
                 aborted = _aborted(partition, ask.fetch_offset, records, limit)
             return partition, PartitionData(
-                ask.index,
+                ask.partition,
                 0,
                 partition.high_watermark,
                 log.last_stable_offset,
@@ -173,7 +173,7 @@ class Fetch:
             start = -1 if partition is None else partition.log.start_offset
             if partition is not None:
                 partition.metrics.failed_fetches += 1
-            return partition, PartitionData(ask.index, problem.code, -1, -1, start)
+            return partition, PartitionData(ask.partition, problem.code, -1, -1, start)
 
     def _wait(self, found: list[tuple[Wanted, Partition | None, PartitionData]]) -> None:
         ready = self.session.ready

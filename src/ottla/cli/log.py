@@ -89,7 +89,7 @@ def _show_text(check: "SegmentCheck", records: bool) -> None:
             COLUMNS.format(
                 found.position,
                 f"{header.base_offset}-{header.last_offset}",
-                header.count,
+                header.record_count,
                 header.size,
                 _codec(header.codec),
                 time_text(header.max_timestamp),
@@ -105,7 +105,7 @@ def _show_text(check: "SegmentCheck", records: bool) -> None:
     for problem in check.problems:
         click.echo(f"PROBLEM {problem}")
     click.echo(
-        f"{check.batch_count} batches, {check.record_count} records, {check.good_bytes} bytes"
+        f"batches: {check.batch_count}, records: {check.record_count}, bytes: {check.good_bytes}"
         + ("" if check.problems else "; everything fits")
     )
 
@@ -118,7 +118,7 @@ def _show_json(check: "SegmentCheck", records: bool) -> None:
             "position": found.position,
             "base_offset": header.base_offset,
             "last_offset": header.last_offset,
-            "count": header.count,
+            "count": header.record_count,
             "bytes": header.size,
             "leader_epoch": header.leader_epoch,
             "codec": _codec(header.codec),
@@ -150,22 +150,22 @@ def _show_json(check: "SegmentCheck", records: bool) -> None:
 
 def _records(check: "SegmentCheck", found: "Scanned") -> Iterator[dict[str, Json]]:
     from ottla.records import decode_batch
-    from ottla.records.control import decode_marker
     from ottla.wire.errors import KafkaError
 
     try:
-        if found.header.is_control and found.header.count:
-            marker = decode_marker(found.batch)
-            yield {
-                "offset": found.header.base_offset,
-                "marker": marker.type.name,
-                "coordinator_epoch": marker.coordinator_epoch,
-            }
-            return
         for record in decode_batch(found.batch):
-            yield record_fields(record)
+            if found.header.is_control:
+                yield {"offset": record.offset, "marker": _marker(record.key or b"")}
+            else:
+                yield record_fields(record)
     except KafkaError as problem:
         check.problems.append(f"{check.path.name}: position {found.position}: {problem}")
+
+
+def _marker(key: bytes) -> str:
+    """What a control record says: its key is a version and a type, two bytes each."""
+    kind = int.from_bytes(key[2:4], "big")
+    return {0: "ABORT", 1: "COMMIT"}.get(kind, f"type {kind}")
 
 
 def _remarks(found: "Scanned") -> Iterator[str]:

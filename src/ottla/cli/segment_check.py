@@ -41,7 +41,7 @@ class SegmentCheck:
             scan = Scan(Files(), fd, 0, os.fstat(fd).st_size, self.base_offset)
             for found in scan.batches():
                 self.batch_count += 1
-                self.record_count += found.header.count
+                self.record_count += found.header.record_count
                 offsets.see(found)
                 times.see(found)
                 yield found

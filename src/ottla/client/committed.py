@@ -24,7 +24,7 @@ def visible_batches(
         if header.is_control:
             # Compaction may leave a marker's batch without its record.
             if header.producer_id in aborting and (
-                not header.count or decode_marker(batch).type is MarkerType.ABORT
+                not header.record_count or decode_marker(batch).type is MarkerType.ABORT
             ):
                 aborting.discard(header.producer_id)
         elif not (header.is_transactional and header.producer_id in aborting):

@@ -43,6 +43,8 @@ class SqliteStore(Store):
         self._jobs: SimpleQueue[_Job | None] = SimpleQueue()
         self._thread = Thread(target=self._work, name="ottla-store", daemon=True)
         self._closed = False
+        # What was announced before `watch` returned, and so before the watcher is ready.
+        self._early: list[list[Change]] | None = []
         # The rest belongs to the thread.
         self._database: Database
         self._listener: Listener | None = None
@@ -114,7 +116,9 @@ class SqliteStore(Store):
             self._listener = listener
             return documents
 
-        return await self._call(watch)
+        documents = await self._call(watch)
+        self._loop.call_soon(self._deliver_early, listener)
+        return documents
 
     async def close(self) -> None:
         if self._closed:
@@ -200,8 +204,15 @@ class SqliteStore(Store):
         self._on_loop(lambda: self._deliver(listener, changes))
 
     def _deliver(self, listener: Listener, changes: list[Change]) -> None:
-        if not self._closed:
+        if self._early is not None:
+            self._early.append(changes)
+        elif not self._closed:
             listener(changes)
+
+    def _deliver_early(self, listener: Listener) -> None:
+        early, self._early = self._early or [], None
+        for changes in early:
+            self._deliver(listener, changes)
 
     def _on_loop(self, function: Callable[[], None]) -> None:
         try:

@@ -13,9 +13,9 @@ Promises, kept by every store and held by one contract test suite:
    read again.
 4. `watch` answers with everything that is stored, and from then on the listener is called with
    every change, this store's own and others', in the order of commits, each once; the changes of
-   one commit are never split over two calls. Own changes are announced before their `commit`
-   returns. A store that was cut off for long may skip values that were overwritten meanwhile, but
-   never a document's last state.
+   one commit are never split over two calls. The first call comes after `watch` has returned; from
+   then on own changes are announced before their `commit` returns. A store that was cut off for
+   long may skip values that were overwritten meanwhile, but never a document's last state.
 5. A registered document vanishes when its session ends: when the store is closed, or when the
    session is declared dead. A store whose session has ended changes nothing any more: SessionEnded.
 

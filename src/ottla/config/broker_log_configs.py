@@ -46,7 +46,7 @@ LOG_CONFIGS = (
     ),
     broker(
         "log.roll.hours", INT, 168, AT_LEAST_1, HIGH, READ_ONLY,
-        "The same in hours; `log.roll.ms` is stronger.",
+        "`log.roll.ms` in hours; the one in milliseconds is stronger.",
         _ROLL,
     ),
     broker(
@@ -56,7 +56,7 @@ LOG_CONFIGS = (
     ),
     broker(
         "log.roll.jitter.hours", INT, 0, AT_LEAST_0, HIGH, READ_ONLY,
-        "The same in hours; `log.roll.jitter.ms` is stronger.",
+        "`log.roll.jitter.ms` in hours; the one in milliseconds is stronger.",
         _JITTER,
     ),
     broker(
@@ -66,12 +66,12 @@ LOG_CONFIGS = (
     ),
     broker(
         "log.retention.minutes", INT, None, None, HIGH, READ_ONLY,
-        "The same in minutes; without it, `log.retention.hours` counts.",
+        "`log.retention.ms` in minutes; without it, `log.retention.hours` counts.",
         _RETENTION,
     ),
     broker(
         "log.retention.hours", INT, 168, None, HIGH, READ_ONLY,
-        "The same in hours; the two others are stronger.",
+        "`log.retention.ms` in hours; milliseconds and minutes are stronger.",
         _RETENTION,
     ),
     broker(

@@ -7,6 +7,7 @@ Rules kept here:
 1. A kind or value version that is not known is passed over (None), as Kafka does: a newer broker,
    or another one with share groups, may have written it.
 2. Bytes that are not what their kind and version say raise DecodeError.
+3. Kafka writes "no classic member" as a tagged null; here it is left out, which says the same.
 """
 
 from struct import Struct
@@ -51,6 +52,9 @@ _KINDS: dict[int, tuple[type[Message], type[Message]]] = {
 }
 _KEY_PREFIXES = {key: _SHORT.pack(kind) for kind, (key, _) in _KINDS.items()}
 _VALUE_PREFIXES = [_SHORT.pack(version) for version in range(5)]
+_TAGGED_NULL = b"\x01\x00\x01\x00"
+"""The end of a value whose only tagged field is a structure that is null: one field, tag 0, one
+byte, null. No other value can end so: a structure that is there ends with two counts of 0."""
 
 
 class ParsedRecord(NamedTuple):
@@ -90,7 +94,10 @@ def read_record(record: CoordinatorRecord) -> ParsedRecord | None:
     version = _short(record.value)
     if not value_class.VERSIONS[0] <= version <= value_class.VERSIONS[1]:
         return None
-    return ParsedRecord(key, decode(value_class, version, record.value, _SHORT.size))
+    value = record.value
+    if value_class is ConsumerGroupMemberMetadataValue and value.endswith(_TAGGED_NULL):
+        value = value[: -len(_TAGGED_NULL)] + b"\x00"
+    return ParsedRecord(key, decode(value_class, version, value, _SHORT.size))
 
 
 def _short(data: bytes) -> int:

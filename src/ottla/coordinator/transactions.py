@@ -1,43 +1,39 @@
 """The transaction coordinator of one partition of `__transaction_state`.
 
 Rules kept here, beside those of every shard:
-1. A transactional id has at most one transaction that is open or being ended. Who is fenced, what
-   is a retry and what is refused say `transactions_state` and `transactions_end`.
-2. A decision is one record. Only when it is committed may its markers be written: the runtime
-   holds `markers` back exactly like replies.
-3. The runtime sees that every marker of a TxnMarkers is tried, and tells each outcome once through
-   `markers_written` of the shard that asked for it. What failed is asked for again after a while,
-   until the last partition has its marker; then the transaction is complete.
-4. Loading finds every transaction that was decided and not complete, and asks for all its markers
-   again: a partition may get one twice, which changes nothing there.
-5. A transaction that is open past its timeout is aborted, and its producer fenced.
-6. A new producer id is asked for by raising NeedsProducerId, before anything was decided: the
-   runtime gets one and calls again with it. An id that was not used is lost, which is no harm.
+1. A transactional id has at most one transaction that is open or being ended.
+   `transactions_state` has the states and moves, `transactions_end` who may end what.
+2. A decision is one record, and is carried out after it is committed: `transactions_result` says
+   how. A marker that could not be written is asked for again after a while, until all partitions
+   have theirs; then the transaction is complete.
+3. Loading finds every transaction that was decided and not completed, and asks for all its
+   markers again: a partition may get one twice, which changes nothing there.
+4. A transaction that is open past its timeout is aborted, and its producer fenced.
+5. A transactional id that has nothing open and was not used for long is forgotten.
 
 Kafka answers CONCURRENT_TRANSACTIONS while a change of an id is being written to its log. Here a
-change takes effect when it is appended, and what is answered next is held until it is committed:
-of Kafka's pending states only "decided, markers not yet written" is left.
+change takes effect when it is appended, and what is answered after it is held until it is
+committed: of Kafka's pending states only "decided, not yet complete" is left.
 """
 
-from collections.abc import Mapping
-from dataclasses import dataclass, field
-from enum import Enum
-from typing import NamedTuple, TypeVar
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import TypeVar
 
-from ottla.coordinator.shard import (
-    CancelTimer,
-    CoordinatorRecord,
-    RequestContext,
-    Result,
-    SetTimer,
-)
+from ottla.coordinator.shard import CancelTimer, CoordinatorRecord, RequestContext, SetTimer
 from ottla.coordinator.transactions_end import is_to_be_ended
+from ottla.coordinator.transactions_init import initialized, needed
 from ottla.coordinator.transactions_queries import Matcher, described, listed, result_for_each
+from ottla.coordinator.transactions_result import (
+    TimerKey,
+    TimerKind,
+    TxnMarkers,
+    TxnResult,
+)
 from ottla.coordinator.transactions_state import (
     AT_REST,
     DECIDED,
     EPOCH_BUMP_VERSION,
-    LAST_CLIENT_EPOCH,
     NO_PRODUCER_EPOCH,
     NO_PRODUCER_ID,
     TopicPartition,
@@ -62,66 +58,24 @@ OFFSETS_TOPIC = "__consumer_offsets"
 MARKER_RETRY_MS = 100
 TOMBSTONES_AT_ONCE = 1000
 
-# The first versions that know PRODUCER_FENCED; older clients are told INVALID_PRODUCER_EPOCH.
+# The first versions that know PRODUCER_FENCED: older clients are told INVALID_PRODUCER_EPOCH.
 _FENCED_FROM_INIT = 4
 _FENCED_FROM_ADD = 2
 _FENCED_FROM_END = 2
 
-# The first versions that only clients and brokers with transaction version 2 send.
+# The first versions that stand for transaction version 2.
 _VERSION_2_FROM_ADD = 4
 _VERSION_2_FROM_END = 5
 
-MARKER_NOT_NEEDED = frozenset(
+_NEEDS_NO_MARKER = frozenset(
     {
         ErrorCode.NONE,
-        # The partition has seen a later epoch of the producer, so this transaction is over there.
+        # The partition has seen a later epoch of the producer: this transaction is over there.
         ErrorCode.INVALID_PRODUCER_EPOCH,
         ErrorCode.UNSUPPORTED_FOR_MESSAGE_FORMAT,
         ErrorCode.UNSUPPORTED_VERSION,
     }
 )
-"""What partitions say that need no marker, or no other."""
-
-
-class NeedsProducerId(Exception):  # noqa: N818 - a question to the caller, not an error
-    """Call again with `new_producer_id`: nothing was decided, nothing has changed."""
-
-
-class TimerKind(Enum):
-    """What a shard's timers are for."""
-
-    TRANSACTION_TIMEOUT = "transaction timeout"
-    MARKER_RETRY = "marker retry"
-    ID_EXPIRATION = "id expiration"
-
-
-class TimerKey(NamedTuple):
-    """A shard's timer."""
-
-    kind: TimerKind
-    transactional_id: str = ""
-
-
-class TxnMarkers(NamedTuple):
-    """Markers to be written, once the records of the Result that has them are committed."""
-
-    transactional_id: str
-    decision: int
-    """Tells this end of a transaction from any other in the shard."""
-    producer_id: int
-    producer_epoch: int
-    coordinator_epoch: int
-    commit: bool
-    transaction_version: int
-    partitions: tuple[TopicPartition, ...]
-    """Those of OFFSETS_TOPIC stand for the groups whose offsets are part of the transaction."""
-
-
-@dataclass(slots=True)
-class TxnResult(Result[R]):
-    """A Result with markers to be written."""
-
-    markers: list[TxnMarkers] = field(default_factory=list)
 
 
 @dataclass(frozen=True, slots=True)
@@ -138,22 +92,25 @@ class _Unmarked:
 
     __slots__ = ("decision", "failed", "partitions")
 
-    def __init__(self, decision: int, partitions: frozenset[TopicPartition]) -> None:
+    def __init__(self, decision: int, partitions: Iterable[TopicPartition]) -> None:
         self.decision = decision
         self.partitions = set(partitions)
         self.failed: set[TopicPartition] = set()
-        """Those to be asked for again."""
+        """Those of them that are to be asked for again."""
 
 
 class TransactionShard:
-    """All transactional ids of one partition. See the rules above."""
+    """All transactional ids of one partition."""
 
     def __init__(self, config: TransactionConfig, coordinator_epoch: int) -> None:
+        """The coordinator epoch is the leader epoch of the partition; markers carry it."""
         self._config = config
         self._coordinator_epoch = coordinator_epoch
         self._transactions: dict[str, Transaction] = {}
         self._unmarked: dict[str, _Unmarked] = {}
         self._replayed = 0
+
+    # --- the log and the clock
 
     def replay(self, record: CoordinatorRecord) -> None:
         """Take in a record: the only way in which transactions change."""
@@ -171,19 +128,14 @@ class TransactionShard:
             self._unmarked[transactional_id] = _Unmarked(self._replayed, transaction.partitions)
 
     def loaded(self, now: int) -> TxnResult[None]:
-        """Go on with what an earlier coordinator left: ends to be carried out, open transactions."""
+        """Go on with what was left: ends to be carried out, open transactions to be watched."""
         result: TxnResult[None] = TxnResult(None)
-        for transactional_id, unmarked in self._unmarked.items():
-            transaction = self._transactions[transactional_id]
-            if unmarked.partitions:
-                result.markers.append(
-                    self._markers(transaction, unmarked.decision, unmarked.partitions)
-                )
-            else:
-                result.records.append(record_of(transaction.completed(now)))
         for transaction in self._transactions.values():
             if transaction.state is TransactionState.ONGOING:
                 result.timers.append(_timeout_of(transaction))
+            elif transaction.state in DECIDED:
+                unmarked = self._unmarked[transaction.transactional_id]
+                self._carry_out(result, transaction, unmarked.decision, now)
         result.timers.append(self._next_expiration(now))
         return result
 
@@ -191,29 +143,22 @@ class TransactionShard:
         self, key: TimerKey, now: int, new_producer_id: int | None = None
     ) -> TxnResult[None]:
         """Do what a timer was set for. Raises NeedsProducerId."""
-        if key.kind is TimerKind.ID_EXPIRATION:
-            return self._forget_unused(now)
         result: TxnResult[None] = TxnResult(None)
-        if key.kind is TimerKind.MARKER_RETRY:
+        transaction = self._transactions.get(key.transactional_id)
+        if key.kind is TimerKind.ID_EXPIRATION:
+            self._forget_unused(result, now)
+        elif transaction is None:
+            pass
+        elif key.kind is TimerKind.MARKER_RETRY:
             unmarked = self._unmarked.get(key.transactional_id)
             if unmarked is not None and unmarked.failed:
-                transaction = self._transactions[key.transactional_id]
-                result.markers.append(
-                    self._markers(transaction, unmarked.decision, unmarked.failed)
-                )
-                unmarked.failed.clear()
-            return result
-        transaction_ = self._transactions.get(key.transactional_id)
-        if transaction_ is not None and transaction_.state is TransactionState.ONGOING:
-            self._end(
-                result,
-                transaction_,
-                commit=False,
-                version=EPOCH_BUMP_VERSION,
-                now=now,
-                new_producer_id=new_producer_id,
-            )
+                again, unmarked.failed = unmarked.failed, set()
+                result.markers.append(self._markers(transaction, unmarked.decision, again))
+        elif transaction.state is TransactionState.ONGOING:
+            self._abort_and_fence(result, transaction, now, new_producer_id)
         return result
+
+    # --- the producer
 
     def handle_init_producer_id(
         self,
@@ -222,14 +167,288 @@ class TransactionShard:
         now: int,
         new_producer_id: int | None = None,
     ) -> TxnResult[InitProducerIdResponse]:
-        """Give a producer its id and epoch, and fence those before it. Raises NeedsProducerId."""
-        result = TxnResult(InitProducerIdResponse(producer_epoch=NO_PRODUCER_EPOCH))
+        """Give a producer its id and epoch, and fence those before it.
+
+        The request has a transactional id: without one, any broker gives any new producer id.
+        Raises NeedsProducerId.
+        """
+        reply = InitProducerIdResponse(producer_epoch=NO_PRODUCER_EPOCH)
+        result = TxnResult(reply)
+        before = self._transactions.get(request.transactional_id or "")
         try:
-            transaction = self._initialized(result, request, now, new_producer_id)
+            after = initialized(
+                before, request, self._config.transaction_max_timeout_ms, now, new_producer_id
+            )
         except KafkaError as problem:
-            result.reply.error_code = _code(problem, context.version >= _FENCED_FROM_INIT)
+            reply.error_code = _code(problem, context.version >= _FENCED_FROM_INIT)
             return result
-        result.records.append(record_of(transaction))
-        result.reply.producer_id = transaction.producer_id
-        result.reply.producer_epoch = transaction.producer_epoch
+        if after is None:
+            # The client asks again until the abort is complete, and then gets an epoch above the
+            # one that the abort takes.
+            assert before is not None
+            self._abort_and_fence(result, before, now, new_producer_id)
+            reply.error_code = ErrorCode.CONCURRENT_TRANSACTIONS
+            return result
+        result.records.append(record_of(after))
+        reply.producer_id = after.producer_id
+        reply.producer_epoch = after.producer_epoch
         return result
+
+    # --- its transaction
+
+    def handle_add_partitions(
+        self, transaction: AddPartitionsToTxnTransaction, context: RequestContext, now: int
+    ) -> TxnResult[AddPartitionsToTxnResult]:
+        """Add partitions to a transaction, or say which are in it (verify_only).
+
+        `transactions_queries.transactions_of` has the transactions of a request.
+        """
+        result: TxnResult[AddPartitionsToTxnResult]
+        asked = frozenset(
+            TopicPartition(topic.name, partition)
+            for topic in transaction.topics
+            for partition in topic.partitions
+        )
+        try:
+            if transaction.verify_only:
+                inside = self._verified(transaction)
+                return TxnResult(
+                    result_for_each(
+                        transaction,
+                        lambda partition: (
+                            ErrorCode.NONE
+                            if partition in inside
+                            else ErrorCode.TRANSACTION_ABORTABLE
+                        ),
+                    )
+                )
+            result = TxnResult(result_for_each(transaction, lambda _: ErrorCode.NONE))
+            version = EPOCH_BUMP_VERSION if context.version >= _VERSION_2_FROM_ADD else 0
+            self._add(result, transaction, asked, version, now)
+        except KafkaError as problem:
+            code = _code(problem, context.version >= _FENCED_FROM_ADD)
+            return TxnResult(result_for_each(transaction, lambda _: code))
+        return result
+
+    def handle_add_offsets(
+        self,
+        request: AddOffsetsToTxnRequest,
+        context: RequestContext,
+        now: int,
+        offsets_partition: int,
+    ) -> TxnResult[AddOffsetsToTxnResponse]:
+        """Add a group's offsets, which are kept in this partition of `__consumer_offsets`."""
+        reply = AddOffsetsToTxnResponse()
+        result = TxnResult(reply)
+        asked = frozenset({TopicPartition(OFFSETS_TOPIC, offsets_partition)})
+        try:
+            # Whoever has transaction version 2 has no need of this request.
+            self._add(result, request, asked, 0, now)
+        except KafkaError as problem:
+            reply.error_code = _code(problem, context.version >= _FENCED_FROM_ADD)
+        return result
+
+    def _add(
+        self,
+        result: TxnResult[R],
+        request: AddPartitionsToTxnTransaction | AddOffsetsToTxnRequest,
+        asked: frozenset[TopicPartition],
+        version: int,
+        now: int,
+    ) -> None:
+        before = self._known(request.transactional_id)
+        # Before the producer: in version 2 it may already be the one that takes over.
+        if before.state in DECIDED:
+            raise KafkaError(ErrorCode.CONCURRENT_TRANSACTIONS)
+        _check_producer(before, request)
+        if before.state is TransactionState.ONGOING and asked <= before.partitions:
+            return
+        after = before.joined_by(asked, version, now)
+        result.records.append(record_of(after))
+        if before.state is not TransactionState.ONGOING:
+            result.timers.append(_timeout_of(after))
+
+    def _verified(self, request: AddPartitionsToTxnTransaction) -> frozenset[TopicPartition]:
+        transaction = self._known(request.transactional_id)
+        _check_producer(transaction, request)
+        if transaction.state in DECIDED:
+            raise KafkaError(ErrorCode.CONCURRENT_TRANSACTIONS)
+        return transaction.partitions
+
+    def handle_end_txn(
+        self,
+        request: EndTxnRequest,
+        context: RequestContext,
+        now: int,
+        new_producer_id: int | None = None,
+    ) -> TxnResult[EndTxnResponse]:
+        """Commit or abort a transaction. Raises NeedsProducerId."""
+        reply = EndTxnResponse()
+        result = TxnResult(reply)
+        version = EPOCH_BUMP_VERSION if context.version >= _VERSION_2_FROM_END else 0
+        try:
+            after = self._known(request.transactional_id)
+            if is_to_be_ended(after, request, version):
+                after = self._end(result, after, request.committed, version, now, new_producer_id)
+        except KafkaError as problem:
+            reply.error_code = _code(problem, context.version >= _FENCED_FROM_END)
+            return result
+        if version >= EPOCH_BUMP_VERSION:
+            reply.producer_id = after.producer_id
+            reply.producer_epoch = after.producer_epoch
+        return result
+
+    def markers_written(
+        self, markers: TxnMarkers, outcomes: Mapping[TopicPartition, ErrorCode], now: int
+    ) -> TxnResult[None]:
+        """Take in what partitions said to their markers."""
+        result: TxnResult[None] = TxnResult(None)
+        unmarked = self._unmarked.get(markers.transactional_id)
+        if unmarked is None or unmarked.decision != markers.decision:
+            return result
+        retry = TimerKey(TimerKind.MARKER_RETRY, markers.transactional_id)
+        for partition, code in outcomes.items():
+            if code in _NEEDS_NO_MARKER:
+                unmarked.partitions.discard(partition)
+                unmarked.failed.discard(partition)
+            elif code is ErrorCode.TRANSACTION_COORDINATOR_FENCED:
+                # A later coordinator has loaded this decision, and carries it out.
+                continue
+            elif partition in unmarked.partitions:
+                if not unmarked.failed:
+                    result.timers.append(SetTimer(retry, now + MARKER_RETRY_MS))
+                unmarked.failed.add(partition)
+        if not unmarked.partitions:
+            transaction = self._transactions[markers.transactional_id]
+            result.records.append(record_of(transaction.completed(now)))
+            result.timers.append(CancelTimer(retry))
+        return result
+
+    def _abort_and_fence(
+        self, result: TxnResult[R], before: Transaction, now: int, new_producer_id: int | None
+    ) -> None:
+        """End an open transaction in place of its producer, which has lost its epoch."""
+        self._end(result, before, False, EPOCH_BUMP_VERSION, now, new_producer_id)
+
+    def _end(
+        self,
+        result: TxnResult[R],
+        before: Transaction,
+        commit: bool,
+        version: int,
+        now: int,
+        new_producer_id: int | None,
+    ) -> Transaction:
+        """Decide the outcome; return what the transactional id will be when that is complete."""
+        next_producer_id = NO_PRODUCER_ID
+        if version >= EPOCH_BUMP_VERSION and before.epochs_are_used_up:
+            next_producer_id = needed(new_producer_id)
+        decided = before.decided(
+            commit=commit,
+            client_transaction_version=version,
+            next_producer_id=next_producer_id,
+            now=now,
+        )
+        result.records.append(record_of(decided))
+        result.timers.append(
+            CancelTimer(TimerKey(TimerKind.TRANSACTION_TIMEOUT, before.transactional_id))
+        )
+        self._carry_out(result, decided, self._replayed + len(result.records), now)
+        return decided.completed(now)
+
+    def _carry_out(
+        self, result: TxnResult[R], transaction: Transaction, decision: int, now: int
+    ) -> None:
+        """Ask for the markers of a decided transaction, or complete it where there are none."""
+        if not transaction.partitions:
+            result.records.append(record_of(transaction.completed(now)))
+            return
+        result.markers.append(self._markers(transaction, decision, transaction.partitions))
+
+    def _markers(
+        self, transaction: Transaction, decision: int, partitions: Iterable[TopicPartition]
+    ) -> TxnMarkers:
+        return TxnMarkers(
+            transaction.transactional_id,
+            decision,
+            transaction.producer_id,
+            transaction.producer_epoch,
+            self._coordinator_epoch,
+            transaction.state is TransactionState.PREPARE_COMMIT,
+            transaction.client_transaction_version,
+            tuple(sorted(partitions)),
+        )
+
+    # --- who asks, and who is forgotten
+
+    def handle_describe(self, transactional_id: str) -> TxnResult[DescribedTransaction]:
+        """Say everything about one transactional id."""
+        try:
+            transaction = self._known(transactional_id, ErrorCode.TRANSACTIONAL_ID_NOT_FOUND)
+        except KafkaError as problem:
+            return TxnResult(
+                DescribedTransaction(error_code=problem.code, transactional_id=transactional_id)
+            )
+        unmarked = self._unmarked.get(transactional_id)
+        partitions = transaction.partitions if unmarked is None else unmarked.partitions
+        return TxnResult(described(transaction, partitions))
+
+    def handle_list(
+        self, request: ListTransactionsRequest, now: int, matches: Matcher | None = None
+    ) -> TxnResult[ListTransactionsResponse]:
+        """List the transactional ids that pass a request's filters.
+
+        `matches` stands for the request's pattern, where it has one that is not empty: the caller
+        compiles it once for all shards, and answers INVALID_REGULAR_EXPRESSION where it cannot.
+        """
+        return TxnResult(listed(self._transactions.values(), request, now, matches))
+
+    def _forget_unused(self, result: TxnResult[None], now: int) -> None:
+        unused_since = now - self._config.transactional_id_expiration_ms
+        for transaction in self._transactions.values():
+            if transaction.state in AT_REST and transaction.last_update_ms <= unused_since:
+                result.records.append(tombstone_of(transaction.transactional_id))
+                if len(result.records) == TOMBSTONES_AT_ONCE:
+                    result.timers.append(SetTimer(_ID_EXPIRATION, now))
+                    return
+        result.timers.append(self._next_expiration(now))
+
+    def _next_expiration(self, now: int) -> SetTimer:
+        interval = self._config.transaction_remove_expired_transaction_cleanup_interval_ms
+        return SetTimer(_ID_EXPIRATION, now + interval)
+
+    def _known(
+        self,
+        transactional_id: str,
+        otherwise: ErrorCode = ErrorCode.INVALID_PRODUCER_ID_MAPPING,
+    ) -> Transaction:
+        if not transactional_id:
+            raise KafkaError(ErrorCode.INVALID_REQUEST)
+        transaction = self._transactions.get(transactional_id)
+        if transaction is None:
+            raise KafkaError(otherwise)
+        return transaction
+
+
+_ID_EXPIRATION = TimerKey(TimerKind.ID_EXPIRATION)
+
+
+def _timeout_of(transaction: Transaction) -> SetTimer:
+    key = TimerKey(TimerKind.TRANSACTION_TIMEOUT, transaction.transactional_id)
+    return SetTimer(key, transaction.deadline_ms)
+
+
+def _check_producer(
+    transaction: Transaction, request: AddPartitionsToTxnTransaction | AddOffsetsToTxnRequest
+) -> None:
+    if request.producer_id != transaction.producer_id:
+        raise KafkaError(ErrorCode.INVALID_PRODUCER_ID_MAPPING)
+    if request.producer_epoch != transaction.producer_epoch:
+        raise KafkaError(ErrorCode.PRODUCER_FENCED)
+
+
+def _code(problem: KafkaError, knows_producer_fenced: bool) -> ErrorCode:
+    """The code of a problem, as the client's version has it."""
+    if problem.code is ErrorCode.PRODUCER_FENCED and not knows_producer_fenced:
+        return ErrorCode.INVALID_PRODUCER_EPOCH
+    return problem.code

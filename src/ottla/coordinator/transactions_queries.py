@@ -33,7 +33,9 @@ Matcher = Callable[[str], bool]
 """True for a transactional id that, as a whole, fits the pattern of a ListTransactions."""
 
 
-def described(transaction: Transaction, partitions: Iterable[TopicPartition]) -> DescribedTransaction:
+def described(
+    transaction: Transaction, partitions: Iterable[TopicPartition]
+) -> DescribedTransaction:
     """Everything about one transaction."""
     topics: dict[str, TopicData] = {}
     for topic, partition in sorted(partitions):

@@ -1,7 +1,7 @@
 """One transactional id: what is kept about it, and how it moves from state to state.
 
 Rules kept here:
-1. A Transaction is never changed: a move gives the next one, and raises IllegalTransition where
+1. A Transaction is never changed: a move gives the next one, and raises IllegalTransitionError where
    the table below has none.
 2. The epoch of a producer id stays or grows by one; a new producer id starts with epoch 0. The
    last epoch, 32767, is never given to a client: it is there so that the coordinator can fence
@@ -14,7 +14,7 @@ Rules kept here:
    sent in the transaction can arrive after its end. Where the epochs are used up, the decision
    names the producer id that takes over when it is complete.
 
-| from \\ to      | Empty | Ongoing | PrepareCommit | PrepareAbort | CompleteCommit | CompleteAbort |
+| from, to       | Empty | Ongoing | PrepareCommit | PrepareAbort | CompleteCommit | CompleteAbort |
 |----------------|-------|---------|---------------|--------------|----------------|---------------|
 | (nothing)      | init  |         |               |              |                |               |
 | Empty          | init  | add     |               | end, v2      |                |               |
@@ -51,7 +51,7 @@ EPOCH_BUMP_VERSION: Final = 2
 """The transaction version from which every decision raises the epoch."""
 
 
-class IllegalTransition(RuntimeError):
+class IllegalTransitionError(RuntimeError):
     """A move that the rules do not have: a defect of the coordinator, not of a client."""
 
 
@@ -242,4 +242,4 @@ def _check(before: Transaction, after: Transaction) -> None:
     else:
         legal = legal and not after.partitions
     if not legal:
-        raise IllegalTransition(f"{before} cannot become {after}")
+        raise IllegalTransitionError(f"{before} cannot become {after}")

@@ -71,7 +71,7 @@ class Appended(NamedTuple):
     base_offset: int
     last_offset: int
     append_time: int
-    """The broker's clock where the topic uses LogAppendTime, else -1."""
+    """The broker's clock where the topic uses LogAppendTime, else -1; a duplicate's timestamp."""
     log_start_offset: int
     duplicate: bool
     """True where the batch was in the log already: the offsets are those it got then."""
@@ -246,13 +246,15 @@ class Log(Storage):
                     attributes & TRANSACTIONAL != 0,
                 )
                 if original is not None:
+                    # As in Kafka, a duplicate's timestamp is told whatever the timestamp type.
                     return Appended(
                         original.first_offset,
                         original.last_offset,
-                        original.timestamp if self._append_time else -1,
+                        original.timestamp,
                         self.start_offset,
                         True,
-                        False,
+                        original.last_offset >= self.recovery_point
+                        and self.unflushed_messages >= self._flush_messages,
                     )
             else:
                 self.producers.check_epoch(producer_id, producer_epoch)

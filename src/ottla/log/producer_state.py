@@ -119,10 +119,11 @@ class ProducerStates:
                 for batch in batches:
                     if batch[0] == first_sequence and batch[1] == last_sequence:
                         return batch
-                raise KafkaError(
-                    ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER,
-                    f"producer {producer_id} sent sequence {first_sequence}, not {expected}",
-                )
+                if epoch != NO_PRODUCER_EPOCH:
+                    raise KafkaError(
+                        ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER,
+                        f"producer {producer_id} sent sequence {first_sequence}, not {expected}",
+                    )
         else:
             self._check_epoch(producer, epoch)
             if first_sequence != 0 and producer.epoch != NO_PRODUCER_EPOCH:
@@ -226,7 +227,7 @@ class ProducerStates:
             return None
         seen = header.max_timestamp if now is None else now
         if header.attributes & CONTROL:
-            if header.count == 0:
+            if header.record_count == 0:
                 return None  # compaction removed the marker, with all of its transaction
             marker = decode_marker(read_batch())
             return self.end_transaction(marker, header.base_offset, header.max_timestamp, seen)

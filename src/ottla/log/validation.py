@@ -54,7 +54,7 @@ def check_batch(batch: memoryview, config: LogConfig, api_version: int) -> None:
         else 0
     )
     if codec > _LARGEST_CODEC:
-        raise KafkaError(ErrorCode.INVALID_RECORD, f"unknown compression {codec}")
+        raise KafkaError(ErrorCode.UNSUPPORTED_COMPRESSION_TYPE, f"unknown compression {codec}")
     if codec == ZSTD and api_version < _FIRST_VERSION_WITH_ZSTD:
         raise KafkaError(
             ErrorCode.UNSUPPORTED_COMPRESSION_TYPE, "zstd needs version 7 of Produce or later"
@@ -77,10 +77,10 @@ def check_batch(batch: memoryview, config: LogConfig, api_version: int) -> None:
         raise KafkaError(ErrorCode.CORRUPT_MESSAGE, "a batch has a wrong CRC")
     if size != len(batch):
         raise KafkaError(ErrorCode.CORRUPT_MESSAGE, f"{len(batch) - size} bytes follow a batch")
-    if header.count <= 0 or header.count != header.last_offset_delta + 1:
+    if header.record_count <= 0 or header.record_count != header.last_offset_delta + 1:
         raise KafkaError(
             ErrorCode.INVALID_RECORD,
-            f"a batch of {header.count} records ends at offset {header.last_offset_delta}",
+            f"a batch of {header.record_count} records ends at offset {header.last_offset_delta}",
         )
     if header.attributes & CONTROL:
         raise KafkaError(ErrorCode.INVALID_RECORD, "a client may not write control batches")
@@ -114,11 +114,13 @@ def check_timestamps(base: int, largest: int, now: int, config: LogConfig) -> No
 
 def check_keys(batch: memoryview) -> None:
     """Refuse a record without a key: a compacted topic could never tell what replaces it."""
-    for record in decode_batch(batch):
-        if record.key is None:
-            raise KafkaError(
-                ErrorCode.INVALID_RECORD, "a compacted topic does not take records without a key"
-            )
+    keyless = [at for at, record in enumerate(decode_batch(batch)) if record.key is None]
+    if keyless:
+        problem = KafkaError(
+            ErrorCode.INVALID_RECORD, "a compacted topic does not take records without a key"
+        )
+        problem.record_errors = [(at, problem.message) for at in keyless]
+        raise problem
 
 
 def restamp_attributes(batch: memoryview, attributes: int) -> None:

@@ -52,7 +52,7 @@ def decode_batch(
         raise KafkaError(ErrorCode.CORRUPT_MESSAGE, "a batch's CRC does not fit its bytes")
     return decode_records(
         decompress(header.codec, view[HEADER_SIZE:], largest_body),
-        header.count,
+        header.record_count,
         header.base_offset,
         header.base_timestamp,
         header.max_timestamp if header.is_log_append_time else None,

@@ -36,11 +36,14 @@ log = structlog.get_logger()
 MOST_PIPELINED: Final = 64
 MOST_HELD_BYTES: Final = 64 << 10
 """Received while a request waits: enough to see what comes next, or that the client has gone."""
+LARGEST_WITHOUT_RECORDS: Final = 8 << 20
+"""Decoding makes objects, which take far more memory than the bytes they come from."""
 SEND_AT_BYTES: Final = 256 << 10
 _SIZE: Final = Struct(">i")
 _SIZE_CORRELATION: Final = Struct(">ii")
 _KEY: Final = Struct(">h")
 SMALLEST_REQUEST: Final = 8
+_READY: Final = (tuple, list)
 _PRODUCE: Final = int(ApiKey.PRODUCE)
 _API_VERSIONS: Final = int(ApiKey.API_VERSIONS)
 
@@ -51,14 +54,20 @@ class _Slot:
     __slots__ = ("correlation_id", "endpoint", "flexible", "parts", "pending", "started")
 
     def __init__(
-        self, endpoint: Endpoint, correlation_id: int, flexible: bool, started: float
+        self,
+        endpoint: Endpoint,
+        correlation_id: int,
+        flexible: bool,
+        started: float,
+        pending: Pending | None = None,
+        parts: Parts | None = None,
     ) -> None:
         self.endpoint = endpoint
         self.correlation_id = correlation_id
         self.flexible = flexible
         self.started = started
-        self.pending: Pending | None = None
-        self.parts: Parts | None = None
+        self.pending = pending
+        self.parts = parts
 
 
 class Connection:
@@ -212,6 +221,8 @@ class Connection:
             if key != _API_VERSIONS:
                 raise UnanswerableError(f"api key {key} version {version} is not served")
             endpoint = ENDPOINTS[_API_VERSIONS]
+        if len(frame) > LARGEST_WITHOUT_RECORDS and key != _PRODUCE:
+            raise UnanswerableError(f"a {endpoint.name} request of {len(frame)} bytes")
         request = Request(
             server.node,
             key,
@@ -230,21 +241,19 @@ class Connection:
         if outcome is None:
             server.metrics.answered(endpoint.key, perf_counter() - started)
             return
-        if isinstance(outcome, Coroutine):
-            outcome = self._start_task(outcome)
-        slot = _Slot(endpoint, correlation_id, flexible, started)
-        if isinstance(outcome, Pending):
-            if outcome.parts is None:
-                outcome.notify = self._on_ready
-                slot.pending = outcome
-                self._slots.append(slot)
-                return
-            outcome = outcome.parts
-        if self._slots:
-            slot.parts = outcome
-            self._slots.append(slot)
+        if isinstance(outcome, _READY):
+            parts: Parts = outcome
         else:
-            self._queue(slot, outcome)
+            pending = outcome if isinstance(outcome, Pending) else self._start_task(outcome)
+            if pending.parts is None:
+                pending.notify = self._on_ready
+                self._slots.append(_Slot(endpoint, correlation_id, flexible, started, pending))
+                return
+            parts = pending.parts
+        if self._slots:
+            self._slots.append(_Slot(endpoint, correlation_id, flexible, started, None, parts))
+        else:
+            self._queue(endpoint, correlation_id, flexible, started, parts)
 
     def _start_task(self, work: Coroutine[Any, Any, Parts]) -> Pending:
         pending = Pending()
@@ -276,7 +285,7 @@ class Connection:
             if parts is None:
                 break
             slots.popleft()
-            self._queue(slot, parts)
+            self._queue(slot.endpoint, slot.correlation_id, slot.flexible, slot.started, parts)
         if self._outbox and not self._writing:
             self._send()
         if not self.closed() and not self._writing:
@@ -292,25 +301,30 @@ class Connection:
 
     # Sending ------------------------------------------------------------------------------
 
-    def _queue(self, slot: _Slot, parts: Parts) -> None:
-        size = 4
-        for part in parts:
-            size += len(part) if isinstance(part, bytes) else part.size
-        if slot.flexible:
-            head = _SIZE_CORRELATION.pack(size + 1, slot.correlation_id) + b"\x00"
-        else:
-            head = _SIZE_CORRELATION.pack(size, slot.correlation_id)
+    def _queue(
+        self,
+        endpoint: Endpoint,
+        correlation_id: int,
+        flexible: bool,
+        started: float,
+        parts: Parts,
+    ) -> None:
         outbox = self._outbox
-        first = True
+        size = 5 if flexible else 4
+        for part in parts:
+            size += len(part) if type(part) is bytes else part.size  # type: ignore[union-attr]  # bytes or a Slice
+        head = _SIZE_CORRELATION.pack(size, correlation_id)
+        if flexible:
+            head += b"\x00"
         for part in parts:
             if isinstance(part, bytes):
-                outbox.add(head + part if first else part)
+                outbox.add(head + part)
+                head = b""
             else:
                 assert isinstance(part, Slice)
                 outbox.add(part)
-            first = False
         metrics = self._server.metrics
-        metrics.answered(slot.endpoint.key, perf_counter() - slot.started)
+        metrics.answered(endpoint.key, perf_counter() - started)
         metrics.sent(size + SIZE_BYTES)
 
     def _send(self) -> None:

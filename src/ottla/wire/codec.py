@@ -4,7 +4,8 @@ The functions that do the work are compiled at the first use of a message and ve
 
 Rules kept here:
 1. Bytes that are not such a message raise DecodeError, and nothing else.
-2. What follows a message in the buffer is left alone, as Kafka does.
+2. What follows a message in the buffer is left alone, as Kafka does. A buffer other than bytes is
+   copied from the position to its end, so it should end with the message.
 3. A message that the version cannot carry raises EncodeError, and nothing else.
 """
 

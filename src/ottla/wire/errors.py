@@ -1,5 +1,6 @@
 """Kafka's error codes, and the one exception that carries one of them up to the reply."""
 
+from collections.abc import Sequence
 from enum import IntEnum
 
 
@@ -188,6 +189,9 @@ class KafkaError(Exception):
         super().__init__(message or code.name)
         self.code = code
         self.message = message
+
+    record_errors: Sequence[tuple[int, str | None]] = ()
+    """Which records of a batch are to blame, by their place in it, and why (KIP-467)."""
 
     @property
     def retriable(self) -> bool:

@@ -55,7 +55,7 @@ _LEADER = Struct(">BBiiB")
 class FetchPartition(NamedTuple):
     """What is wanted of one partition."""
 
-    index: int
+    partition: int
     current_leader_epoch: int
     fetch_offset: int
     last_fetched_epoch: int
@@ -91,7 +91,7 @@ class FileSlice(Protocol):
 class PartitionData(NamedTuple):
     """What one partition answers."""
 
-    index: int
+    partition: int
     error_code: int
     high_watermark: int = -1
     last_stable_offset: int = -1
@@ -150,11 +150,11 @@ def _read_request(view: memoryview, at: int, version: int) -> FetchRequest:
             at += 4 * index_count
             if flexible:
                 at = skip_tags(view, at)
-    rack_id: str | None = ""
+    rack: str | None = ""
     if version >= 11:
-        rack_id, at = read_string(view, at, flexible)
-        if rack_id is None:
-            raise DecodeError("a Fetch request with a null rack")
+        rack, at = read_string(view, at, flexible)
+    if rack is None:
+        raise DecodeError("a Fetch request with a null rack")
     if flexible:
         tag_count, at = read_uvarint(view, at)
         for _ in range(tag_count):
@@ -178,7 +178,7 @@ def _read_request(view: memoryview, at: int, version: int) -> FetchRequest:
         session_epoch,
         topics,
         forgotten,
-        rack_id,
+        rack,
         cluster_id,
     )
 

@@ -50,7 +50,7 @@ class ProduceRequest(NamedTuple):
 class PartitionResult(NamedTuple):
     """What became of one partition's batch."""
 
-    index: int
+    partition: int
     error_code: int
     base_offset: int = -1
     log_append_time: int = -1
@@ -58,6 +58,8 @@ class PartitionResult(NamedTuple):
     message: str | None = None
     leader: tuple[int, int] | None = None
     """Id and epoch of the present leader, for a client that came to the wrong broker (KIP-951)."""
+    record_errors: Sequence[tuple[int, str | None]] = ()
+    """Place in the batch and reason, for each record that is to blame (KIP-467)."""
 
 
 class NodeEndpoint(NamedTuple):
@@ -138,7 +140,11 @@ def response(
                 continue
             out.append(_RESULT.pack(*result[:5]))
             if version >= 8:
-                out.append(count(0, flexible))
+                out.append(count(len(result.record_errors), flexible))
+                for place, reason in result.record_errors:
+                    out.append(INT32.pack(place) + nullable_string(reason, flexible))
+                    if flexible:
+                        out.append(b"\x00")
                 out.append(nullable_string(result.message, flexible))
             if flexible:
                 if result.leader is None or version < 10:

@@ -118,7 +118,7 @@ class _ReaderSource(Source):
         if field.array:
             return self._read_array(field, path, nullable)
         if not isinstance(field.type, str):
-            return self._read_single_part(field.type, path, nullable)
+            return self._read_single_part(field.type, path, nullable, field.tag is not None)
         return self._read_primitive(field.type, field.name, path, nullable)
 
     def _read_primitive(self, kind: str, hint: str, path: str, nullable: bool) -> str:
@@ -138,13 +138,14 @@ class _ReaderSource(Source):
             self.line(f"{value} = data[at:{stop}]{body}; at = {stop}")
         return value
 
-    def _read_single_part(self, cls: type[Part], path: str, nullable: bool) -> str:
+    def _read_single_part(self, cls: type[Part], path: str, nullable: bool, tagged: bool) -> str:
         if not nullable:
             return self._read_part(cls, path)
+        # Kafka marks null by -1, and in tagged fields by 0; what is there by 1.
         marker = self._fixed("b", 1, "marker")
         self._flush()
         value = self.name("part")
-        self.line(f"if {marker} < 0: {value} = None")
+        self.line(f"if {marker} {'<=' if tagged else '<'} 0: {value} = None")
         with self.block("else:"):
             expression = self._read_part(cls, path)
             self.line(f"{value} = {expression}")

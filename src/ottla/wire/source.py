@@ -54,7 +54,8 @@ class Source:
 
     def constant(self, name: str, value: object) -> str:
         """Make an object known to the function, and return its name."""
-        self._constants[name] = value
+        known = self._constants.setdefault(name, value)
+        assert known is value or not isinstance(value, type), f"two classes are called {name}"
         return name
 
     def compile(self, signature: str, filename: str) -> Callable[..., Any]:

@@ -85,7 +85,7 @@ class _WriterSource(Source):
         elif isinstance(field.type, str):
             self._write_primitive(field.type, value, nullable)
         elif nullable:
-            self._write_nullable_part(field.type, value)
+            self._write_nullable_part(field.type, value, 255 if field.tag is None else 0)
         else:
             self._write_part(field.type, value)
 
@@ -126,11 +126,11 @@ class _WriterSource(Source):
         self.line(f"if {value} is None: {self._out} += {null!r}")
         return self.block("else:")
 
-    def _write_nullable_part(self, cls: type[Part], value: str) -> None:
+    def _write_nullable_part(self, cls: type[Part], value: str, null: int) -> None:
         self._flush()
         part = self.name("part")
         self.line(f"{part} = {value}")
-        self.line(f"if {part} is None: {self._out}.append(255)")
+        self.line(f"if {part} is None: {self._out}.append({null})")
         with self.block("else:"):
             self.line(f"{self._out}.append(1)")
             self._write_part(cls, part)

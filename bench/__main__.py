@@ -1,0 +1,174 @@
+"""`python -m bench`: runs the works, shows the table, writes results and docs.
+
+Rules: one bench at a time in a checkout; whatever ends it (the end, an error, Ctrl-C, SIGTERM),
+no process and no data of it stays. A work that fails is reported and does not end the others.
+"""
+
+import fcntl
+import resource
+import shutil
+import signal
+import sys
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import replace
+from functools import partial
+from pathlib import Path
+from types import FrameType
+
+import click
+from rich.console import Console
+
+from bench import kafka, machine, needs, report, stalls, works
+from bench.arena import Arena, Pair
+from bench.client import Client
+from bench.errors import BenchError
+from bench.kafka import Kafka
+from bench.ottla import Ottla
+from bench.rows import Row
+from bench.server import Server
+from bench.sizes import FULL, QUICK
+
+HERE = Path(__file__).parent
+WORK = HERE / ".work"
+DOCS = HERE.parent / "docs"
+PLAIN_WIDTH = 140  # of the table where there is no terminal to ask
+
+# Works that share a pair of servers; `start` starts its own. The order is that of the table.
+GROUPS: list[dict[str, Callable[[Arena, Pair], list[Row]]]] = [
+    {
+        "produce": works.produce,
+        "unbatched": works.unbatched,
+        "consume": works.consume,
+        "latency": works.latency,
+        "memory": works.memory,
+    },
+    {"partitions": works.partitions},
+    {"stalls": stalls.stalls},
+]
+NAMES = ["start", *(name for group in GROUPS for name in group)]
+
+
+class Again(Kafka):
+    """Kafka in Ottla's place, which shows how much two equal sides differ on this machine."""
+
+    name = "Kafka again"
+
+
+@contextmanager
+def only_bench(work: Path) -> Iterator[Path]:
+    """The folder of this run, alone in the work folder; what a killed run left is removed."""
+    work.mkdir(exist_ok=True)
+    folder = work / "run"
+    with (work / "lock").open("w") as lock:
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            raise BenchError("another bench runs in this checkout") from None
+        shutil.rmtree(folder, ignore_errors=True)
+        folder.mkdir()
+        try:
+            yield folder
+        finally:
+            shutil.rmtree(folder, ignore_errors=True)
+
+
+def run(arena: Arena, chosen: list[str]) -> tuple[list[Row], dict[str, str]]:
+    """The rows of the chosen works, and why others have none."""
+    rows: list[Row] = []
+    failures: dict[str, str] = {}
+
+    def attempt(name: str, work: Callable[[], list[Row]]) -> None:
+        try:
+            rows.extend(work())
+        except (BenchError, OSError) as error:
+            failures[name] = str(error)
+            arena.say(f"{name} failed: {error}")
+
+    if "start" in chosen:
+        attempt("start", partial(works.start, arena))
+    for group in GROUPS:
+        names = [name for name in group if name in chosen]
+        if not names:
+            continue
+        try:
+            with arena.servers() as pair:
+                for name in names:
+                    attempt(name, partial(group[name], arena, pair))
+        except BenchError as error:
+            failures.update(dict.fromkeys(names, str(error)))
+    return rows, failures
+
+
+def end_on_signals() -> None:
+    """SIGTERM and SIGHUP unwind like Ctrl-C, so that servers are stopped."""
+
+    def end(number: int, _frame: FrameType | None) -> None:
+        sys.exit(128 + number)
+
+    signal.signal(signal.SIGTERM, end)
+    signal.signal(signal.SIGHUP, end)
+
+
+def chosen_works(_context: click.Context, _parameter: click.Parameter, value: str) -> list[str]:
+    """The names in `--only`, checked."""
+    names = [name.strip() for name in value.split(",") if name.strip()]
+    for name in names:
+        if name not in NAMES:
+            raise click.BadParameter(f"{name} is none of {', '.join(NAMES)}")
+    return names or NAMES
+
+
+@click.command()
+@click.option("--only", default="", callback=chosen_works, help=f"Some of: {', '.join(NAMES)}.")
+@click.option("--rounds", type=click.IntRange(min=1), help="Rounds that count (5, quick: 3).")
+@click.option("--quick", is_flag=True, help="Less of everything: under 4 minutes, less exact.")
+@click.option("--noise", is_flag=True, help="Kafka on both sides: what ratios mean nothing here.")
+def main(only: list[str], rounds: int | None, quick: bool, noise: bool) -> None:
+    """Measures Ottla and Apache Kafka side by side.
+
+    A full run writes docs/bench.md and docs/bench.svg; every run writes bench/.work/results.json.
+    """
+    console = Console() if sys.stdout.isatty() else Console(width=PLAIN_WIDTH)
+    began = time.monotonic()
+    end_on_signals()
+    sizes = QUICK if quick else FULL
+    if rounds:
+        sizes = replace(sizes, rounds=rounds)
+    hard = resource.getrlimit(resource.RLIMIT_NOFILE)[1]
+    resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
+
+    def say(text: str) -> None:
+        passed = int(time.monotonic() - began)
+        console.print(f"[dim]{passed // 60:2}:{passed % 60:02}[/] {text}", highlight=False)
+
+    try:
+        with only_bench(WORK) as folder:
+            needs.provide(kafka.has_jars(WORK))
+            say(f"getting Kafka {kafka.VERSION} and building the client")
+            libs = kafka.fetch_jars(WORK)
+            client = Client.build(WORK)
+
+            def first(place: Path) -> Server:
+                return Kafka(place, libs)
+
+            def second(place: Path) -> Server:
+                return Again(place, libs) if noise else Ottla(place)
+
+            arena = Arena((first, second), client, sizes, folder, say)
+            rows, failures = run(arena, only)
+            described = machine.describe(kafka.VERSION, client.versions().librdkafka)
+    except BenchError as error:
+        raise click.ClickException(str(error)) from None
+    results = report.Results(report.today(), described, rows, failures)
+    report.save(results, WORK / "results.json")
+    report.show(results, console, ("Kafka", Again.name if noise else Ottla.name))
+    if only == NAMES and not quick and not noise:
+        report.write_docs(results, DOCS)
+    if failures:
+        sys.exit(1)
+
+
+if __name__ == "__main__":
+    main()

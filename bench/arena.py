@@ -1,0 +1,118 @@
+"""What every work needs: the two sides, the client, the amounts, a folder and a voice.
+
+Rules: the two sides take turns within a round, in the same order; a sample of one is followed by
+a sample of the other under the same conditions. Servers live in a `with` block and are gone,
+with their data, when it ends, whatever ends it.
+"""
+
+import os
+import shutil
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import NamedTuple, TypeVar
+
+from bench.client import Client, Throughput
+from bench.server import Server
+from bench.sizes import Sizes
+from bench.stats import limit, median
+
+Sample = TypeVar("Sample")
+
+
+class Pair(NamedTuple):
+    """The two running servers."""
+
+    kafka: Server
+    ottla: Server
+
+
+@dataclass(frozen=True, slots=True)
+class Run:
+    """A produce or consume run as the client saw it, with the broker's CPU time."""
+
+    client: Throughput
+    broker_cpu: float
+
+    @property
+    def rate(self) -> float:
+        """Messages a second."""
+        return self.client.messages / self.client.seconds
+
+    @property
+    def cpu_us(self) -> float:
+        """Microseconds of the broker's CPU time for each message."""
+        return self.broker_cpu / self.client.messages * 1e6
+
+
+@dataclass(frozen=True, slots=True)
+class Arena:
+    """Where the works meet."""
+
+    sides: tuple[Callable[[Path], Server], Callable[[Path], Server]]
+    client: Client
+    sizes: Sizes
+    folder: Path
+    say: Callable[[str], None]
+
+    @contextmanager
+    def servers(self) -> Iterator[Pair]:
+        """Both servers, started on empty folders, for as long as the block lasts."""
+        with ExitStack() as stack:
+            self.say("starting both servers")
+            started = [stack.enter_context(self.server(side)) for side in (0, 1)]
+            for server in started:
+                server.start()
+            yield Pair(*started)
+
+    @contextmanager
+    def server(self, side: int) -> Iterator[Server]:
+        """One side's server, not started yet; stopped and its data removed at the end."""
+        folder = self.folder / ("first" if side == 0 else "second")
+        with self.sides[side](folder) as server:
+            try:
+                yield server
+            finally:
+                server.stop()
+                shutil.rmtree(folder, ignore_errors=True)
+
+    def take_turns(
+        self,
+        work: str,
+        pair: Pair,
+        once: Callable[[Server, int], Sample],
+        show: Callable[[Sample], str],
+        rounds: int | None = None,
+        warm_up: int | None = None,
+    ) -> tuple[list[Sample], list[Sample]]:
+        """The samples of both sides, round by round; warm-up rounds have negative numbers."""
+        rounds = self.sizes.rounds if rounds is None else rounds
+        warm_up = self.sizes.warm_up if warm_up is None else warm_up
+        kept: tuple[list[Sample], list[Sample]] = ([], [])
+        for number in range(-warm_up, rounds):
+            name = f"round {number + 1} of {rounds}" if number >= 0 else "warm-up"
+            for server, samples in zip(pair, kept, strict=True):
+                self.say(f"{work}: {name}, {server.name} ...")
+                sample = once(server, number)
+                self.say(f"{work}: {name}, {server.name} {show(sample)}")
+                if number >= 0:
+                    samples.append(sample)
+        return kept
+
+
+def timed(server: Server, run: Callable[[], Throughput]) -> Run:
+    """A client's run, with what it cost the broker."""
+    before = server.cpu_seconds()
+    result = run()
+    return Run(result, server.cpu_seconds() - before)
+
+
+def limit_of(runs: list[Run]) -> str:
+    """Who was the limit of a side's runs, by their median shares."""
+    return limit(
+        median([run.client.busiest_thread / run.client.seconds for run in runs]),
+        median([run.client.cpu / run.client.seconds for run in runs]),
+        median([run.broker_cpu / run.client.seconds for run in runs]),
+        len(os.sched_getaffinity(0)),
+    )

@@ -1,0 +1,53 @@
+"""How much work a run does: the full set stays under 25 minutes, the quick one under 4."""
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True)
+class Sizes:
+    """The amounts of every work; times are in seconds."""
+
+    rounds: int
+    warm_up: int  # rounds that are run and not counted: the JVM compiles while it runs
+    batched: int  # messages of a batched round
+    unbatched: int
+    latency_seconds: int
+    many_partitions: int
+    partition_seconds: int  # the longest a round over partitions may take
+    history: int  # messages of the log that the stalls are made with
+    stall_seconds: int
+    stall_rounds: int
+
+
+MESSAGE_BYTES = 200
+FEW_PARTITIONS = 10
+LATENCY_RATE = 200  # messages a second
+HISTORY_BYTES = 1_000  # of a message of the stalls' log
+HISTORY_PARTITIONS = 4
+SCANNERS = 3
+IDLE_CONNECTIONS = 5_000
+
+FULL = Sizes(
+    rounds=5,
+    warm_up=2,
+    batched=3_000_000,
+    unbatched=40_000,
+    latency_seconds=10,
+    many_partitions=10_000,
+    partition_seconds=10,
+    history=2_000_000,
+    stall_seconds=10,
+    stall_rounds=2,
+)
+QUICK = Sizes(
+    rounds=3,
+    warm_up=1,
+    batched=1_000_000,
+    unbatched=10_000,
+    latency_seconds=3,
+    many_partitions=1_000,
+    partition_seconds=3,
+    history=500_000,
+    stall_seconds=3,
+    stall_rounds=1,
+)

@@ -1,0 +1,27 @@
+"""The broker settings that groups and committed offsets depend on, by Kafka's names."""
+
+from dataclasses import dataclass
+
+INT_MAX = 2**31 - 1
+
+
+@dataclass(frozen=True, slots=True)
+class GroupConfig:
+    """The defaults are Kafka's."""
+
+    group_min_session_timeout_ms: int = 6_000
+    group_max_session_timeout_ms: int = 1_800_000
+    group_initial_rebalance_delay_ms: int = 3_000
+    group_max_size: int = INT_MAX
+    group_consumer_session_timeout_ms: int = 45_000
+    group_consumer_heartbeat_interval_ms: int = 5_000
+    group_consumer_max_size: int = INT_MAX
+    group_consumer_assignors: tuple[str, ...] = ("uniform", "range")
+    group_consumer_regex_refresh_interval_ms: int = 600_000
+    group_consumer_assignment_interval_ms: int = 1_000
+    group_consumer_upgrade: bool = True
+    """True where `group.consumer.migration.policy` is `upgrade` or `bidirectional`."""
+    offset_metadata_max_bytes: int = 4_096
+    offsets_retention_ms: int = 10_080 * 60_000
+    """`offsets.retention.minutes`, in milliseconds."""
+    offsets_retention_check_interval_ms: int = 600_000

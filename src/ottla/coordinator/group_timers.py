@@ -1,0 +1,25 @@
+"""The timers of groups: what each of them is for."""
+
+from enum import Enum
+from typing import NamedTuple
+
+
+class TimerKind(Enum):
+    """What happens when the time is up."""
+
+    CLASSIC_SESSION = "a member of a classic group was silent, or never came back to join"
+    CLASSIC_JOIN = "a classic group goes on without those who have not joined"
+    CLASSIC_SYNC = "members of a classic group that did not ask for their assignment go"
+    CONSUMER_SESSION = "a member of a consumer group was silent"
+    CONSUMER_REBALANCE = "a member of a consumer group did not give up partitions in time"
+    CONSUMER_JOIN = "a classic member of a consumer group did not join again in time"
+    CONSUMER_SYNC = "a classic member of a consumer group did not sync in time"
+    EXPIRE_OFFSETS = "offsets past their retention go"
+
+
+class GroupTimer(NamedTuple):
+    """The key of a timer."""
+
+    kind: TimerKind
+    group_id: str = ""
+    member_id: str = ""

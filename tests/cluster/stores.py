@@ -1,0 +1,151 @@
+"""The stores that must keep the contract, and processes that use one beside the test's own."""
+
+import asyncio
+import subprocess
+import sys
+from collections.abc import Awaitable, Callable, Coroutine, Iterator
+from contextlib import contextmanager
+from functools import wraps
+from pathlib import Path
+from typing import ParamSpec
+
+from ottla.cluster.sqlite_store import SqliteStore
+from ottla.cluster.store import Change, Conflict, Document, Put, Store, Update
+
+P = ParamSpec("P")
+OTHERS_ARE_SEEN_WITHIN = 30.0
+
+
+class Backing:
+    """One set of documents, opened by several stores."""
+
+    def __init__(self, kind: str, address: str) -> None:
+        self.kind = kind
+        self.address = address
+
+    async def open(self, owner: str) -> Store:
+        """A new store, and session, over the documents."""
+        assert self.kind == "sqlite"
+        return await SqliteStore.open(Path(self.address), owner, poll_interval=0.005)
+
+    async def declare_dead(self, owner: str) -> None:
+        """Do what this backing's authority on life does about a process that is gone."""
+        supervisor = await SqliteStore.open(Path(self.address), "supervisor")
+        await supervisor.declare_dead(owner)
+        await supervisor.close()
+
+    @contextmanager
+    def process(self, role: str, owner: str) -> Iterator["subprocess.Popen[str]"]:
+        """Another process with a store of its own; killed at the end if it still runs."""
+        command = [sys.executable, __file__, self.kind, self.address, role, owner]
+        process = subprocess.Popen(
+            command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+        )
+        with process:
+            try:
+                yield process
+            finally:
+                process.kill()
+
+
+def on_a_loop(
+    test: Callable[P, Coroutine[object, object, None]],
+) -> Callable[P, None]:
+    """Run an asynchronous test to its end."""
+
+    @wraps(test)
+    def run(*args: P.args, **kwargs: P.kwargs) -> None:
+        asyncio.run(test(*args, **kwargs))
+
+    return run
+
+
+class Watcher:
+    """Keeps what a listener was told."""
+
+    def __init__(self) -> None:
+        self.calls: list[list[Change]] = []
+        self.documents: dict[str, Document] = {}
+        self._told = asyncio.Event()
+
+    async def watch(self, store: Store) -> None:
+        """Begin with the snapshot, and follow."""
+        snapshot = await store.watch(self)
+        self.documents = {document.key: document for document in snapshot}
+
+    def __call__(self, changes: list[Change]) -> None:
+        self.calls.append(changes)
+        for change in changes:
+            if change.value is None:
+                del self.documents[change.key]
+            else:
+                self.documents[change.key] = Document(
+                    change.key, change.value, change.version, change.epoch
+                )
+        self._told.set()
+
+    @property
+    def changes(self) -> list[Change]:
+        """All changes told, in order."""
+        return [change for call in self.calls for change in call]
+
+    async def until(self, condition: Callable[[], bool]) -> None:
+        """Wait until what was told makes the condition true."""
+        async with asyncio.timeout(OTHERS_ARE_SEEN_WITHIN):
+            while not condition():
+                self._told.clear()
+                await self._told.wait()
+
+
+async def _write_pairs(store: Store) -> None:
+    """Commit two equal documents for ever; say each number once it is acknowledged."""
+    number = 0
+    while True:
+        number += 1
+        value = str(number).encode()
+        await store.commit([Put("pair/left", value), Put("pair/right", value)])
+        print(number, flush=True)
+
+
+async def _count(store: Store) -> None:
+    """Raise a counter a hundred times, against whoever else does."""
+    for _ in range(100):
+        while True:
+            found = await store.read("counter")
+            assert found is not None
+            try:
+                await store.commit(
+                    [Update("counter", str(int(found.value) + 1).encode(), found.version)]
+                )
+                break
+            except Conflict:
+                continue
+
+
+async def _register(store: Store) -> None:
+    """Register, say so, and live until stdin ends."""
+    registration = await store.register("brokers/9", b"registered")
+    print(registration.epoch, flush=True)
+    await asyncio.to_thread(sys.stdin.read)
+
+
+async def _nothing(store: Store) -> None:
+    """Only open and close."""
+
+
+ROLES: dict[str, Callable[[Store], Awaitable[None]]] = {
+    "write-pairs": _write_pairs,
+    "count": _count,
+    "register": _register,
+    "nothing": _nothing,
+}
+
+
+async def _main(kind: str, address: str, role: str, owner: str) -> None:
+    store = await Backing(kind, address).open(owner)
+    await ROLES[role](store)
+    await store.close()
+
+
+if __name__ == "__main__":
+    asyncio.run(_main(*sys.argv[1:]))

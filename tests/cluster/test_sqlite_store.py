@@ -1,0 +1,197 @@
+"""What is particular to the SQLite store: its sessions, its journal, and how its file fails."""
+
+import asyncio
+import resource
+import sqlite3
+from pathlib import Path
+from threading import Event
+
+import pytest
+
+from ottla.cluster.sqlite_database import JOURNAL_KEPT, Database
+from ottla.cluster.sqlite_store import SqliteStore
+from ottla.cluster.store import Change, Create, Delete, Put, StoreError, UnknownOutcome
+
+from .stores import Watcher, on_a_loop
+
+
+def _database(path: Path) -> Database:
+    return Database(path, "one", lock_timeout=0.0, journal_kept=JOURNAL_KEPT)
+
+
+def _complaint(path: Path) -> str:
+    with pytest.raises(StoreError) as raised:
+        _database(path)
+    text = str(raised.value)
+    assert text.startswith(f"{path}: ")
+    assert "\n" not in text
+    return text
+
+
+@on_a_loop
+async def test_a_broker_that_was_killed_finds_its_registration_gone(tmp_path: Path) -> None:
+    # The killed one: its store is never closed.
+    killed = await SqliteStore.open(tmp_path / "db", "broker-1")
+    old = await killed.register("brokers/1", b"old")
+    again = await SqliteStore.open(tmp_path / "db", "broker-1")
+    assert await again.scan("") == []
+    new = await again.register("brokers/1", b"new")
+    assert new.epoch > old.epoch
+    # Its end comes late, and must not take the new registration away.
+    await killed.close()
+    assert [one.value for one in await again.scan("")] == [b"new"]
+    await again.close()
+
+
+@on_a_loop
+async def test_a_watcher_that_was_away_for_longer_than_the_journal_gets_the_difference(
+    tmp_path: Path,
+) -> None:
+    away = await SqliteStore.open(tmp_path / "db", "away", journal_kept=3)
+    busy = await SqliteStore.open(tmp_path / "db", "busy", journal_kept=3)
+    await busy.commit([Create(key, b"1") for key in ("kept", "changed", "deleted", "made again")])
+    watcher = Watcher()
+    await watcher.watch(away)
+    for number in range(10):
+        await busy.commit([Put("changed", b"%d" % number)])
+    await busy.commit([Delete("deleted"), Delete("made again")])
+    await busy.commit([Create("made again", b"2"), Create("new", b"3")])
+    # Nothing is polled here: the own commit brings the others' changes with it.
+    await away.commit([Put("own", b"")])
+    assert sorted(watcher.documents.values()) == await busy.scan("")
+    assert [one.key for one in watcher.changes] == [
+        "deleted",
+        "changed",
+        "made again",
+        "new",
+        "own",
+    ]
+    await away.close()
+    await busy.close()
+
+
+@on_a_loop
+async def test_a_watcher_is_told_nothing_before_it_has_the_snapshot(tmp_path: Path) -> None:
+    store = await SqliteStore.open(tmp_path / "db", "one")
+    watcher = Watcher()
+    documents_when_told: list[int] = []
+
+    def listener(changes: list[Change]) -> None:
+        documents_when_told.append(len(watcher.documents))
+        watcher(changes)
+
+    async def watch() -> None:
+        watcher.documents = {one.key: one for one in await store.watch(listener)}
+
+    await store.commit([Create("before", b"")])
+    async with asyncio.TaskGroup() as both:
+        both.create_task(watch())
+        both.create_task(store.commit([Create("after", b"")]))
+        await asyncio.sleep(0)
+        # The loop stands still until the thread has done both, so it learns of both at once.
+        done = Event()
+        store._jobs.put(done.set)
+        done.wait()
+    await watcher.until(lambda: "after" in watcher.documents)
+    assert documents_when_told == [1]
+    await store.close()
+
+
+def test_the_journal_is_trimmed(tmp_path: Path) -> None:
+    database = Database(tmp_path / "db", "one", lock_timeout=0.0, journal_kept=10)
+    for number in range(30):
+        database.commit([Put("a", b"%d" % number)])
+    database.close()
+    with sqlite3.connect(tmp_path / "db") as raw:
+        assert raw.execute("SELECT count(*) FROM changes").fetchone() == (10,)
+
+
+def test_every_commit_is_synced_to_the_disk(tmp_path: Path) -> None:
+    database = _database(tmp_path / "db")
+    full = 2
+    assert database._connection.execute("PRAGMA synchronous").fetchone() == (full,)
+    assert database._connection.execute("PRAGMA journal_mode").fetchone() == ("wal",)
+    database.close()
+
+
+def test_a_file_that_is_no_database_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "db").write_bytes(b"something else entirely " * 100)
+    assert "not a metadata store" in _complaint(tmp_path / "db")
+    assert (tmp_path / "db").read_bytes().startswith(b"something else")
+
+
+def test_a_damaged_file_is_refused(tmp_path: Path) -> None:
+    database = _database(tmp_path / "db")
+    database.commit([Create(f"key/{number}", b"x" * 500) for number in range(200)])
+    database.close()
+    data = bytearray((tmp_path / "db").read_bytes())
+    for page in range(4096, len(data), 4096):
+        data[page : page + 2048] = b"\xa5" * 2048
+    (tmp_path / "db").write_bytes(data)
+    assert "damaged" in _complaint(tmp_path / "db")
+
+
+def test_a_store_of_a_newer_version_is_refused(tmp_path: Path) -> None:
+    _database(tmp_path / "db").close()
+    with sqlite3.connect(tmp_path / "db") as raw:
+        raw.execute("PRAGMA user_version=99")
+    assert "newer Ottla" in _complaint(tmp_path / "db")
+
+
+def test_a_locked_file_is_reported(tmp_path: Path) -> None:
+    _database(tmp_path / "db").close()
+    raw = sqlite3.connect(tmp_path / "db", isolation_level=None)
+    raw.execute("BEGIN EXCLUSIVE")
+    assert "locked by another program" in _complaint(tmp_path / "db")
+    raw.close()
+
+
+def test_a_missing_folder_is_reported(tmp_path: Path) -> None:
+    assert "cannot be opened" in _complaint(tmp_path / "no" / "db")
+
+
+def test_a_full_disk_fails_the_commit_and_nothing_else(tmp_path: Path) -> None:
+    database = _database(tmp_path / "db")
+    database.commit([Create("a", b"x")])
+    (pages,) = database._connection.execute("PRAGMA page_count").fetchone()
+    database._connection.execute(f"PRAGMA max_page_count={pages}")
+    with pytest.raises(StoreError, match="the disk is full"):
+        database.commit([Create("big", b"x" * 1_000_000)])
+    assert [one.key for one in database.scan("")] == ["a"]
+    database._connection.execute("PRAGMA max_page_count=1000000")
+    database.commit([Create("big", b"x" * 1_000_000)])
+    assert [one.key for one in database.scan("")] == ["a", "big"]
+    database.close()
+
+
+def test_a_write_that_fails_in_the_commit_has_an_unknown_outcome(tmp_path: Path) -> None:
+    database = _database(tmp_path / "db")
+    database.commit([Create("a", b"x")])
+    allowed = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (200_000, allowed[1]))
+    try:
+        with pytest.raises(UnknownOutcome, match="the disk failed"):
+            database.commit([Create("big", b"x" * 1_000_000)])
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, allowed)
+    assert [one.key for one in database.scan("")] in (["a"], ["a", "big"])
+    database.commit([Put("big", b"x" * 1_000_000)])
+    database.close()
+    database = _database(tmp_path / "db")
+    assert [one.key for one in database.scan("")] == ["a", "big"]
+    database.close()
+
+
+def test_a_file_that_became_read_only_is_reported(tmp_path: Path) -> None:
+    database = _database(tmp_path / "db")
+    database._connection.execute("PRAGMA query_only=ON")
+    with pytest.raises(StoreError, match="read-only"):
+        database.commit([Create("a", b"x")])
+    database._connection.execute("PRAGMA query_only=OFF")
+    database.close()
+
+
+@on_a_loop
+async def test_a_store_that_cannot_be_opened_leaves_no_thread(tmp_path: Path) -> None:
+    with pytest.raises(StoreError, match="cannot be opened"):
+        await SqliteStore.open(tmp_path / "no" / "db", "one")

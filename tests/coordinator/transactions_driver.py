@@ -1,0 +1,156 @@
+"""A runtime for one transaction shard with a clock, a log and partitions that only tests have.
+
+It keeps the contract of `ottla.coordinator.shard` and `transactions_result`: records are appended
+and replayed at once, timers are kept by key, markers wait until a test has them written. Records
+go through bytes in a restart, as they do on disk.
+"""
+
+from collections.abc import Callable, Hashable
+from typing import TypeVar
+
+from ottla.coordinator.shard import CoordinatorRecord, RequestContext, SetTimer
+from ottla.coordinator.transactions import TransactionConfig, TransactionShard
+from ottla.coordinator.transactions_queries import response_of, transactions_of
+from ottla.coordinator.transactions_result import (
+    NeedsProducerId,
+    TimerKey,
+    TxnMarkers,
+    TxnResult,
+)
+from ottla.coordinator.transactions_state import TopicPartition
+from ottla.wire.errors import ErrorCode
+from ottla.wire.messages.add_offsets_to_txn import AddOffsetsToTxnRequest, AddOffsetsToTxnResponse
+from ottla.wire.messages.add_partitions_to_txn import (
+    AddPartitionsToTxnRequest,
+    AddPartitionsToTxnResponse,
+    AddPartitionsToTxnResult,
+)
+from ottla.wire.messages.describe_transactions import DescribeTransactionsResponse
+from ottla.wire.messages.end_txn import EndTxnRequest, EndTxnResponse
+from ottla.wire.messages.init_producer_id import InitProducerIdRequest, InitProducerIdResponse
+from ottla.wire.messages.list_transactions import ListTransactionsRequest, ListTransactionsResponse
+
+R = TypeVar("R")
+
+FIRST_PRODUCER_ID = 1000
+OFFSETS_PARTITION = 7
+
+
+class Driver:
+    """One shard, driven by a test."""
+
+    def __init__(self, config: TransactionConfig | None = None) -> None:
+        self.config = config or TransactionConfig()
+        self.now = 1_000_000
+        self.log: list[CoordinatorRecord] = []
+        self.timers: dict[Hashable, int] = {}
+        self.markers: list[TxnMarkers] = []
+        """Asked for, and not yet reported."""
+        self.coordinator_epoch = 0
+        self.producer_ids_given = 0
+        self.shard = TransactionShard(self.config, self.coordinator_epoch)
+        self._take(self.shard.loaded(self.now))
+
+    def init(self, request: InitProducerIdRequest, version: int = 5) -> InitProducerIdResponse:
+        context = RequestContext(version)
+        return self._with_producer_id(
+            lambda new: self.shard.handle_init_producer_id(request, context, self.now, new)
+        )
+
+    def add(
+        self, request: AddPartitionsToTxnRequest, version: int = 5
+    ) -> AddPartitionsToTxnResponse:
+        results: list[AddPartitionsToTxnResult] = [
+            self._take(
+                self.shard.handle_add_partitions(transaction, RequestContext(version), self.now)
+            )
+            for transaction in transactions_of(request, version)
+        ]
+        return response_of(results, version)
+
+    def offsets(self, request: AddOffsetsToTxnRequest, version: int = 4) -> AddOffsetsToTxnResponse:
+        context = RequestContext(version)
+        return self._take(
+            self.shard.handle_add_offsets(request, context, self.now, OFFSETS_PARTITION)
+        )
+
+    def end(self, request: EndTxnRequest, version: int = 5) -> EndTxnResponse:
+        context = RequestContext(version)
+        return self._with_producer_id(
+            lambda new: self.shard.handle_end_txn(request, context, self.now, new)
+        )
+
+    def describe(self, transactional_id: str) -> DescribeTransactionsResponse:
+        state = self._take(self.shard.handle_describe(transactional_id))
+        return DescribeTransactionsResponse(transaction_states=[state])
+
+    def list(
+        self, request: ListTransactionsRequest, matches: Callable[[str], bool] | None = None
+    ) -> ListTransactionsResponse:
+        return self._take(self.shard.handle_list(request, self.now, matches))
+
+    def report(
+        self, markers: TxnMarkers, outcomes: dict[TopicPartition, ErrorCode] | None = None
+    ) -> None:
+        """Tell the shard what partitions said, by default that all is well."""
+        if outcomes is None:
+            outcomes = dict.fromkeys(markers.partitions, ErrorCode.NONE)
+        self._take(self.shard.markers_written(markers, outcomes, self.now))
+
+    def write_markers(self) -> None:
+        """Have every marker written that was asked for."""
+        while self.markers:
+            self.report(self.markers.pop(0))
+
+    def advance_to(self, now: int) -> None:
+        """Move the clock, and let all timers fire that are due on the way."""
+        while due := min(
+            (timer for timer in self.timers.items() if timer[1] <= now),
+            key=lambda timer: timer[1],
+            default=None,
+        ):
+            key, at = due
+            assert isinstance(key, TimerKey)
+            del self.timers[key]
+            self.now = max(self.now, at)
+            self._expire(key)
+        self.now = now
+
+    def restart(self, keep: int | None = None) -> None:
+        """Load the shard again, from the first records of its log (by default all)."""
+        del self.log[keep if keep is not None else len(self.log) :]
+        self.markers.clear()
+        self.timers.clear()
+        self.coordinator_epoch += 1
+        self.shard = TransactionShard(self.config, self.coordinator_epoch)
+        for record in self.log:
+            self.shard.replay(CoordinatorRecord(record.key, record.value))
+        self._take(self.shard.loaded(self.now))
+
+    def new_producer_id(self) -> int:
+        """An id that nobody has."""
+        self.producer_ids_given += 1
+        return FIRST_PRODUCER_ID + self.producer_ids_given - 1
+
+    def _expire(self, key: TimerKey) -> None:
+        self._with_producer_id(lambda new: self.shard.expire(key, self.now, new))
+
+    def _with_producer_id(self, call: Callable[[int | None], TxnResult[R]]) -> R:
+        try:
+            result = call(None)
+        except NeedsProducerId:
+            result = call(self.new_producer_id())
+        return self._take(result)
+
+    def _take(self, result: TxnResult[R]) -> R:
+        for record in result.records:
+            self.log.append(record)
+            self.shard.replay(record)
+        for timer in result.timers:
+            self.timers.pop(timer.key, None)
+            if isinstance(timer, SetTimer):
+                self.timers[timer.key] = timer.at_ms
+        self.markers += result.markers
+        # Nothing that transactions do is parked.
+        reply: R = result.reply  # type: ignore[assignment]  # the other case is Deferred
+        return reply

@@ -1,0 +1,99 @@
+"""Writes docs/configuration.md from the table of settings.
+
+Run it after a change of the table:
+
+    python tools/generate_config_docs.py
+"""
+
+from collections.abc import Iterable
+from pathlib import Path
+
+from ottla.config import BROKER_CONFIGS, TOPIC_CONFIGS, ConfigDef, DynamicMode, Scope, format_value
+
+PAGE = Path(__file__).resolve().parents[1] / "docs" / "configuration.md"
+
+INTRODUCTION = """\
+# Configuration
+
+This page is made from the table of settings by `tools/generate_config_docs.py`. Names, types,
+defaults and meanings are Kafka 4.3's; where Ottla differs on purpose, the text of the setting says
+so.
+
+## Where settings are made
+
+A broker takes its settings from three places; a later one wins:
+
+1. a properties file, `ottla serve --config server.properties`, in Java's syntax: Kafka's own
+   `server.properties` works;
+2. environment variables: `OTTLA_LOG_RETENTION_MS` is `log.retention.ms`, and Ottla's own settings
+   need no second prefix: `OTTLA_METRICS_PORT` is `ottla.metrics.port`;
+3. flags: `ottla serve --set log.retention.ms=3600000`.
+
+A wrong name or value stops the start with one line that says what is wrong, where it was set, and
+what comes nearest. Settings of Kafka that mean nothing here (thread counts, the quorum of KRaft,
+ZooKeeper, Java's TLS files) are accepted with a warning. Settings that promise protection Ottla
+does not give (an authorizer, a policy class, a TLS or SASL listener) are refused.
+
+While the broker runs, settings marked *cluster-wide* can be changed with `ottla config`, with
+Kafka's `kafka-configs.sh` or with any admin client, for one broker or for all; topic settings
+always can.
+
+## Which setting counts
+
+- For a topic: its own setting, then the broker's (named under *falls back to*).
+- For a broker: the dynamic setting of that broker, then the dynamic default of the cluster, then
+  flags, environment and file, then the default.
+- Of several units for the same thing, `ms` is stronger than `minutes`, and `minutes` than `hours`.
+"""
+
+
+def main() -> None:
+    """Write the page."""
+    PAGE.write_text(render(), encoding="utf-8")
+
+
+def render() -> str:
+    """The whole page."""
+    shown = [row for row in TOPIC_CONFIGS.values() if not row.internal]
+    return "\n".join(
+        [
+            INTRODUCTION,
+            "## Topic settings\n",
+            *_entries(shown),
+            "## Broker settings\n",
+            *_entries(BROKER_CONFIGS.values()),
+        ]
+    )
+
+
+def _entries(rows: Iterable[ConfigDef]) -> list[str]:
+    return [_entry(row) for row in sorted(rows, key=lambda row: row.name)]
+
+
+def _entry(row: ConfigDef) -> str:
+    facts = [row.type.name.lower(), f"default {_code(format_value(row.default))}"]
+    if row.validator:
+        facts.append(f"allowed: {_code(str(row.validator))}")
+    if row.dynamic is not DynamicMode.READ_ONLY:
+        facts.append(f"*{row.dynamic.value}*")
+    if fallbacks := _fallbacks(row):
+        facts.append(f"falls back to {', '.join(map(_code, fallbacks))}")
+    return f"### `{row.name}`\n\n{row.doc}\n\n{'; '.join(facts)}\n"
+
+
+def _fallbacks(row: ConfigDef) -> tuple[str, ...]:
+    """The broker settings that count when this one is not made, strongest first."""
+    if row.scope is Scope.TOPIC:
+        return row.synonyms
+    own = row.synonyms.index(row.name) if row.name in row.synonyms else len(row.synonyms)
+    return row.synonyms[own + 1 :]
+
+
+def _code(text: str | None) -> str:
+    if text is None:
+        return "none"
+    return f"`{text}`" if text else "empty"
+
+
+if __name__ == "__main__":
+    main()
