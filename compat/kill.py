@@ -24,7 +24,8 @@ PARTITIONS = 3
 POLL_SECONDS = 0.01
 MOST_UNACKNOWLEDGED = 5_000
 LEAST_ACKNOWLEDGED = 500
-MOST_ACKNOWLEDGED = 20_000
+MOST_ACKNOWLEDGED = 10_000
+VALUE_BYTES = 100
 ROUND_SECONDS = 60.0
 FLUSH_SECONDS = 120.0
 
@@ -95,7 +96,7 @@ class Load:
                 self.acknowledged[partition][number] = offset
 
         self.producer.produce(
-            self.topic, str(number).encode(), partition=partition, callback=delivered
+            self.topic, b"%*d" % (VALUE_BYTES, number), partition=partition, callback=delivered
         )
         self.producer.poll(0)
 

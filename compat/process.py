@@ -142,6 +142,10 @@ class BrokerProcess:
         """All that the broker has printed."""
         return self.log.read_text(errors="replace") if self.log.exists() else ""
 
+    def forget_log(self) -> None:
+        """Empty the log file; the broker goes on writing to it."""
+        os.truncate(self.log, 0)
+
     def tracebacks(self) -> list[str]:
         """The places in the log where an exception escaped, with what follows them."""
         lines = self.log_text().splitlines()

@@ -171,11 +171,11 @@ def test_a_write_that_fails_in_the_commit_has_an_unknown_outcome(tmp_path: Path)
     resource.setrlimit(resource.RLIMIT_FSIZE, (200_000, allowed[1]))
     try:
         with pytest.raises(UnknownOutcome, match="the disk failed"):
-            database.commit([Create("big", b"x" * 1_000_000)])
+            database.commit([Create("big", b"x" * 400_000)])
     finally:
         resource.setrlimit(resource.RLIMIT_FSIZE, allowed)
     assert [one.key for one in database.scan("")] in (["a"], ["a", "big"])
-    database.commit([Put("big", b"x" * 1_000_000)])
+    database.commit([Put("big", b"x" * 400_000)])
     database.close()
     database = _database(tmp_path / "db")
     assert [one.key for one in database.scan("")] == ["a", "big"]

@@ -14,7 +14,7 @@ class Flush:
     """One flush of one log, from begin_flush() to end_flush()."""
 
     __slots__ = (
-        "_directory",
+        "_directories",
         "_files",
         "_replacements",
         "_written",
@@ -33,7 +33,7 @@ class Flush:
         self.error: OSError | None = None
         self._written: list[int] = []
         self._replacements: list[tuple[str, bytes]] = []
-        self._directory: str | None = None
+        self._directories: list[str] = []
 
     def add_log(self, file: OpenFile) -> None:
         """A segment's log file, which stays open until the flush has ended."""
@@ -50,7 +50,7 @@ class Flush:
 
     def add_directory(self, path: str) -> None:
         """Files were created or renamed in this folder."""
-        self._directory = path
+        self._directories.append(path)
 
     def run(self, *, sync: bool = True) -> None:
         """Wait until all of it is on the disk; raises OSError.
@@ -66,8 +66,9 @@ class Flush:
                     files.fdatasync(fd)
             for path, data in self._replacements:
                 files.replace_file(path, data, sync=sync)
-            if sync and self._directory is not None:
-                files.sync_directory(self._directory)
+            if sync:
+                for path in self._directories:
+                    files.sync_directory(path)
             self.done = True
         except OSError as error:
             self.error = error

@@ -19,7 +19,17 @@ from ottla.log.leader_epochs import FILE_NAME as EPOCHS_FILE
 from ottla.log.leader_epochs import LeaderEpochs
 from ottla.log.producer_state import ProducerStates
 from ottla.log.scan import CorruptLog, Scan
-from ottla.log.segment import CLEANED, DELETED, INDEX, LOG, SUFFIXES, SWAP, TIME_INDEX, Segment
+from ottla.log.segment import (
+    CLEANED,
+    DELETED,
+    INDEX,
+    LOG,
+    SUFFIXES,
+    SWAP,
+    TIME_INDEX,
+    Segment,
+    stem,
+)
 from ottla.log.segments import Segments
 from ottla.log.snapshots import Snapshots
 
@@ -49,14 +59,14 @@ class Inventory:
 
     def segment(self, cache: FileCache, base_offset: int, now: int) -> Segment:
         """The segment with this base offset."""
-        path = self.path(f"{base_offset:020d}{LOG}")
+        path = self.path(stem(base_offset) + LOG)
         size = self.files.stat(path).st_size
         return Segment(self.files, cache.file(path), base_offset, size=size, now=now)
 
     def lacks_an_index(self, base_offset: int) -> bool:
         """True where a segment has no offset or time index."""
-        stem = f"{base_offset:020d}"
-        return stem + INDEX not in self.names or stem + TIME_INDEX not in self.names
+        name = stem(base_offset)
+        return name + INDEX not in self.names or name + TIME_INDEX not in self.names
 
     def snapshots(self) -> Snapshots:
         """The producer snapshots."""
@@ -151,8 +161,8 @@ def rebuild_indexes(files: Files, segment: Segment, interval: int) -> None:
 
 
 def _is_segment(name: str) -> bool:
-    stem = name.partition(".")[0]
-    return stem.isascii() and stem.isdecimal()
+    digits = name.partition(".")[0]
+    return len(digits) == 20 and digits.isascii() and digits.isdecimal()
 
 
 def _tidy(files: Files, directory: str, names: set[str]) -> set[str]:

@@ -165,6 +165,7 @@ class Log(Storage):
             now=now,
         )
         log.restart_at(start_offset, now)
+        log.directory_is_new = True
         return log
 
     def end_at_least_at_start(self, now: int) -> None:
@@ -447,7 +448,7 @@ class Log(Storage):
     # Ending -------------------------------------------------------------------------------
 
     def close(self, *, sync: bool = True) -> None:
-        """Bring everything to the disk and let go of the files; raises OSError if that fails.
+        """Bring everything to the disk and let go of the files; raises where that fails.
 
         Without `sync` nothing is waited for: the caller syncs the whole data folder at once.
         """
@@ -455,18 +456,21 @@ class Log(Storage):
             return
         if self.flushing:
             raise RuntimeError(f"{self} cannot be closed while it is being flushed")
-        if self._writable is not None:
-            self._writable.note_largest_timestamp()
-        if self.end_offset > max(self.snapshots.newest, 0):
-            self.snapshots.write(self.end_offset, self.producers, sync=False)
-            self.directory_changed = True
-        flush = self.begin_flush()
-        if flush is not None:
-            try:
+        try:
+            if self._writable is not None:
+                self._writable.note_largest_timestamp()
+                self.directory_changed = True  # so that the flush looks at the indexes again
+            if self.end_offset > max(self.snapshots.newest, 0):
+                self.snapshots.write(self.end_offset, self.producers, sync=False)
+                self.directory_changed = True
+            flush = self.begin_flush()
+            if flush is not None:
                 flush.run(sync=sync)
-            finally:
                 self.end_flush(flush)
-        self.fail(RuntimeError(f"{self} was closed"))
+        finally:
+            if self._flush is not None:
+                self.end_flush(self._flush)
+            self.fail(RuntimeError(f"{self} was closed"))
 
     def delete(self) -> Path:
         """Rename the log's folder so that nobody takes it for one; returns the new name.

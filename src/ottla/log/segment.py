@@ -196,6 +196,10 @@ class Segment:
         self._indexes_dirty = False
         return written
 
+    def save_indexes_again(self) -> None:
+        """What was saved was not brought to the disk."""
+        self._indexes_dirty = True
+
     def keep_indexes_below(self, offset: int) -> None:
         """Forget in the indexes what ends at or after an offset; the files follow when saved."""
         self.index.truncate(offset - self.base_offset)

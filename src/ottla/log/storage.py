@@ -48,6 +48,7 @@ class Storage:
         "_largest_batch",
         "_limit",
         "_next_expiry",
+        "_rolled",
         "_segment_bytes",
         "_since_snapshot",
         "_writable",
@@ -55,6 +56,7 @@ class Storage:
         "config",
         "directory",
         "directory_changed",
+        "directory_is_new",
         "doomed",
         "end_offset",
         "epochs",
@@ -113,8 +115,12 @@ class Storage:
         """Files to be removed, and when; remove_doomed() does it."""
         self.directory_changed = False
         """True where files were made or renamed since the last flush."""
+        self.directory_is_new = False
+        """True where the folder itself was made since the last flush."""
         self.last_flush_time = now
         self._flush: Flush | None = None
+        self._rolled: list[Segment] = []
+        """Segments sealed since the last flush: their indexes got a last entry."""
         self._since_snapshot = 0
         self._next_expiry = now
         self._writable: Segment | None = None
@@ -303,6 +309,7 @@ class Storage:
                     break  # the next roll, or the next start, replaces it
             raise self.failed(error) from error
         self.segments.add(segment)
+        self._rolled.append(active)
         self._writable = segment
         self._take_snapshot(base_offset)
         return segment
@@ -353,12 +360,15 @@ class Storage:
             for segment in self.segments.starting_with(self.recovery_point):
                 flush.add_log(segment.file)
                 flush.add_written(segment.save_indexes())
+            for segment in self._rolled:
+                flush.add_written(segment.save_indexes())
             for offset in self.snapshots.unsynced:
                 path = self.snapshots.path(offset)
                 flush.add_written([self.files.open(path, READ_WRITE, 0)])
         except OSError as error:
             flush.release()
             raise self.failed(error) from error
+        self._rolled.clear()
         self.snapshots.unsynced.clear()
         if self.epochs.dirty:
             flush.add_replacement(f"{self.directory}/{EPOCHS_FILE}", self.epochs.to_bytes())
@@ -366,6 +376,9 @@ class Storage:
         if self.directory_changed:
             flush.add_directory(str(self.directory))
             self.directory_changed = False
+        if self.directory_is_new:
+            flush.add_directory(str(self.directory.parent))
+            self.directory_is_new = False
         self._flush = flush
         return flush
 
@@ -375,11 +388,21 @@ class Storage:
         flush.release()
         if flush.error is not None:
             self.fail(flush.error)
-        if self.offline or not flush.done:
+        if self.offline:
+            return
+        if not flush.done:
+            self._flush_again()
             return
         self.recovery_point = max(self.recovery_point, flush.end_offset)
         self.last_flush_time = time.time_ns() // 1_000_000 if now is None else now
         self._remove_old_snapshots()
+
+    def _flush_again(self) -> None:
+        """A flush was never run: what it would have covered is still to be."""
+        for segment in self.segments.starting_with(self.recovery_point):
+            segment.save_indexes_again()
+        self.epochs.dirty = True
+        self.directory_changed = self.directory_is_new = True
 
     def _remove_old_snapshots(self) -> None:
         snapshots = self.snapshots
@@ -421,6 +444,8 @@ class Storage:
         """Rename the files of segments that are no longer in the log; their removal comes later."""
         due = now + self.config.file_delete_delay_ms
         for segment in segments:
+            if segment in self._rolled:
+                self._rolled.remove(segment)
             self.size -= segment.size
             paths: list[str | None] = [*segment.rename_as_deleted()]
             paths.append(self.snapshots.rename_as_deleted(segment.base_offset))

@@ -1,0 +1,166 @@
+import os
+import signal
+import subprocess
+import sys
+from datetime import UTC, datetime
+
+import click
+import pytest
+
+from ottla.cli.consume import Start, command, parse_start
+from ottla.client import Client, Producer
+from ottla.client.admin import Admin
+from ottla.client.cluster import TopicPartition
+from ottla.embedded import Broker
+
+from .conftest import Ottla
+
+
+@pytest.fixture
+def filled(client: Client, topic: str) -> str:
+    """A topic with ten records in partition 0, a second apart, and one in partition 1."""
+    with Producer(client) as producer:
+        for number in range(10):
+            producer.send(
+                topic, b"v%d" % number, key=b"k", partition=0, timestamp=1_000_000 + number * 1000
+            )
+        producer.send(topic, b"other", partition=1, timestamp=1_004_500)
+    return topic
+
+
+def start(text: str | None) -> Start | None:
+    return parse_start(click.Context(command), command.params[0], text)
+
+
+def test_where_to_begin_can_be_said_in_many_ways() -> None:
+    assert start(None) is None
+    assert start("beginning") == Start("beginning")
+    assert start("end") == Start("end")
+    assert start("4711") == Start("offset", 4711)
+    assert start("4711ms") == Start("timestamp", 4711)
+    noon = int(datetime(2026, 1, 31, 12, tzinfo=UTC).timestamp() * 1000)
+    assert start("2026-01-31T12:00:00Z") == Start("timestamp", noon)
+    assert start("2026-01-31T13:00:00.250+01:00") == Start("timestamp", noon + 250)
+    local = int(datetime(2026, 1, 31).astimezone().timestamp() * 1000)
+    assert start("2026-01-31") == Start("timestamp", local)
+
+
+@pytest.mark.parametrize("text", ["", "middle", "-1", "1.5", "ms", "2026-13-01"])
+def test_what_is_no_place_to_begin_is_refused(text: str) -> None:
+    with pytest.raises(click.BadParameter, match="beginning, end"):
+        start(text)
+
+
+def test_without_follow_everything_up_to_the_end_is_printed(ottla: Ottla, filled: str) -> None:
+    ran = ottla("consume", filled)
+    assert ran.status == 0
+    assert sorted(ran.out.splitlines()) == ["other", *(f"v{number}" for number in range(10))]
+
+
+@pytest.mark.parametrize(
+    ("where", "first"),
+    [
+        ("beginning", 0),
+        ("end", 10),
+        ("7", 7),
+        ("1004500ms", 5),
+        ("1970-01-01T00:16:43Z", 3),
+        ("2100-01-01", 10),
+    ],
+)
+def test_reading_begins_where_it_was_told(
+    ottla: Ottla, filled: str, where: str, first: int
+) -> None:
+    ran = ottla("consume", filled, "--from", where, "--partition", "0")
+    assert ran.out.splitlines() == [f"v{number}" for number in range(first, 10)]
+
+
+def test_an_offset_that_is_gone_is_replaced_by_the_next_with_a_note(
+    ottla: Ottla, client: Client, filled: str
+) -> None:
+    Admin(client).delete_records({TopicPartition(filled, 0): 4})
+    ran = ottla("consume", filled, "--from", "2", "--partition", "0", "--max", "1")
+    assert ran.out == "v4\n"
+    assert ran.err == "ottla: partition 0 has no offset 2: it begins at 4 and ends before 10\n"
+
+
+def test_only_so_many_records_are_printed(ottla: Ottla, filled: str) -> None:
+    assert ottla("consume", filled, "--partition", "0", "--max", "3").out == "v0\nv1\nv2\n"
+
+
+def test_keys_are_printed_where_a_separator_is_given(ottla: Ottla, filled: str) -> None:
+    ran = ottla("consume", filled, "--partition", "0", "--max", "1", "--key-separator", "\\t")
+    assert ran.out == "k\tv0\n"
+
+
+@pytest.mark.parametrize("option", [("--json",), ("--format", "json")])
+def test_json_has_everything_of_a_record(
+    ottla: Ottla, client: Client, topic: str, option: tuple[str, ...]
+) -> None:
+    with Producer(client) as producer:
+        producer.send(topic, None, key=b"\xff", headers=[("h", b"1")], partition=1, timestamp=5)
+    assert ottla("consume", topic, *option).json_lines == [
+        {
+            "topic": topic,
+            "partition": 1,
+            "offset": 0,
+            "timestamp": 5,
+            "key_base64": "/w==",
+            "value": None,
+            "headers": [{"key": "h", "value": "1"}],
+        }
+    ]
+
+
+def test_text_replaces_what_is_not_utf8(ottla: Ottla, client: Client, topic: str) -> None:
+    with Producer(client) as producer:
+        for value in (b"a\xc3", b"\xffb", None, "ä".encode()):
+            producer.send(topic, value, partition=0)
+    assert ottla("consume", topic).out == "a\ufffd\n\ufffdb\n\nä\n"
+
+
+def test_a_topic_or_partition_that_does_not_exist_is_named(ottla: Ottla, topic: str) -> None:
+    ran = ottla("consume", "cli.nosuch")
+    assert (ran.status, ran.err) == (
+        1,
+        "ottla: topic cli.nosuch does not exist (see: ottla topic list)\n",
+    )
+    ran = ottla("consume", topic, "--partition", "5")
+    assert (ran.status, ran.err) == (1, f"ottla: topic {topic} has no partition 5: it has 0 to 1\n")
+
+
+def consume(broker: Broker, *arguments: str) -> subprocess.Popen[bytes]:
+    return subprocess.Popen(
+        [sys.executable, "-m", "ottla", "consume", *arguments],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        env={**os.environ, "OTTLA_BOOTSTRAP": broker.bootstrap_servers},
+    )
+
+
+def test_following_sees_new_records_and_ends_quietly_at_an_interrupt(
+    ottla_broker: Broker, client: Client, filled: str
+) -> None:
+    process = consume(ottla_broker, filled, "--follow", "--from", "9", "--partition", "0")
+    assert process.stdout is not None
+    assert process.stdout.readline() == b"v9\n"
+    with Producer(client) as producer:
+        producer.send(filled, b"new", partition=0)
+    assert process.stdout.readline() == b"new\n"
+    process.send_signal(signal.SIGINT)
+    out, err = process.communicate()
+    assert (process.returncode, out, err) == (130, b"", b"")
+
+
+def test_a_closed_pipe_is_no_failure(ottla_broker: Broker, client: Client, topic: str) -> None:
+    with Producer(client) as producer:
+        for _ in range(2000):
+            producer.send(topic, b"x" * 1000, partition=0)
+    process = consume(ottla_broker, topic, "--follow", "--from", "beginning")
+    assert process.stdout is not None
+    assert process.stdout.readline() == b"x" * 1000 + b"\n"
+    process.stdout.close()
+    assert process.wait() == 0
+    assert process.stderr is not None
+    assert process.stderr.read() == b""
+    process.stderr.close()

@@ -1,0 +1,103 @@
+import socket
+import subprocess
+import sys
+from importlib.metadata import version
+
+import click
+import pytest
+
+from ottla.cli.main import COMMANDS, command
+
+from .conftest import Ottla
+
+
+def commands(found: click.Command, path: tuple[str, ...] = ()) -> list[tuple[str, ...]]:
+    """The words of every command."""
+    if not isinstance(found, click.Group):
+        return [path]
+    context = click.Context(found)
+    below = [path] if path else []
+    for name in found.list_commands(context):
+        child = found.get_command(context, name)
+        assert child is not None
+        below += commands(child, (*path, name))
+    return below
+
+
+@pytest.mark.parametrize("words", commands(command), ids=" ".join)
+def test_every_command_explains_itself_with_an_example(
+    offline: Ottla, words: tuple[str, ...]
+) -> None:
+    ran = offline(*words, "--help")
+    assert ran.status == 0
+    assert "Example" in ran.out
+    assert f"ottla {' '.join(words)}" in ran.out
+
+
+def test_the_help_lists_all_commands(offline: Ottla) -> None:
+    out = offline("--help").out
+    for name, help_text in COMMANDS.items():
+        assert name in out
+        assert help_text in out
+
+
+def test_the_version_is_the_packages(offline: Ottla) -> None:
+    assert offline("--version").out == f"ottla {version('ottla')}\n"
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ("nosuch",),
+        ("--nosuch",),
+        ("topic", "nosuch"),
+        ("topic", "create"),
+        ("topic", "create", "a", "--partitions", "x"),
+        ("topic", "create", "a", "--set", "x"),
+        ("topic", "alter", "a"),
+        ("produce", "a", "--acks", "2"),
+        ("produce", "a", "--header", "x"),
+        ("produce", "a", "--key-separator", ""),
+        ("consume", "a", "--from", "yesterday"),
+        ("config", "describe", "cluster", "a"),
+        ("config", "describe", "broker", "a"),
+        ("config", "alter", "topic", "a", "x"),
+    ],
+    ids=" ".join,
+)
+def test_wrong_usage_is_one_line_and_status_2(offline: Ottla, words: tuple[str, ...]) -> None:
+    ran = offline(*words)
+    assert ran.status == 2
+    assert ran.out == ""
+    assert ran.err.count("\n") == 1
+    assert "--help)" in ran.err
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ("topic", "list"),
+        ("topic", "delete", "a"),
+        ("produce", "a", __file__),
+        ("consume", "a"),
+        ("config", "describe", "topic", "a"),
+    ],
+    ids=lambda words: words[0],
+)
+def test_without_a_broker_one_line_says_what_to_do(offline: Ottla, words: tuple[str, ...]) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        address = f"127.0.0.1:{server.getsockname()[1]}"
+    ran = offline(*words, "--bootstrap", address)
+    assert ran.status == 1
+    assert ran.err.count("\n") == 1
+    assert f"cannot reach a broker at {address}: Connection refused" in ran.err
+
+
+def test_nothing_heavy_is_imported_before_it_is_needed() -> None:
+    script = (
+        "import sys; from ottla.cli.main import main; main(['serve', '--help']);"
+        "heavy = ['rich', 'msgspec', 'prometheus_client', 'asyncio', 'ottla.client'];"
+        "print(*[name for name in heavy if name in sys.modules], file=sys.stderr)"
+    )
+    ran = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
+    assert ran.stderr == "\n"

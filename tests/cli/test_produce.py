@@ -1,0 +1,141 @@
+import os
+import subprocess
+import sys
+import threading
+from pathlib import Path
+
+import pytest
+
+from ottla.cli.produce import read_lines
+from ottla.client import Client, Reader
+from ottla.client.admin import LATEST, Admin
+from ottla.embedded import Broker
+from ottla.records import Record
+
+from .conftest import Ottla
+
+
+def records(client: Client, topic: str) -> list[Record]:
+    """All of a topic, partition by partition."""
+    admin = Admin(client)
+    ends = {
+        partition: found.offset
+        for partition, found in admin.list_offsets(
+            dict.fromkeys(admin.partitions(topic), LATEST)
+        ).items()
+    }
+    found: dict[int, list[Record]] = {partition.partition: [] for partition in ends}
+    with Reader(client, dict.fromkeys(ends, 0), until=ends) as reader:
+        for batch in reader:
+            found[batch.partition] += batch.records
+    return [record for partition in sorted(found) for record in found[partition]]
+
+
+def write(path: Path, data: bytes) -> str:
+    path.write_bytes(data)
+    return str(path)
+
+
+def test_each_line_is_a_record_byte_for_byte(
+    ottla: Ottla, client: Client, topic: str, tmp_path: Path
+) -> None:
+    one = write(tmp_path / "one", b"a\n\n\xff\xfe \r\nlast without newline")
+    two = write(tmp_path / "two", b"b\n")
+    assert ottla("produce", topic, "--partition", "0", one, two).status == 0
+    values = [record.value for record in records(client, topic)]
+    assert values == [b"a", b"", b"\xff\xfe \r", b"last without newline", b"b"]
+
+
+def test_keys_and_headers_are_given(
+    ottla: Ottla, client: Client, topic: str, tmp_path: Path
+) -> None:
+    lines = write(tmp_path / "lines", b"k\tv\tw\n\tempty key\n")
+    options = ("--key-separator", "\\t", "--header", "a=1", "--header", "b=x=y", "--partition", "1")
+    assert ottla("produce", topic, *options, lines).status == 0
+    assert [(record.key, record.value) for record in records(client, topic)] == [
+        (b"k", b"v\tw"),
+        (b"", b"empty key"),
+    ]
+    assert list(records(client, topic)[0].headers) == [("a", b"1"), ("b", b"x=y")]
+
+
+def test_a_line_without_a_key_is_named(ottla: Ottla, topic: str, tmp_path: Path) -> None:
+    lines = write(tmp_path / "lines", b"k:v\nno key\n")
+    ran = ottla("produce", topic, "--key-separator", ":", lines)
+    assert ran.status == 1
+    assert f"line 2 of {lines} has no key separator ':'" in ran.err
+
+
+@pytest.mark.parametrize("compression", ["none", "gzip", "snappy", "lz4", "zstd"])
+@pytest.mark.parametrize("acks", ["0", "1", "all"])
+def test_the_end_tells_count_bytes_and_rate(
+    ottla: Ottla, topic: str, tmp_path: Path, compression: str, acks: str
+) -> None:
+    lines = write(tmp_path / "lines", b"0123456789\n" * 1000)
+    options = ("--compression", compression, "--acks", acks)
+    told = ottla("produce", topic, *options, "--json", lines).json
+    assert isinstance(told, dict)
+    assert (told["topic"], told["records"], told["bytes"]) == (topic, 1000, 10_000)
+    assert told["records_per_second"] > 0
+    text = ottla("produce", topic, *options, lines).out
+    assert text.startswith("1,000 records, 10.0 kB in ")
+
+
+def test_what_the_broker_refuses_is_told_with_what_was_written(
+    ottla: Ottla, topic: str, tmp_path: Path
+) -> None:
+    lines = write(tmp_path / "lines", b"small\n" + b"x" * 2_000_000 + b"\n")
+    ran = ottla("produce", topic, "--partition", "0", lines)
+    assert ran.status == 1
+    assert "MESSAGE_TOO_LARGE" in ran.err
+    assert "records were acknowledged before" in ran.err
+
+
+def test_a_partition_that_does_not_exist_is_named(ottla: Ottla, topic: str) -> None:
+    ran = ottla("produce", topic, "--partition", "7", __file__)
+    assert ran.status == 1
+    assert f"topic {topic} has no partition 7" in ran.err
+
+
+def test_the_standard_input_is_sent_while_it_is_still_open(
+    ottla_broker: Broker, client: Client, topic: str
+) -> None:
+    process = subprocess.Popen(
+        [sys.executable, "-m", "ottla", "produce", topic, "--partition", "0"],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        env={**os.environ, "OTTLA_BOOTSTRAP": ottla_broker.bootstrap_servers},
+    )
+    assert process.stdin is not None
+    process.stdin.write(b"first\nsecond\nunfinished")
+    process.stdin.flush()
+    where = Admin(client).partitions(topic)[0]
+    with Reader(client, {where: 0}, until={where: 2}) as reader:
+        seen = [record.value for batch in reader for record in batch.records]
+    assert seen == [b"first", b"second"]
+    out, _ = process.communicate(b" line")
+    assert process.returncode == 0
+    assert out.startswith(b"3 records")
+    assert records(client, topic)[-1].value == b"unfinished line"
+
+
+def test_a_reader_of_lines_says_when_it_would_have_to_wait() -> None:
+    reading, writing = os.pipe()
+    waits: list[threading.Thread] = []
+
+    def feed() -> None:
+        os.write(writing, b"next\n")
+        os.close(writing)
+
+    def before_waiting() -> None:
+        waits.append(threading.Thread(target=feed))
+        waits[-1].start()
+
+    os.write(writing, b"one\ntw")
+    lines = read_lines(reading, before_waiting)
+    assert next(lines) == (1, b"one")
+    assert not waits
+    assert next(lines) == (2, b"twnext")
+    waits[0].join()
+    assert list(lines) == []
+    os.close(reading)

@@ -1,0 +1,79 @@
+import json
+import os
+import re
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from ottla.client import Admin, Client
+from ottla.client.admin import Resource, ResourceType
+
+from .conftest import Ottla
+
+
+@pytest.mark.parametrize(
+    ("flags", "complaint"),
+    [
+        (("--set", "num.partitons=1"), r"did you mean num\.partitions\?"),
+        (("--set", "num.partitions=x"), "Invalid value x for configuration num.partitions"),
+        (("--set", "num.partitions"), "it is not name=value"),
+        (("--port", "70000"), "70000 is not in the range"),
+        (("--port", "1", "--set", "listeners=PLAINTEXT://:2"), "listeners is set twice"),
+        (("--config", "/nonexistent/file"), "does not exist"),
+        (("--set", "listeners=SSL://127.0.0.1:0"), "SSL"),
+    ],
+)
+def test_a_wrong_setting_is_one_line_and_status_2(
+    offline: Ottla, tmp_path: Path, flags: tuple[str, ...], complaint: str
+) -> None:
+    ran = offline("serve", "--data", str(tmp_path / "data"), *flags)
+    assert ran.status == 2
+    assert ran.err.count("\n") == 1
+    assert re.search(complaint, ran.err)
+
+
+def test_a_file_of_settings_may_be_wrong_too(offline: Ottla, tmp_path: Path) -> None:
+    file = tmp_path / "server.properties"
+    file.write_text("# comment\nnum.partitions=0\n")
+    ran = offline("serve", "--config", str(file))
+    assert ran.status == 2
+    assert f"{file}:2: Invalid value 0 for configuration num.partitions" in ran.err
+    file.write_bytes(b"\xff\xfe")
+    assert "is not a text file" in offline("serve", "--config", str(file)).err
+
+
+def test_flags_are_stronger_than_the_environment_than_the_file(tmp_path: Path) -> None:
+    file = tmp_path / "server.properties"
+    file.write_text("num.partitions=2\nlog.retention.hours=2\nmessage.max.bytes=2000\n")
+    environment = {
+        **os.environ,
+        "OTTLA_BOOTSTRAP": "not.for.the.broker:1",
+        "OTTLA_NUM_PARTITIONS": "3",
+        "OTTLA_LOG_RETENTION_HOURS": "3",
+    }
+    data = tmp_path / "data"
+    flags = ["--port", "0", "--data", str(data), "--config", str(file), "--set", "num.partitions=4"]
+    process = subprocess.Popen(
+        [sys.executable, "-m", "ottla", "serve", *flags],
+        stderr=subprocess.PIPE,
+        env=environment,
+    )
+    assert process.stderr is not None
+    try:
+        started = json.loads(process.stderr.readline())
+        address = re.search(r"//(.*)", started["listeners"])
+        assert address is not None
+        with Client(address[1]) as client:
+            settings = Admin(client).describe_settings(Resource(ResourceType.BROKER, "1"))
+            values = {item.name: item.value for item in settings}
+        assert values["num.partitions"] == "4"
+        assert values["log.retention.hours"] == "3"
+        assert values["message.max.bytes"] == "2000"
+        assert values["log.dirs"] == str(data)
+    finally:
+        process.send_signal(signal.SIGTERM)
+        process.communicate()
+    assert process.returncode == 0
