@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import NamedTuple, TypeVar
 
 from bench.client import Client, Throughput
+from bench.proc import busy_seconds
 from bench.server import Server
 from bench.sizes import Sizes
 from bench.stats import limit, median
@@ -30,10 +31,11 @@ class Pair(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Run:
-    """A produce or consume run as the client saw it, with the broker's CPU time."""
+    """A produce or consume run as the client saw it, with the CPU time of broker and machine."""
 
     client: Throughput
     broker_cpu: float
+    machine_cpu: float
 
     @property
     def rate(self) -> float:
@@ -44,6 +46,12 @@ class Run:
     def cpu_us(self) -> float:
         """Microseconds of the broker's CPU time for each message."""
         return self.broker_cpu / self.client.messages * 1e6
+
+    @property
+    def others(self) -> float:
+        """Cores that neither client nor broker used: other people's work on this machine."""
+        mine = self.client.cpu + self.broker_cpu
+        return max(self.machine_cpu - mine, 0) / self.client.seconds
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,15 +112,16 @@ class Arena:
 def timed(server: Server, run: Callable[[], Throughput]) -> Run:
     """A client's run, with what it cost the broker."""
     before = server.cpu_seconds()
+    busy = busy_seconds()
     result = run()
-    return Run(result, server.cpu_seconds() - before)
+    return Run(result, server.cpu_seconds() - before, busy_seconds() - busy)
 
 
 def limit_of(runs: list[Run]) -> str:
     """Who was the limit of a side's runs, by their median shares."""
     return limit(
         median([run.client.busiest_thread / run.client.seconds for run in runs]),
-        median([run.client.cpu / run.client.seconds for run in runs]),
         median([run.broker_cpu / run.client.seconds for run in runs]),
+        median([run.machine_cpu / run.client.seconds for run in runs]),
         len(os.sched_getaffinity(0)),
     )

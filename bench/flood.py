@@ -65,8 +65,8 @@ def error_in(response: bytes, topic: str) -> tuple[int, int]:
     return int(partition), int(error)
 
 
-def fill_once(server: Server, topic: str, partitions: int, batch: bytes) -> None:
-    """One batch to every partition, waiting for those that the server is still creating."""
+def fill(server: Server, topic: str, partitions: int, batch: bytes) -> None:
+    """A batch to every partition, waiting for those that the server is still creating."""
     give_up = time.monotonic() + NOT_YET_SECONDS
     waiting = list(range(partitions))
     with _connect(server) as connection:

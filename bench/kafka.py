@@ -119,15 +119,14 @@ class Kafka(Server):
         (self.folder / "server.properties").write_text(self.properties())
         (self.folder / "log4j2.properties").write_text(LOGGING)
         cluster = base64.urlsafe_b64encode(uuid.uuid4().bytes).rstrip(b"=").decode()
-        tool = [
-            "kafka.tools.StorageTool",
-            "format",
-            f"--cluster-id={cluster}",
-            "-c",
-            "server.properties",
-        ]
+        # With "=", since an id may begin with a dash.
+        tool = ["kafka.tools.StorageTool", "format", f"--cluster-id={cluster}"]
         done = subprocess.run(
-            [*self._java(), *tool], cwd=self.folder, check=False, text=True, capture_output=True
+            [*self._java(), *tool, "-c", "server.properties"],
+            cwd=self.folder,
+            check=False,
+            text=True,
+            capture_output=True,
         )
         if done.returncode:
             raise BenchError(f"Kafka's storage was not formatted: {done.stderr.strip()}")

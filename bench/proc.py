@@ -55,6 +55,17 @@ def parse_memory(text: str) -> Memory:
     return Memory(kilobytes["VmRSS"] * 1024, kilobytes["VmHWM"] * 1024)
 
 
+def parse_busy(text: str) -> int:
+    """Ticks that all cores of the machine were busy, from /proc/stat: all but idle and iowait.
+
+    Guest time is left out, since user time includes it.
+    """
+    user, nice, system, _idle, _iowait, irq, softirq, steal = (
+        int(field) for field in text.split("\n", 1)[0].split()[1:9]
+    )
+    return user + nice + system + irq + softirq + steal
+
+
 def tree(root: int, stats: dict[int, Stat]) -> list[int]:
     """`root` and its descendants among the processes of `stats`."""
     members = [root] if root in stats else []
@@ -79,6 +90,11 @@ def cpu_seconds(pid: int) -> float:
     """User and system time of a process tree so far."""
     stats = all_stats()
     return sum(stats[member].ticks for member in tree(pid, stats)) / TICKS_PER_SECOND
+
+
+def busy_seconds() -> float:
+    """CPU time that the whole machine has used so far."""
+    return parse_busy((PROC / "stat").read_text()) / TICKS_PER_SECOND
 
 
 def memory(pid: int) -> Memory:

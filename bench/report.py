@@ -17,8 +17,9 @@ warm-up rounds, every round measures Kafka, then Ottla. A figure is the median o
 client is a small C program on librdkafka (`bench/client.c`); the work over partitions uses a
 producer without a library (`bench/flood.py`), because librdkafka's own cost grows with their
 number. CPU time is user and system time of the broker with all its processes, from `/proc`.
-`limit: A | B` says what held Kafka | Ottla back: the *broker*, the *client* (its busiest thread
-was never idle), or the *machine* (client and broker together used all cores).
+`limit: A | B` says what held Kafka | Ottla back: the *client* (its busiest thread was never idle),
+the *broker* (it used a core or more), the *machine* (all cores were busy, with other work too), or
+none of these, so that time went into *waiting*.
 
 Before a produce round the bench writes dirty pages back and makes sure that the kernel has as much
 backed memory at hand as the round needs: in a virtual machine that returns memory to its host, the

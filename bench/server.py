@@ -2,7 +2,7 @@
 
 Rules: a server is started in a session of its own, so that a Ctrl-C in the terminal reaches only
 the bench, which then stops it; when `stop` returns, no process of that session is left. What a
-server prints goes to a file in the work folder, and its last lines into the error if it dies.
+server prints goes to a file beside the run's folder, and its last lines into the error if it dies.
 """
 
 import os
@@ -39,7 +39,7 @@ class Server(ABC):
         self.folder = folder
         self.data = folder / "data"
         self.port = free_port()
-        self.log = folder.with_suffix(".log")
+        self.log = folder.parent.with_name(f"{folder.name}.log")
         self._process: subprocess.Popen[bytes] | None = None
 
     @abstractmethod
@@ -55,7 +55,11 @@ class Server(ABC):
         self.folder.mkdir(parents=True)
         self.prepare()
         command = self.command()
-        with self.log.open("ab") as log:
+        # OTTLA_* variables are settings of Ottla, and both sides are to have their defaults.
+        environment = {
+            name: value for name, value in os.environ.items() if not name.startswith("OTTLA_")
+        }
+        with self.log.open("wb") as log:
             began = time.monotonic()
             self._process = subprocess.Popen(
                 command,
@@ -63,6 +67,7 @@ class Server(ABC):
                 stdout=log,
                 stderr=subprocess.STDOUT,
                 cwd=self.folder,
+                env=environment,
                 start_new_session=True,
             )
         while not is_ready(self.port):

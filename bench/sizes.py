@@ -41,7 +41,7 @@ FULL = Sizes(
 )
 QUICK = Sizes(
     rounds=3,
-    warm_up=1,
+    warm_up=2,
     batched=1_000_000,
     unbatched=10_000,
     latency_seconds=3,

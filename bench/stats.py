@@ -6,8 +6,8 @@ from statistics import median
 
 __all__ = ["limit", "median", "percentile", "ratio"]
 
-# A thread that computes for this share of the time has no time left to wait for anyone. Not 1.0:
-# a run's first and last moments, and the tick that CPU time is counted in, take their part.
+# A share of the time from which on something counts as busy throughout. Not 1.0: a run's first
+# and last moments, and the tick that CPU time is counted in, take their part.
 BUSY = 0.85
 
 
@@ -24,14 +24,15 @@ def ratio(ottla: float, kafka: float) -> float:
     return ottla / kafka if kafka else float("inf")
 
 
-def limit(busiest_client_thread: float, client_cpu: float, broker_cpu: float, cores: int) -> str:
-    """Who held a run back: shares are CPU seconds for each second of the run.
+def limit(client_thread: float, broker: float, machine: float, cores: int) -> str:
+    """What held a run back; shares are CPU seconds for each second of the run.
 
-    `machine` means that client and broker together used all the cores, so that a cheaper broker
-    would have left the client more.
+    `client` is its busiest thread, `broker` all of the broker (Kafka answers a connection's
+    requests one by one, Ottla has one thread), `machine` every process there is. Where none of
+    them is busy throughout, time went into waiting: for each other or for the disk.
     """
-    if busiest_client_thread >= BUSY:
+    if client_thread >= BUSY:
         return "client"
-    if client_cpu + broker_cpu >= BUSY * cores:
-        return "machine"
-    return "broker"
+    if broker >= BUSY:
+        return "broker"
+    return "machine" if machine >= BUSY * cores else "waiting"

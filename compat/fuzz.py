@@ -35,8 +35,11 @@ from ottla.wire.messages.delete_topics import DeleteTopicsRequest, DeleteTopicsR
 from ottla.wire.messages.metadata import MetadataRequest, MetadataResponse
 
 ROUND_INPUTS = 500
-TOGETHER = 50
-"""Requests sent on one connection before their replies are read."""
+VALID_TOGETHER = 50
+SPOILED_TOGETHER = 3
+"""Requests sent on one connection before their replies are read: most spoiled ones end it."""
+AT_ONCE = 16
+"""Connections that are written to before the first is read: the broker need not wait for us."""
 BROKEN_SHARE = 0.1
 VALID_SHARE = 0.3
 HEALTH_SECONDS = 1.0
@@ -121,21 +124,25 @@ class Fuzzer:
         chance = Random(f"{self.seed}:{number}")
         source = Inputs(chance, self.served)
         source.topic_ids += self._topic_ids
-        requests: deque[bytes] = deque()
+        valid: deque[bytes] = deque()
+        spoiled: deque[bytes] = deque()
         streams = []
         for _ in range(ROUND_INPUTS):
             dice = chance.random()
             if dice < BROKEN_SHARE:
                 streams.append(source.broken_stream())
+            elif dice < BROKEN_SHARE + VALID_SHARE:
+                valid.append(source.valid())
             else:
-                valid = dice < BROKEN_SHARE + VALID_SHARE
-                requests.append(source.valid() if valid else source.spoiled())
-        self._recent = [*streams, *requests]
+                spoiled.append(source.spoiled())
+        self._recent = [*streams, *valid, *spoiled]
         with ExitStack() as waiting:
             for stream in streams:
                 self._send_stream(stream, chance, waiting)
-            while requests:
-                self._send_requests(requests, waiting)
+            while valid:
+                self._send_requests(valid, VALID_TOGETHER, waiting)
+            while spoiled:
+                self._send_requests(spoiled, SPOILED_TOGETHER, waiting)
         self._check_health(number)
         self.outcome.inputs += ROUND_INPUTS
 
@@ -164,23 +171,25 @@ class Fuzzer:
             pass
         waiting.callback(connection.close)
 
-    def _send_requests(self, requests: deque[bytes], waiting: ExitStack) -> None:
-        """As many as one connection carries; what it did not come to stays in the queue."""
-        batch = [requests.popleft() for _ in range(min(TOGETHER, len(requests)))]
-        sentinel = len(batch)
-        data = b"".join(
-            frame(request[:4] + SIZE.pack(number) + request[8:])
-            for number, request in enumerate(batch)
-        )
-        data += frame(write_request_header(ApiVersionsRequest.API_KEY, 0, sentinel))
-        connection = self._connect()
-        last = _last_answered(connection, data, sentinel)
-        if last == sentinel:
-            connection.close()
-            return
-        # The next one ended the connection, or still waits: in any case it was dealt with.
-        waiting.callback(connection.close)
-        requests.extendleft(reversed(batch[last + 2 :]))
+    def _send_requests(self, requests: deque[bytes], together: int, waiting: ExitStack) -> None:
+        """Some connections' worth of requests; what they did not come to goes back in the queue."""
+        sent: list[tuple[socket.socket, list[bytes]]] = []
+        while requests and len(sent) < AT_ONCE:
+            batch = [requests.popleft() for _ in range(min(together, len(requests)))]
+            connection = self._connect()
+            try:
+                connection.sendall(_numbered(batch))
+            except (ConnectionError, TimeoutError):
+                pass
+            sent.append((connection, batch))
+        for connection, batch in sent:
+            last = _last_answered(connection, len(batch))
+            if last == len(batch):
+                connection.close()
+            else:
+                # The next one ended the connection, or still waits: it was dealt with anyway.
+                waiting.callback(connection.close)
+                requests.extend(batch[last + 2 :])
 
     # Checks ---------------------------------------------------------------------------------
 
@@ -226,14 +235,19 @@ class Fuzzer:
         )
 
 
-def _last_answered(connection: socket.socket, data: bytes, sentinel: int) -> int:
-    """Send, and read until the sentinel's reply, the end, or silence; -1 for no reply at all."""
+def _numbered(batch: list[bytes]) -> bytes:
+    """Requests with their place as correlation id, and a last one that is always answered."""
+    frames = [
+        frame(request[:4] + SIZE.pack(number) + request[8:]) for number, request in enumerate(batch)
+    ]
+    sentinel = write_request_header(ApiVersionsRequest.API_KEY, 0, len(batch))
+    return b"".join([*frames, frame(sentinel)])
+
+
+def _last_answered(connection: socket.socket, sentinel: int) -> int:
+    """Read until the sentinel's reply, the end, or silence; -1 for no reply at all."""
     last = -1
     received = bytearray()
-    try:
-        connection.sendall(data)
-    except (ConnectionError, TimeoutError):
-        pass
     try:
         while last != sentinel:
             chunk = connection.recv(1 << 20)

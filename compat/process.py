@@ -51,6 +51,11 @@ def wait_until_ready(bootstrap: str, seconds: float = READY_SECONDS) -> None:
         time.sleep(POLL_SECONDS)
 
 
+def _plain_environment() -> dict[str, str]:
+    """This process's environment without what would configure the broker."""
+    return {name: value for name, value in os.environ.items() if not name.startswith("OTTLA_")}
+
+
 class BrokerProcess:
     """A broker on a port of this machine, with its data in a folder."""
 
@@ -97,6 +102,7 @@ class BrokerProcess:
                 stdout=log,
                 stderr=subprocess.STDOUT,
                 start_new_session=True,
+                env=_plain_environment(),
             )
         deadline = time.monotonic() + READY_SECONDS
         while not is_ready(self.bootstrap):

@@ -3,11 +3,12 @@
 from compat.clients.aio import AioKafka
 from compat.clients.base import Client
 from compat.clients.confluent import Confluent
+from compat.clients.java import Java
 from compat.clients.kafka_python import KafkaPython
 from compat.clients.kcat import Kcat
 
 BY_NAME: dict[str, type[Client]] = {
-    kind.name: kind for kind in (Confluent, KafkaPython, AioKafka, Kcat)
+    kind.name: kind for kind in (Confluent, KafkaPython, AioKafka, Kcat, Java)
 }
 IN_MAKE_TEST = (Confluent.name, KafkaPython.name, AioKafka.name)
 """Those that pip installs; the others need programs of their own and belong to `make compat`."""

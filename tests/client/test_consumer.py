@@ -74,9 +74,11 @@ def test_an_empty_range_is_finished_at_once(client: Client, topic: str) -> None:
 def test_an_offset_that_does_not_exist_is_for_the_caller_to_decide(
     client: Client, topic: str
 ) -> None:
-    reader = Reader(client, {TopicPartition(topic, 0): 5})
-    with pytest.raises(OffsetOutOfRange) as caught:
-        reader.poll()
+    with (
+        Reader(client, {TopicPartition(topic, 0): 5}) as reader,
+        pytest.raises(OffsetOutOfRange) as caught,
+    ):
+        list(reader)
     assert (caught.value.topic, caught.value.partition, caught.value.offset) == (topic, 0, 5)
 
 
@@ -110,7 +112,9 @@ def test_reading_goes_on_after_the_broker_was_away(topic: str, client: Client) -
 
 
 def test_a_partition_that_does_not_exist_is_refused(client: Client, topic: str) -> None:
-    reader = Reader(client, {TopicPartition(topic, 9): 0})
-    with pytest.raises(KafkaError) as caught:
+    with (
+        Reader(client, {TopicPartition(topic, 9): 0}) as reader,
+        pytest.raises(KafkaError) as caught,
+    ):
         reader.poll()
     assert caught.value.code == ErrorCode.INVALID_PARTITIONS

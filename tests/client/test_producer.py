@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from ottla.client import Client, ClientSettings, KafkaError, Producer, Reader, TopicPartition
 from ottla.client.admin import LATEST, Admin
 from ottla.client.partitioner import partition_for_key
-from ottla.client.producer import Delivered
+from ottla.client.producer import RECORD_OVERHEAD, Delivered
 from ottla.records import Codec, decode_batch
 from ottla.wire.batch import read_header
 from ottla.wire.errors import ErrorCode
@@ -35,11 +35,14 @@ class Failure(NamedTuple):
 
 
 class Partition:
-    """A fake partition: takes batches in sequence; requests may fail by their number."""
+    """A fake partition: takes batches in sequence; requests may fail by their number.
+
+    As in Kafka, the first batch of a producer that it does not know may have any sequence.
+    """
 
     def __init__(self, failures: Mapping[int, Failure]) -> None:
         self.values: list[bytes | None] = []
-        self.next_sequence = 0
+        self._next_sequence: int | None = None
         self._failures = failures
         self._count = 0
 
@@ -59,12 +62,13 @@ class Partition:
 
     def _write(self, data: bytes) -> ProduceResponse:
         header = read_header(memoryview(data))
-        if header.base_sequence > self.next_sequence:
+        expected = header.base_sequence if self._next_sequence is None else self._next_sequence
+        if header.base_sequence > expected:
             return self._answer(ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER)
-        if header.base_sequence < self.next_sequence:
+        if header.base_sequence < expected:
             return self._answer(ErrorCode.DUPLICATE_SEQUENCE_NUMBER)
         self.values += [record.value for record in decode_batch(data)]
-        self.next_sequence += header.record_count
+        self._next_sequence = expected + header.record_count
         return self._answer(ErrorCode.NONE, header.base_sequence)
 
     @staticmethod
@@ -210,11 +214,21 @@ def test_keyless_records_fill_one_batch_before_another_partition_gets_some(
     client: Client, topic: str
 ) -> None:
     places: list[Delivered] = []
-    with Producer(client, batch_bytes=10_000) as producer:
+    with Producer(client, batch_bytes=10 * (1000 + RECORD_OVERHEAD)) as producer:
         for _ in range(30):
             producer.send(topic, b"x" * 1000, on_delivery=places.append)
     batches = [places[at : at + 10] for at in range(0, 30, 10)]
     assert [len({place.partition for place in batch}) for batch in batches] == [1, 1, 1]
+
+
+def test_a_large_record_does_not_take_small_ones_down_with_it(client: Client, topic: str) -> None:
+    places: list[Delivered] = []
+    producer = Producer(client)
+    producer.send(topic, b"small", partition=0, on_delivery=places.append)
+    producer.send(topic, b"x" * 2_000_000, partition=0)
+    with pytest.raises(KafkaError, match="MESSAGE_TOO_LARGE"):
+        producer.flush()
+    assert places == [Delivered(topic, 0, 0)]
 
 
 def test_every_record_can_be_told_its_place(client: Client, topic: str) -> None:

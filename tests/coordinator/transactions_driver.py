@@ -8,7 +8,7 @@ go through bytes in a restart, as they do on disk.
 from collections.abc import Callable, Hashable
 from typing import TypeVar
 
-from ottla.coordinator.shard import CoordinatorRecord, RequestContext, SetTimer
+from ottla.coordinator.shard import CoordinatorRecord, Deferred, RequestContext, SetTimer
 from ottla.coordinator.transactions import TransactionConfig, TransactionShard
 from ottla.coordinator.transactions_queries import response_of, transactions_of
 from ottla.coordinator.transactions_result import (
@@ -24,6 +24,8 @@ from ottla.wire.messages.add_partitions_to_txn import (
     AddPartitionsToTxnRequest,
     AddPartitionsToTxnResponse,
     AddPartitionsToTxnResult,
+    AddPartitionsToTxnTopic,
+    AddPartitionsToTxnTransaction,
 )
 from ottla.wire.messages.describe_transactions import DescribeTransactionsResponse
 from ottla.wire.messages.end_txn import EndTxnRequest, EndTxnResponse
@@ -84,7 +86,7 @@ class Driver:
         state = self._take(self.shard.handle_describe(transactional_id))
         return DescribeTransactionsResponse(transaction_states=[state])
 
-    def list(
+    def list_transactions(
         self, request: ListTransactionsRequest, matches: Callable[[str], bool] | None = None
     ) -> ListTransactionsResponse:
         return self._take(self.shard.handle_list(request, self.now, matches))
@@ -132,6 +134,9 @@ class Driver:
         self.producer_ids_given += 1
         return FIRST_PRODUCER_ID + self.producer_ids_given - 1
 
+    def _ask_for(self, markers: list[TxnMarkers]) -> None:
+        self.markers += markers
+
     def _expire(self, key: TimerKey) -> None:
         self._with_producer_id(lambda new: self.shard.expire(key, self.now, new))
 
@@ -150,7 +155,76 @@ class Driver:
             self.timers.pop(timer.key, None)
             if isinstance(timer, SetTimer):
                 self.timers[timer.key] = timer.at_ms
-        self.markers += result.markers
-        # Nothing that transactions do is parked.
-        reply: R = result.reply  # type: ignore[assignment]  # the other case is Deferred
-        return reply
+        self._ask_for(result.markers)
+        assert not isinstance(result.reply, Deferred), "no transactional request is parked"
+        return result.reply
+
+
+class Producer:
+    """A producer with a transactional id, as a client library has it. Methods give error codes."""
+
+    def __init__(self, driver: Driver, transactional_id: str = "t", version: int = 2) -> None:
+        self.driver = driver
+        self.transactional_id = transactional_id
+        self.producer_id = -1
+        self.epoch = -1
+        self._add_version, self._end_version = (5, 5) if version == 2 else (3, 4)
+
+    def init(self, timeout_ms: int = 60_000, *, stated: bool = False) -> ErrorCode:
+        """Get a producer id and an epoch; `stated` says those that it has."""
+        request = InitProducerIdRequest(
+            transactional_id=self.transactional_id, transaction_timeout_ms=timeout_ms
+        )
+        if stated:
+            request.producer_id, request.producer_epoch = self.producer_id, self.epoch
+        reply = self.driver.init(request)
+        if not reply.error_code:
+            self.producer_id, self.epoch = reply.producer_id, reply.producer_epoch
+        return ErrorCode(reply.error_code)
+
+    def add(self, *partitions: int, verify: bool = False, topic: str = "topic") -> ErrorCode:
+        """Add partitions to the transaction; all get the same code, or the test is wrong."""
+        asked = AddPartitionsToTxnTransaction(
+            transactional_id=self.transactional_id,
+            producer_id=self.producer_id,
+            producer_epoch=self.epoch,
+            verify_only=verify,
+            topics=[AddPartitionsToTxnTopic(name=topic, partitions=list(partitions))],
+        )
+        request = AddPartitionsToTxnRequest(transactions=[asked])
+        if self._add_version < 4:
+            request = AddPartitionsToTxnRequest(
+                v3_and_below_transactional_id=self.transactional_id,
+                v3_and_below_producer_id=self.producer_id,
+                v3_and_below_producer_epoch=self.epoch,
+                v3_and_below_topics=asked.topics,
+            )
+        reply = self.driver.add(request, self._add_version)
+        results = reply.results_by_topic_v3_and_below
+        if self._add_version >= 4:
+            results = reply.results_by_transaction[0].topic_results
+        (code,) = {part.partition_error_code for part in results[0].results_by_partition}
+        return ErrorCode(code)
+
+    def add_offsets(self) -> ErrorCode:
+        """Add the offsets of a group."""
+        request = AddOffsetsToTxnRequest(
+            transactional_id=self.transactional_id,
+            producer_id=self.producer_id,
+            producer_epoch=self.epoch,
+            group_id="group",
+        )
+        return ErrorCode(self.driver.offsets(request).error_code)
+
+    def end(self, *, commit: bool, learn: bool = True) -> ErrorCode:
+        """End the transaction; without `learn`, the answer gets lost on its way."""
+        request = EndTxnRequest(
+            transactional_id=self.transactional_id,
+            producer_id=self.producer_id,
+            producer_epoch=self.epoch,
+            committed=commit,
+        )
+        reply = self.driver.end(request, self._end_version)
+        if learn and reply.producer_id != -1:
+            self.producer_id, self.epoch = reply.producer_id, reply.producer_epoch
+        return ErrorCode(reply.error_code)

@@ -3,8 +3,12 @@
     python -m coordinator.transactions_transcript_recorder HOST:PORT     (in tests/)
 
 makes `transactions_transcript.json` anew, from a single Kafka broker of version 4.3.0 that has a
-topic `transcript` with four partitions. It takes about two minutes, most of them for the scripts
-in which a producer id has used up its 32,767 epochs.
+topic `transcript` with four partitions. It takes about a minute, most of it for the scripts in
+which a producer id has used up its 32,767 epochs.
+
+One answer is left out, since it is a defect: when the epochs are used up, and the producer states
+another epoch than the current one, Kafka's InitProducerId is UNKNOWN_SERVER_ERROR, for a retry
+too. Here it is PRODUCER_FENCED, and a retry gets its answer.
 """
 
 import json
@@ -38,7 +42,7 @@ M = TypeVar("M", bound=Message)
 
 TIMEOUT_MS = 60_000
 LAST_CLIENT_EPOCH = 32766
-RANDOM_SCRIPTS = 60
+RANDOM_SCRIPTS = 40
 RANDOM_STEPS = 25
 
 _SIZE = Struct(">i")
@@ -136,7 +140,7 @@ def written_scripts() -> Iterator[tuple[str, list[Step]]]:
     for state in ("Empty", "Ongoing", "CompleteCommit", "CompleteAbort"):
         for end_version in (1, 4, 5):
             for commit in (1, 0):
-                for delta in (0, -1, 1, -2):
+                for delta in (0, -1, 1):
                     steps, epoch = steps_to(state, 5 if end_version == 5 else 4)
                     name = f"EndTxn {end_version} {commit=} with epoch {delta:+} in {state}"
                     yield name, [*steps, ["end", end_version, 0, epoch + delta, commit]]
@@ -239,10 +243,6 @@ def used_up_scripts() -> Iterator[tuple[str, list[Step]]]:
             ["init", 4, 0, last, TIMEOUT_MS],
         ],
     )
-    yield (
-        "the last epoch is not the stated one",
-        [*start, ["init", 4, 0, last - 1, TIMEOUT_MS], ["init", 4, -1, -1, TIMEOUT_MS]],
-    )
 
 
 def random_step(chance: random.Random, described: Answer) -> Step:
@@ -278,20 +278,22 @@ def record(kafka: Kafka) -> Iterator[dict[str, object]]:
     for seed in range(RANDOM_SCRIPTS):
         chance = random.Random(seed)
         play = Play(kafka, f"{run}-random-{seed}")
-        first: Step = ["init", 4, -1, -1, TIMEOUT_MS]
-        lines: list[list[Step | Answer]] = [[first, play.step(first)]]
+        step: Step = ["init", 4, -1, -1, TIMEOUT_MS]
+        lines: list[list[Step | Answer]] = []
         for _ in range(RANDOM_STEPS):
+            lines.append([step, play.step(step)])
             described = play.step(["describe"])
             lines.append([["describe"], described])
             step = random_step(chance, described)
-            lines.append([step, play.step(step)])
         yield {"name": f"at random, {seed}", "steps": lines}
 
 
 def main(address: str) -> None:
     """Write the transcript of a broker."""
     host, _, port = address.rpartition(":")
-    scripts = [json.dumps(script) for script in record(Kafka((host, int(port))))]
+    scripts = [
+        json.dumps(script, separators=(",", ":")) for script in record(Kafka((host, int(port))))
+    ]
     TRANSCRIPT.write_text("[\n" + ",\n".join(scripts) + "\n]\n")
 
 

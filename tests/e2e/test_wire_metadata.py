@@ -84,6 +84,20 @@ def test_topics_can_be_asked_for_by_id(connection: Connection, topic: str) -> No
     assert answer[unknown].name is None
 
 
+@pytest.mark.parametrize("version", [10, 11])
+def test_ids_are_refused_before_version_12(
+    connection: Connection, topic: str, version: int
+) -> None:
+    """Versions 10 and 11 carry the field, but Kafka never served them."""
+    topic_id = describe(connection, topic).topic_id
+    for name, given_id in ((None, topic_id), (topic, topic_id), (None, NO_UUID)):
+        asked = MetadataRequestTopic(topic_id=given_id, name=name)
+        request = MetadataRequest(topics=[asked], allow_auto_topic_creation=False)
+        (refused,) = metadata(connection, request, version).topics
+        assert refused.error_code == ErrorCode.INVALID_REQUEST
+        assert (refused.name, refused.topic_id) == (name or "", given_id)
+
+
 def test_asking_creates_a_topic_only_where_allowed(
     connection: Connection, new_name: Callable[[], str]
 ) -> None:
@@ -169,3 +183,11 @@ def test_an_unknown_topic_is_described_as_such(
     request = DescribeTopicPartitionsRequest(topics=[TopicRequest(name=new_name())])
     answer = connection.ask(request, DescribeTopicPartitionsResponse, 0)
     assert answer.topics[0].error_code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+
+
+def test_a_cursor_before_the_first_partition_is_refused(connection: Connection, topic: str) -> None:
+    request = DescribeTopicPartitionsRequest(
+        topics=[TopicRequest(name=topic)], cursor=Cursor(topic_name=topic, partition_index=-1)
+    )
+    answer = connection.ask(request, DescribeTopicPartitionsResponse, 0)
+    assert answer.topics[0].error_code == ErrorCode.INVALID_REQUEST

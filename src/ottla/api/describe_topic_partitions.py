@@ -26,11 +26,20 @@ def describe_topic_partitions(
     left = max(1, min(asked.response_partition_limit, node.config.max_request_partition_size_limit))
     first = 0
     answer = DescribeTopicPartitionsResponse()
+    cursor = asked.cursor
+    if cursor is not None and (
+        cursor.partition_index < 0 or (asked.topics and cursor.topic_name not in names)
+    ):
+        answer.topics = [
+            DescribeTopicPartitionsResponseTopic(error_code=ErrorCode.INVALID_REQUEST, name=name)
+            for name in names
+        ]
+        return answer
     for name in names:
-        if asked.cursor is not None:
-            if name < asked.cursor.topic_name:
+        if cursor is not None:
+            if name < cursor.topic_name:
                 continue
-            first = asked.cursor.partition_index if name == asked.cursor.topic_name else 0
+            first = cursor.partition_index if name == cursor.topic_name else 0
         topic = topics.get(name)
         if topic is None:
             answer.topics.append(_missing(name))

@@ -1,24 +1,32 @@
-"""InitProducerId, versions 0 to 5: an id for a producer that wants no duplicates (KIP-98)."""
+"""InitProducerId, versions 0 to 5: an id and epoch for a producer (KIP-98, KIP-360).
+
+With a transactional id the transaction coordinator decides; without one any new id does.
+"""
 
 from ottla.api.registry import Request, api, error_of
 from ottla.wire.apis import ApiKey
-from ottla.wire.errors import ErrorCode
+from ottla.wire.errors import ErrorCode, KafkaError
 from ottla.wire.messages.init_producer_id import InitProducerIdRequest, InitProducerIdResponse
+
+NO_EPOCH = -1
 
 
 @api(ApiKey.INIT_PRODUCER_ID, 0, 5, InitProducerIdRequest)
 async def init_producer_id(
     request: Request, asked: InitProducerIdRequest
 ) -> InitProducerIdResponse:
-    """Give out a new producer id with epoch 0."""
-    if asked.transactional_id is not None:
-        code = (
-            ErrorCode.COORDINATOR_NOT_AVAILABLE
-            if asked.transactional_id
-            else ErrorCode.INVALID_REQUEST
-        )
-        return InitProducerIdResponse(error_code=code, producer_epoch=-1)
+    """Give a producer its id and epoch."""
+    node = request.node
     try:
-        return InitProducerIdResponse(producer_id=await request.node.new_producer_id())
+        if asked.transactional_id is None:
+            return InitProducerIdResponse(producer_id=await node.new_producer_id())
+        if not asked.transactional_id:
+            raise KafkaError(ErrorCode.INVALID_REQUEST)
+        runner = node.transactions.runner_of(asked.transactional_id)
+        return await runner.ask_with_producer_id(
+            lambda shard, now, new_id: shard.handle_init_producer_id(
+                asked, request.context, now, new_id
+            )
+        )
     except Exception as problem:  # noqa: BLE001 the reply says what went wrong
-        return InitProducerIdResponse(error_code=error_of(problem)[0], producer_epoch=-1)
+        return InitProducerIdResponse(error_code=error_of(problem)[0], producer_epoch=NO_EPOCH)

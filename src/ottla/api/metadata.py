@@ -26,6 +26,7 @@ from ottla.wire.messages.metadata import (
 )
 
 FIRST_WITH_CHOICE_OF_CREATION = 4
+FIRST_BY_ID = 12
 
 
 @api(ApiKey.METADATA, 0, 13, MetadataRequest)
@@ -91,11 +92,17 @@ def _answer(
 def _look_up(request: Request, wanted: MetadataRequestTopic) -> MetadataResponseTopic:
     image = request.node.image
     name = wanted.name
+    if request.version < FIRST_BY_ID and (name is None or wanted.topic_id != NO_UUID):
+        # Versions 10 and 11 have the fields of KIP-516, but not the feature.
+        return MetadataResponseTopic(
+            error_code=ErrorCode.INVALID_REQUEST, name=name or "", topic_id=wanted.topic_id
+        )
     if name is None:
         topic = image.topics_by_id.get(wanted.topic_id)
         if topic is None:
-            asked_for_nothing = wanted.topic_id == NO_UUID
-            code = ErrorCode.INVALID_REQUEST if asked_for_nothing else ErrorCode.UNKNOWN_TOPIC_ID
+            if wanted.topic_id == NO_UUID:
+                return MetadataResponseTopic(error_code=ErrorCode.INVALID_REQUEST, name="")
+            code = ErrorCode.UNKNOWN_TOPIC_ID
             return MetadataResponseTopic(error_code=code, name=None, topic_id=wanted.topic_id)
         return _describe(request, topic)
     topic = image.topics.get(name)

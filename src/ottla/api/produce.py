@@ -2,21 +2,21 @@
 
 Advertised from version 0, as Kafka does since KIP-896, because older librdkafka falls back to
 formats of the past otherwise; a request below version 3 closes the connection.
-KIPs: 98 (idempotence), 467 (per-partition messages), 516 (topic ids), 951 (leader hints).
+KIPs: 98 (idempotence, transactions), 467 (faulty records), 516 (topic ids), 890 (verification),
+951 (leader hints).
 """
+
+import asyncio
 
 from ottla.api.registry import Outcome, Parts, Request, UnanswerableError, error_of, raw_api
 from ottla.broker.partition import Partition
+from ottla.broker.verification import Verdict, is_transactional, verify
 from ottla.wire import produce as wire
 from ottla.wire.apis import ApiKey
-from ottla.wire.batch import TRANSACTIONAL
 from ottla.wire.errors import ErrorCode, KafkaError
-from ottla.wire.produce import PartitionResult, TopicKey
+from ottla.wire.produce import PartitionResult, ProduceRequest, TopicKey
 
 Results = list[tuple[TopicKey, list[PartitionResult]]]
-_OFFSET_UNKNOWN = -1
-_ATTRIBUTES = 22
-"""Where the lower byte of a batch's attributes stands."""
 
 
 @raw_api(ApiKey.PRODUCE, wire.FIRST_VERSION, wire.LAST_VERSION)
@@ -24,11 +24,18 @@ def produce(request: Request, body: memoryview, at: int) -> Outcome:
     """Append every batch, then answer when what acks promises is true."""
     version = request.version
     asked = wire.read_request(body, at, version)
-    node = request.node
     if asked.acks not in (-1, 0, 1):
         return (_refuse_all(version, asked, ErrorCode.INVALID_REQUIRED_ACKS),)
-    if asked.transactional_id is None and _has_transactional_batch(asked):
-        return (_refuse_all(version, asked, ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED),)
+    for _, batches in asked.topics:
+        for _, records in batches:
+            if is_transactional(records):
+                return _produce_in_transaction(request, asked)
+    return _append(request, asked, None)
+
+
+def _append(request: Request, asked: ProduceRequest, refused: Verdict | None) -> Outcome:
+    node = request.node
+    version = request.version
     now = node.now_ms()
     results: Results = []
     to_flush: dict[Partition, None] = {}
@@ -44,6 +51,8 @@ def produce(request: Request, body: memoryview, at: int) -> Outcome:
                     _check_named_once(seen, topic, index)
                 partition = node.partitions.find(topic, index)
                 partition.metrics.produces += 1
+                if refused and (partition.topic, index) in refused:
+                    raise refused[partition.topic, index]
                 appended = partition.append(records, now, version)
                 if appended.must_flush:
                     to_flush[partition] = None
@@ -68,16 +77,57 @@ def produce(request: Request, body: memoryview, at: int) -> Outcome:
     return (wire.response(version, results),)
 
 
-def _has_transactional_batch(asked: wire.ProduceRequest) -> bool:
-    for _, batches in asked.topics:
-        for _, records in batches:
-            if (
-                records is not None
-                and len(records) > _ATTRIBUTES
-                and (records[_ATTRIBUTES] & TRANSACTIONAL)
-            ):
-                return True
-    return False
+# Transactions -----------------------------------------------------------------------------
+
+
+def _produce_in_transaction(request: Request, asked: ProduceRequest) -> Outcome:
+    if asked.transactional_id is None:
+        code = ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED
+        return (_refuse_all(request.version, asked, code),)
+    begun: list[tuple[Partition, memoryview]] = []
+    for topic, batches in asked.topics:
+        for index, records in batches:
+            if records is not None and is_transactional(records):
+                try:
+                    begun.append((request.node.partitions.find(topic, index), records))
+                except KafkaError:
+                    pass  # the append says what is wrong
+    verdict = verify(request.node, asked.transactional_id, request.version, begun)
+    if isinstance(verdict, asyncio.Future):
+        return _append_when_verified(request, _copied(asked), verdict)
+    return _append(request, asked, verdict)
+
+
+def _copied(asked: ProduceRequest) -> ProduceRequest:
+    """The request with records of its own: the receive buffer does not wait for anybody."""
+    return asked._replace(
+        topics=[
+            (
+                topic,
+                [
+                    (index, None if records is None else memoryview(bytearray(records)))
+                    for index, records in batches
+                ],
+            )
+            for topic, batches in asked.topics
+        ]
+    )
+
+
+async def _append_when_verified(
+    request: Request, asked: ProduceRequest, verdict: asyncio.Future[Verdict]
+) -> Parts:
+    outcome = _append(request, asked, await verdict)
+    if outcome is None:
+        return ()
+    if isinstance(outcome, tuple | list):
+        return outcome
+    assert asyncio.iscoroutine(outcome)
+    parts: Parts = await outcome
+    return parts
+
+
+# Errors -----------------------------------------------------------------------------------
 
 
 def _check_named_once(seen: set[tuple[TopicKey, int]], topic: TopicKey, index: int) -> None:
@@ -89,7 +139,7 @@ def _check_named_once(seen: set[tuple[TopicKey, int]], topic: TopicKey, index: i
 
 def _refused(partition: Partition | None, index: int, problem: Exception) -> PartitionResult:
     code, message = error_of(problem)
-    start = _OFFSET_UNKNOWN
+    start = -1
     if partition is not None:
         partition.metrics.failed_produces += 1
         start = partition.log.start_offset
@@ -99,7 +149,7 @@ def _refused(partition: Partition | None, index: int, problem: Exception) -> Par
     )
 
 
-def _refuse_all(version: int, asked: wire.ProduceRequest, code: ErrorCode) -> bytes:
+def _refuse_all(version: int, asked: ProduceRequest, code: ErrorCode) -> bytes:
     return wire.response(
         version,
         [
@@ -114,6 +164,9 @@ def _give_up(results: Results) -> None:
     codes = {result.error_code for _, answers in results for result in answers}
     names = ", ".join(sorted(ErrorCode(code).name for code in codes if code))
     raise UnanswerableError(f"a produce with acks=0 failed: {names}")
+
+
+# Flushing ---------------------------------------------------------------------------------
 
 
 def _answer_when_flushed(

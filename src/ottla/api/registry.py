@@ -11,11 +11,13 @@ Rules kept here:
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Awaitable, Callable, Coroutine
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import structlog
 
+from ottla.coordinator.shard import RequestContext
 from ottla.wire import codec
 from ottla.wire.apis import FIRST_FLEXIBLE, ApiKey
 from ottla.wire.errors import ErrorCode, KafkaError
@@ -32,6 +34,7 @@ Parts = tuple[bytes | FileSlice, ...] | list[bytes | FileSlice]
 
 Q = TypeVar("Q", bound=Message)
 R = TypeVar("R", bound=Message)
+T = TypeVar("T")
 
 
 class Request:
@@ -67,6 +70,11 @@ class Request:
         self.client_host = client_host
         self.listener = listener
         self.connection_id = connection_id
+
+    @property
+    def context(self) -> RequestContext:
+        """What a coordinator may know of the request."""
+        return RequestContext(self.version, self.client_id or "", f"/{self.client_host}")
 
 
 class Pending:
@@ -143,6 +151,11 @@ def api(
         return handler
 
     return register
+
+
+async def settled(reply: T | asyncio.Future[T]) -> T:
+    """A coordinator's reply, once it may be told."""
+    return await reply if isinstance(reply, asyncio.Future) else reply
 
 
 async def _encode_later(request: Request, answer: Awaitable[Message]) -> Parts:

@@ -28,16 +28,20 @@ from ottla.broker.log_settings import log_config
 from ottla.broker.maintenance import Maintenance
 from ottla.broker.metrics import TopicMetrics
 from ottla.broker.opening import LogOpener
+from ottla.broker.partition import Partition
 from ottla.broker.partitions import Partitions
 from ottla.broker.producer_ids import ProducerIdSource
+from ottla.broker.transactions import Transactions, marker_batch
 from ottla.cluster import documents
 from ottla.cluster.image import Delta, Image, TopicImage
 from ottla.cluster.sqlite_store import SqliteStore
 from ottla.cluster.store import Change, Conflict, Create, Op, StoreError
 from ottla.config import BrokerConfig, ConfigError
 from ottla.config.listeners import Listener
+from ottla.config.topic_names import TRANSACTION_STATE
 from ottla.log.files import FileCache, Files
 from ottla.log.folder import DataFolder, FolderError, uuid_to_text
+from ottla.records.control import Marker
 
 log = structlog.get_logger()
 
@@ -86,6 +90,7 @@ class Node:
         self._carrying_out: asyncio.Task[None] | None = None
         self._background: set[asyncio.Task[Any]] = set()
         self._producer_ids: ProducerIdSource | None = None
+        self.transactions = Transactions(self)
 
     @property
     def cluster_id(self) -> str:
@@ -186,6 +191,7 @@ class Node:
     async def close(self) -> None:
         """Flush and close everything; after a failed start, what there is of it."""
         was_running, self.running = self.running, False
+        self.transactions.stop()
         await self.maintenance.stop()
         if was_running and self.ports:
             await self._opener.stop()
@@ -268,9 +274,21 @@ class Node:
         if delta.changed_broker_configs:
             self._apply_dynamic_config()
 
+    def serve(self, partition: Partition) -> None:
+        """A partition is open: serve it, and what it coordinates."""
+        self.partitions.put(partition)
+        if partition.topic == TRANSACTION_STATE:
+            self.transactions.opened(partition)
+
+    def end_transaction(self, partition: Partition, marker: Marker) -> None:
+        """Write a transaction's marker into a partition; raises KafkaError."""
+        partition.append_marker(marker_batch(marker, self.now_ms()), self.now_ms())
+
     def _delete_topic(self, topic: TopicImage) -> None:
         for partition in self.partitions.remove_topic(topic.name):
             partition.retire()
+            if partition.topic == TRANSACTION_STATE:
+                self.transactions.closed(partition)
             self.maintenance.delete_log(partition)
         self.topic_metrics.pop(topic.name, None)
 

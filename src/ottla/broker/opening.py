@@ -190,7 +190,7 @@ class LogOpener:
             opened.close()  # deleted while it was recovered; the folder is swept at the next start
             return
         state = node.image.partitions.get((topic.name, place.partition))
-        node.partitions.put(
+        node.serve(
             Partition(
                 topic.name,
                 topic.id,

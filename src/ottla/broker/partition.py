@@ -89,13 +89,34 @@ class Partition:
             metrics = self.metrics
             metrics.bytes_in += len(records)
             metrics.messages_in += appended.last_offset - appended.base_offset + 1
-            self.high_watermark = log.end_offset
-            if not self.has_unflushed:
-                self.has_unflushed = True
-                self._flush_later(self)
-            if self._readers:
-                self.wake_readers()
+            self._appended()
         return appended
+
+    def append_own(self, batch: memoryview, now: int) -> Appended:
+        """Append what a coordinator of this broker writes."""
+        appended = self.log.append(
+            batch, now=now, leader_epoch=self.leader_epoch, from_client=False
+        )
+        self._appended()
+        return appended
+
+    def append_marker(self, marker: memoryview, now: int) -> None:
+        """Append the control batch that ends a producer's transaction here."""
+        self.log.append_marker(marker, now=now, leader_epoch=self.leader_epoch)
+        self._appended()
+
+    def _appended(self) -> None:
+        self.high_watermark = self.log.end_offset
+        if not self.has_unflushed:
+            self.has_unflushed = True
+            self._flush_later(self)
+        if self._readers:
+            self.wake_readers()
+
+    def when_committed(self, offset: int, action: Callable[[], object]) -> None:
+        """Do something once all records below an offset are committed."""
+        assert offset <= self.high_watermark, "a single replica commits what it appends"
+        action()
 
     async def flush(self) -> None:
         """Bring everything appended so far to the disk; raises KAFKA_STORAGE_ERROR if it fails.

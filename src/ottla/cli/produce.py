@@ -90,7 +90,7 @@ def command(
                         if not found:
                             raise click.ClickException(
                                 f"line {number} of {name} has no key separator {key_separator!r} "
-                                f"({producer.acknowledged} records were written)"
+                                f"(acknowledged before it: {producer.acknowledged})"
                             )
                     producer.send(
                         topic, value, key=key, headers=common_headers, partition=partition
@@ -99,7 +99,7 @@ def command(
             producer.flush()
         except KafkaError as problem:
             raise click.ClickException(
-                f"{problem} ({producer.acknowledged} records were acknowledged before)"
+                f"{problem} (acknowledged before it: {producer.acknowledged})"
             ) from None
         finally:
             progress.clear()

@@ -256,7 +256,7 @@ def _show(topic: dict[str, Json]) -> None:
     partitions, settings = topic["partitions"], topic["settings"]
     assert isinstance(partitions, list)
     assert isinstance(settings, dict)
-    click.echo(f"{topic['name']}  (id {topic['id']}, {len(partitions)} partitions)")
+    click.echo(f"{topic['name']}  (id {topic['id']})")
     for name, value in settings.items():
         click.echo(f"  {name}={value}")
     rows = []

@@ -80,6 +80,7 @@ class _Partition:
         "failed",
         "in_flight",
         "key",
+        "most_in_flight",
         "next_sequence",
         "queue",
         "records",
@@ -96,6 +97,9 @@ class _Partition:
         """Batches without an acknowledgement, in order; unless one failed, the first `in_flight`
         of them are on their way."""
         self.in_flight = 0
+        self.most_in_flight = 1
+        """One until the first acknowledgement: a leader that does not know the producer yet takes
+        any sequence for its first, so a second batch could get in before a first that failed."""
         self.failed = False
         """True from a failure until the time has come to send again."""
 
@@ -121,8 +125,9 @@ class Producer:
         batch_bytes: int = 256 * 1024,
         buffer_bytes: int = 32 << 20,
     ) -> None:
-        """`acks` is 0, 1 or -1 (all); `batch_bytes` is a batch's size before compression;
-        `buffer_bytes` is what all batches that are not full yet may take together.
+        """`acks` is 0, 1 or -1 (all); `batch_bytes` bounds a batch before compression (a larger
+        record has one to itself); `buffer_bytes` is what all batches that are not full yet may
+        take together.
         """
         self._client = client
         self._acks = acks
@@ -130,7 +135,6 @@ class Producer:
         self._batch_bytes = batch_bytes
         self._buffer_bytes = buffer_bytes
         self._idempotent = acks == ACKS_ALL
-        self._most_of_a_partition = MOST_IN_FLIGHT if self._idempotent else 1
         self._producer_id = NO_PRODUCER_ID
         self._producer_epoch = NO_PRODUCER_EPOCH
         self._partitions: dict[TopicPartition, _Partition] = {}
@@ -172,15 +176,18 @@ class Producer:
         """
         if self._failure is not None:
             raise self._failure
+        size = RECORD_OVERHEAD + len(key or b"") + len(value or b"")
+        for name, data in headers:
+            size += HEADER_OVERHEAD + len(name) + len(data or b"")
         target = self._target(topic, key, partition)
+        if target.records and target.size + size > self._batch_bytes:
+            self._dispatch([target])
+            target = self._target(topic, key, partition)
         position = len(target.records)
         stamp = int(time() * 1000) if timestamp is None else timestamp
         target.records.append(Record(position, stamp, key, value, headers))
         if on_delivery is not None:
             target.callbacks.append((position, on_delivery))
-        size = RECORD_OVERHEAD + len(key or b"") + len(value or b"")
-        for name, data in headers:
-            size += HEADER_OVERHEAD + len(name) + len(data or b"")
         target.size += size
         self._buffered += size
         if target.size >= self._batch_bytes:
@@ -291,7 +298,7 @@ class Producer:
             if (
                 partition.failed
                 or len(partition.queue) == partition.in_flight
-                or partition.in_flight >= self._most_of_a_partition
+                or partition.in_flight >= partition.most_in_flight
             ):
                 continue
             try:
@@ -385,6 +392,8 @@ class Producer:
 
     def _acknowledge(self, batch: _Batch, base_offset: int) -> None:
         batch.partition.queue.remove(batch)
+        if self._idempotent:
+            batch.partition.most_in_flight = MOST_IN_FLIGHT
         self.acknowledged += batch.count
         for position, callback in batch.callbacks:
             offset = -1 if base_offset < 0 else base_offset + position

@@ -81,8 +81,8 @@ class ConsumerGroup:
 
     seen_topics: int | None = None
     """Soft: the version of the topics that the group was last checked against."""
-    seen_regexes_at: int | None = None
-    """Soft: when the patterns were last looked up."""
+    seen_regexes: tuple[int, int] | None = None
+    """Soft: the version of the topics at which all patterns were last looked up, and when."""
     awaited_joins: set[str] = field(default_factory=set)
     """Soft: classic members that were told to join again."""
 

@@ -197,37 +197,27 @@ class TransactionShard:
     # --- its transaction
 
     def handle_add_partitions(
-        self, transaction: AddPartitionsToTxnTransaction, context: RequestContext, now: int
+        self, request: AddPartitionsToTxnTransaction, context: RequestContext, now: int
     ) -> TxnResult[AddPartitionsToTxnResult]:
         """Add partitions to a transaction, or say which are in it (verify_only).
 
         `transactions_queries.transactions_of` has the transactions of a request.
         """
-        result: TxnResult[AddPartitionsToTxnResult]
-        asked = frozenset(
-            TopicPartition(topic.name, partition)
-            for topic in transaction.topics
-            for partition in topic.partitions
-        )
+        result = TxnResult(result_for_each(request, lambda _: ErrorCode.NONE))
         try:
-            if transaction.verify_only:
-                inside = self._verified(transaction)
-                return TxnResult(
-                    result_for_each(
-                        transaction,
-                        lambda partition: (
-                            ErrorCode.NONE
-                            if partition in inside
-                            else ErrorCode.TRANSACTION_ABORTABLE
-                        ),
-                    )
+            if request.verify_only:
+                result.reply = self._verified(request)
+            else:
+                asked = frozenset(
+                    TopicPartition(topic.name, partition)
+                    for topic in request.topics
+                    for partition in topic.partitions
                 )
-            result = TxnResult(result_for_each(transaction, lambda _: ErrorCode.NONE))
-            version = EPOCH_BUMP_VERSION if context.version >= _VERSION_2_FROM_ADD else 0
-            self._add(result, transaction, asked, version, now)
+                version = EPOCH_BUMP_VERSION if context.version >= _VERSION_2_FROM_ADD else 0
+                self._add(result, request, asked, version, now)
         except KafkaError as problem:
             code = _code(problem, context.version >= _FENCED_FROM_ADD)
-            return TxnResult(result_for_each(transaction, lambda _: code))
+            result.reply = result_for_each(request, lambda _: code)
         return result
 
     def handle_add_offsets(
@@ -268,12 +258,19 @@ class TransactionShard:
         if before.state is not TransactionState.ONGOING:
             result.timers.append(_timeout_of(after))
 
-    def _verified(self, request: AddPartitionsToTxnTransaction) -> frozenset[TopicPartition]:
+    def _verified(self, request: AddPartitionsToTxnTransaction) -> AddPartitionsToTxnResult:
         transaction = self._known(request.transactional_id)
         _check_producer(transaction, request)
         if transaction.state in DECIDED:
             raise KafkaError(ErrorCode.CONCURRENT_TRANSACTIONS)
-        return transaction.partitions
+        return result_for_each(
+            request,
+            lambda partition: (
+                ErrorCode.NONE
+                if partition in transaction.partitions
+                else ErrorCode.TRANSACTION_ABORTABLE
+            ),
+        )
 
     def handle_end_txn(
         self,
@@ -299,9 +296,9 @@ class TransactionShard:
         return result
 
     def markers_written(
-        self, markers: TxnMarkers, outcomes: Mapping[TopicPartition, ErrorCode], now: int
+        self, markers: TxnMarkers, outcomes: Mapping[TopicPartition, int], now: int
     ) -> TxnResult[None]:
-        """Take in what partitions said to their markers."""
+        """Take in the error codes with which partitions answered to their markers."""
         result: TxnResult[None] = TxnResult(None)
         unmarked = self._unmarked.get(markers.transactional_id)
         if unmarked is None or unmarked.decision != markers.decision:
@@ -311,7 +308,7 @@ class TransactionShard:
             if code in _NEEDS_NO_MARKER:
                 unmarked.partitions.discard(partition)
                 unmarked.failed.discard(partition)
-            elif code is ErrorCode.TRANSACTION_COORDINATOR_FENCED:
+            elif code == ErrorCode.TRANSACTION_COORDINATOR_FENCED:
                 # A later coordinator has loaded this decision, and carries it out.
                 continue
             elif partition in unmarked.partitions:

@@ -4,8 +4,8 @@ Rules kept here:
 1. While a transaction is being ended, its partitions are those that still wait for their marker.
 2. A filter that is empty lets everything pass. Names of states that nobody knows are named in the
    reply, and match nothing.
-3. A duration filter asks for transactions open for longer than that. An id without a transaction
-   has the start time -1, and so passes, as in Kafka.
+3. A duration filter asks for transactions that began longer ago than that, ended or not. An id
+   that had none since its InitProducerId has the start time -1, and so passes, as in Kafka.
 4. Up to version 3 an AddPartitionsToTxn is a client's, for one transaction; from 4 on it is a
    broker's, for many. Inside, there is only the later form.
 """

@@ -1,8 +1,8 @@
 """What the transaction coordinator and its runtime say to each other, beside what `shard` has.
 
 Rules kept by the runtime:
-1. The markers of a TxnResult are written when its records are committed: held exactly like its
-   reply, since a marker makes a decision known that must not be lost again.
+1. The markers of a TxnResult are held exactly like its reply: until everything that was appended
+   before is committed. A marker makes a decision known, which then must not be lost.
 2. For each TxnMarkers it sends WriteTxnMarkers to the leaders of the partitions, and tells the
    shard that asked (that object, not one loaded later) each partition's outcome once, through
    `markers_written`: in one call or in several. A leader that cannot be reached is an outcome too

@@ -1,8 +1,8 @@
 """One transactional id: what is kept about it, and how it moves from state to state.
 
 Rules kept here:
-1. A Transaction is never changed: a move gives the next one, and raises IllegalTransitionError where
-   the table below has none.
+1. A Transaction is never changed: a move gives the next one. A move that the table below does not
+   have raises IllegalTransitionError.
 2. The epoch of a producer id stays or grows by one; a new producer id starts with epoch 0. The
    last epoch, 32767, is never given to a client: it is there so that the coordinator can fence
    the one before.

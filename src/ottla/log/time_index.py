@@ -31,17 +31,14 @@ class TimeIndex:
 
     def _sane_entries(self) -> int:
         """Entries before the first that does not grow: a crash leaves Kafka's zeros behind."""
-        data = self.data
-        count = len(data) // ENTRY_SIZE
-        if count > 1 and self.entry(count - 1) > self.entry(count - 2):
+        count = len(self)
+        if count == 1 or (count > 1 and self.entry(count - 1) > self.entry(count - 2)):
             return count
-        if count == 1:
-            return int(self.entry(0) != (0, 0))
         previous = (-1, -1)
         for slot in range(count):
             entry = self.entry(slot)
             if entry[0] <= previous[0] or entry[1] < previous[1]:
-                return slot
+                return slot if previous != (0, 0) else 0
             previous = entry
         return count
 

@@ -1,0 +1,77 @@
+"""Java for the compat run: Kafka's jars, classes of our own compiled against them, and `java`.
+
+The jars come the way the bench gets them, so both share one download (and the variable that
+names a folder which has them already).
+"""
+
+import shutil
+import subprocess
+from functools import cache
+from pathlib import Path
+
+from bench import kafka
+
+WORK = Path(__file__).parent / ".work"
+JAVA_SOURCES = Path(__file__).parent / "java"
+BENCH_WORK = Path(kafka.__file__).parent / ".work"
+
+# Standard output belongs to the tools' own words.
+LOGGING = """\
+rootLogger.level = WARN
+rootLogger.appenderRef.err.ref = ERR
+appender.err.type = Console
+appender.err.name = ERR
+appender.err.target = SYSTEM_ERR
+appender.err.layout.type = PatternLayout
+appender.err.layout.pattern = [%d] %p %m (%c)%n
+"""
+
+
+class JavaError(Exception):
+    """Java, its compiler or Kafka's jars are not to be had."""
+
+
+def is_installed() -> bool:
+    """True if there is a JDK."""
+    return shutil.which("java") is not None and shutil.which("javac") is not None
+
+
+@cache
+def libs() -> Path:
+    """The folder with Kafka's jars."""
+    return kafka.fetch_jars(BENCH_WORK)
+
+
+@cache
+def _classes() -> Path:
+    """The compiled programs of compat/java."""
+    if not is_installed():
+        raise JavaError("no JDK: install java and javac (Debian: default-jdk-headless)")
+    folder = WORK / "classes"
+    folder.mkdir(parents=True, exist_ok=True)
+    sources = [str(path) for path in sorted(JAVA_SOURCES.glob("*.java"))]
+    done = subprocess.run(
+        ["javac", "-cp", f"{libs()}/*", "-d", str(folder), *sources],
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    if done.returncode:
+        raise JavaError(f"javac: {done.stderr.strip()}")
+    (folder / "log4j2.properties").write_text(LOGGING)
+    return folder
+
+
+def command(main_class: str, *arguments: str) -> list[str]:
+    """The command that runs a class of Kafka's jars or of ours."""
+    classes = _classes()
+    return [
+        "java",
+        "-Xmx512m",
+        "-XX:TieredStopAtLevel=1",
+        f"-Dlog4j2.configurationFile={classes / 'log4j2.properties'}",
+        "-cp",
+        f"{classes}:{libs()}/*",
+        main_class,
+        *arguments,
+    ]

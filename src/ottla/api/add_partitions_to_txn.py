@@ -1,0 +1,64 @@
+"""AddPartitionsToTxn, versions 0 to 5: partitions join a transaction, or are verified (KIP-890)."""
+
+from ottla.api.registry import Request, api, error_of, settled
+from ottla.coordinator.transactions_queries import (
+    response_of,
+    result_for_each,
+    transactions_of,
+)
+from ottla.coordinator.transactions_state import TopicPartition
+from ottla.wire.apis import ApiKey
+from ottla.wire.errors import ErrorCode
+from ottla.wire.messages.add_partitions_to_txn import (
+    AddPartitionsToTxnRequest,
+    AddPartitionsToTxnResponse,
+    AddPartitionsToTxnResult,
+    AddPartitionsToTxnTransaction,
+)
+
+
+@api(ApiKey.ADD_PARTITIONS_TO_TXN, 0, 5, AddPartitionsToTxnRequest)
+async def add_partitions_to_txn(
+    request: Request, asked: AddPartitionsToTxnRequest
+) -> AddPartitionsToTxnResponse:
+    """Ask each transaction's coordinator."""
+    results = [
+        await _add(request, transaction) for transaction in transactions_of(asked, request.version)
+    ]
+    return response_of(results, request.version)
+
+
+async def _add(
+    request: Request, transaction: AddPartitionsToTxnTransaction
+) -> AddPartitionsToTxnResult:
+    topics = request.node.image.topics
+
+    def missing(where: TopicPartition) -> bool:
+        topic = topics.get(where.topic)
+        return topic is None or not 0 <= where.partition < len(topic.assignment)
+
+    unknown = any(
+        missing(TopicPartition(topic.name, partition))
+        for topic in transaction.topics
+        for partition in topic.partitions
+    )
+    if unknown and not transaction.verify_only:
+        # As Kafka: one unknown partition keeps the others from being added.
+        return result_for_each(
+            transaction,
+            lambda where: (
+                ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+                if missing(where)
+                else ErrorCode.OPERATION_NOT_ATTEMPTED
+            ),
+        )
+    try:
+        runner = request.node.transactions.runner_of(transaction.transactional_id)
+        return await settled(
+            runner.ask(
+                lambda shard, now: shard.handle_add_partitions(transaction, request.context, now)
+            )
+        )
+    except Exception as problem:  # noqa: BLE001 the reply says what went wrong
+        code, _ = error_of(problem)
+        return result_for_each(transaction, lambda _: code)

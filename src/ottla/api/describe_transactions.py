@@ -1,0 +1,29 @@
+"""DescribeTransactions, version 0: what a coordinator knows of transactional ids (KIP-664)."""
+
+from ottla.api.registry import Request, api, error_of, settled
+from ottla.wire.apis import ApiKey
+from ottla.wire.messages.describe_transactions import (
+    DescribeTransactionsRequest,
+    DescribeTransactionsResponse,
+    TransactionState,
+)
+
+
+@api(ApiKey.DESCRIBE_TRANSACTIONS, 0, 0, DescribeTransactionsRequest)
+async def describe_transactions(
+    request: Request, asked: DescribeTransactionsRequest
+) -> DescribeTransactionsResponse:
+    """Describe each transactional id."""
+    answer = DescribeTransactionsResponse()
+    for transactional_id in asked.transactional_ids:
+        try:
+            runner = request.node.transactions.runner_of(transactional_id)
+            described = await settled(
+                runner.ask(lambda shard, _, wanted=transactional_id: shard.handle_describe(wanted))  # type: ignore[misc]  # mypy cannot infer a default
+            )
+        except Exception as problem:  # noqa: BLE001 one id's failure is not the others'
+            described = TransactionState(
+                error_code=error_of(problem)[0], transactional_id=transactional_id
+            )
+        answer.transaction_states.append(described)
+    return answer

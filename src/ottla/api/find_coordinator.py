@@ -1,0 +1,76 @@
+"""FindCoordinator, versions 0 to 6: which broker coordinates a group or a transactional id.
+
+KIPs: 98 (transactions), 699 (many keys at once).
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from ottla.api.registry import Request, api, error_of
+from ottla.wire.apis import ApiKey
+from ottla.wire.errors import ErrorCode, KafkaError
+from ottla.wire.messages.find_coordinator import (
+    Coordinator,
+    FindCoordinatorRequest,
+    FindCoordinatorResponse,
+)
+
+if TYPE_CHECKING:
+    from ottla.broker.coordinators import Coordinators
+
+FIRST_WITH_MANY_KEYS = 4
+GROUP = 0
+TRANSACTION = 1
+NO_NODE = -1
+
+
+@api(ApiKey.FIND_COORDINATOR, 0, 6, FindCoordinatorRequest)
+async def find_coordinator(
+    request: Request, asked: FindCoordinatorRequest
+) -> FindCoordinatorResponse:
+    """Name the coordinator of each key; internal topics are made on first use."""
+    if request.version >= FIRST_WITH_MANY_KEYS:
+        return FindCoordinatorResponse(
+            coordinators=[
+                await _find(request, key, asked.key_type) for key in asked.coordinator_keys
+            ]
+        )
+    found = await _find(request, asked.key, asked.key_type)
+    return FindCoordinatorResponse(
+        error_code=found.error_code,
+        error_message=found.error_message,
+        node_id=found.node_id,
+        host=found.host,
+        port=found.port,
+    )
+
+
+async def _find(request: Request, key: str, kind: int) -> Coordinator:
+    node = request.node
+    try:
+        coordinators = _coordinators(request, kind)
+        if kind == TRANSACTION and not key:
+            raise KafkaError(ErrorCode.INVALID_REQUEST)
+        await coordinators.ensure_topic()
+        leader = node.leader_of(coordinators.topic, coordinators.partition_of(key))
+        broker = node.image.brokers.get(leader.id)
+        endpoint = None if broker is None else broker.endpoint(request.listener)
+        if endpoint is None:
+            raise KafkaError(ErrorCode.COORDINATOR_NOT_AVAILABLE)
+    except Exception as problem:  # noqa: BLE001 the reply says what went wrong
+        code, message = error_of(problem)
+        return Coordinator(
+            key=key, node_id=NO_NODE, port=NO_NODE, error_code=code, error_message=message
+        )
+    return Coordinator(
+        key=key, node_id=leader.id, host=endpoint.host, port=endpoint.port, error_message=None
+    )
+
+
+def _coordinators(request: Request, kind: int) -> Coordinators[Any]:
+    if kind == GROUP:
+        return request.node.groups
+    if kind == TRANSACTION and request.version >= 1:
+        return request.node.transactions
+    raise KafkaError(ErrorCode.INVALID_REQUEST, f"{kind} is not a kind of coordinator")

@@ -1,0 +1,111 @@
+"""The coordinators of this broker: one runner for each partition of an internal topic it leads.
+
+Rules kept here:
+1. An id (a group's or a transaction's) belongs to the partition that Kafka's hash of it names, and
+   its coordinator is that partition's leader.
+2. The internal topic is made when it is first asked for, with Kafka's settings for it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Any, Generic, TypeVar
+
+from ottla.broker.partition import Partition
+from ottla.broker.shard_runner import ShardRunner
+from ottla.broker.topics import create_topic
+from ottla.cluster.topics import NewTopic
+from ottla.wire.errors import ErrorCode, KafkaError
+
+if TYPE_CHECKING:
+    from ottla.broker.node import Node
+
+T = TypeVar("T", bound=ShardRunner[Any])
+MOST_REPLICAS = 3
+
+
+def java_hash(text: str) -> int:
+    """Java's String.hashCode, made positive as Kafka does it."""
+    value = 0
+    data = text.encode("utf-16-be", "surrogatepass")
+    for high, low in zip(data[::2], data[1::2], strict=True):
+        value = (31 * value + (high << 8 | low)) & 0xFFFFFFFF
+    if value >= 1 << 31:
+        value = (1 << 32) - value
+    return 0 if value == 1 << 31 else value
+
+
+class Coordinators(Generic[T]):
+    """All runners of one internal topic on this broker."""
+
+    topic: str
+
+    def __init__(self, node: Node) -> None:
+        self.node = node
+        self._runners: dict[int, T] = {}
+
+    def __iter__(self) -> Iterator[T]:
+        return iter(list(self._runners.values()))
+
+    # What a kind of coordinator says about itself ------------------------------------------
+
+    def partition_count(self) -> int:
+        """The number of partitions that the topic is made with."""
+        raise NotImplementedError
+
+    def settings(self) -> dict[str, str]:
+        """The settings that the topic is made with."""
+        raise NotImplementedError
+
+    def make_runner(self, partition: Partition) -> T:
+        """A runner for a partition."""
+        raise NotImplementedError
+
+    # Partitions ---------------------------------------------------------------------------
+
+    def opened(self, partition: Partition) -> None:
+        """This broker leads a partition of the topic: load its state."""
+        runner = self.make_runner(partition)
+        self._runners[partition.index] = runner
+        runner.load()
+
+    def closed(self, partition: Partition) -> None:
+        """This broker leads a partition no more."""
+        runner = self._runners.pop(partition.index, None)
+        if runner is not None:
+            runner.end()
+
+    def stop(self) -> None:
+        """Stop all of them."""
+        for runner in self:
+            runner.end()
+        self._runners.clear()
+
+    async def ensure_topic(self) -> None:
+        """Make the internal topic if it is not there."""
+        if self.topic in self.node.image.topics:
+            return
+        replicas = min(MOST_REPLICAS, len(self.node.image.brokers))
+        new = NewTopic(self.topic, self.partition_count(), replicas, configs=self.settings())
+        try:
+            await create_topic(self.node, new)
+        except KafkaError as problem:
+            if problem.code != ErrorCode.TOPIC_ALREADY_EXISTS:
+                raise
+
+    def partition_of(self, key: str) -> int:
+        """The partition that an id belongs to; raises KafkaError before the topic exists."""
+        topic = self.node.image.topics.get(self.topic)
+        if topic is None:
+            raise KafkaError(ErrorCode.COORDINATOR_NOT_AVAILABLE)
+        return java_hash(key) % len(topic.assignment)
+
+    def runner_of(self, key: str) -> T:
+        """The runner that an id belongs to; raises KafkaError where it is not here."""
+        topic = self.node.image.topics.get(self.topic)
+        if topic is None:
+            raise KafkaError(ErrorCode.NOT_COORDINATOR)
+        runner = self._runners.get(java_hash(key) % len(topic.assignment))
+        if runner is None:
+            raise KafkaError(ErrorCode.NOT_COORDINATOR)
+        return runner

@@ -1,0 +1,45 @@
+"""Reading a partition's own log on this broker, batch by batch, up to the high watermark."""
+
+import asyncio
+import os
+from collections.abc import AsyncIterator
+from typing import Final
+
+from ottla.broker.partition import Partition
+from ottla.log.files import Slice
+from ottla.wire.batch import BatchHeader, headers
+from ottla.wire.errors import ErrorCode, KafkaError
+
+CHUNK_BYTES: Final = 1 << 20
+BATCHES_IN_ONE_TURN: Final = 200
+
+
+async def batches_of(partition: Partition) -> AsyncIterator[tuple[BatchHeader, memoryview]]:
+    """Every batch from the log's start, with its header; gives way to clients now and then."""
+    offset = partition.log.start_offset
+    loop = asyncio.get_running_loop()
+    seen = 0
+    while offset < partition.high_watermark:
+        stretch = partition.log.read(offset, CHUNK_BYTES, partition.high_watermark, True)
+        if stretch is None:
+            return
+        try:
+            data = await loop.run_in_executor(None, _read, stretch)
+        finally:
+            stretch.file.unpin()
+        before = offset
+        for at, header in headers(data):
+            if header.last_offset >= offset:
+                yield header, data[at : at + header.size]
+                offset = header.next_offset
+                seen += 1
+                if seen % BATCHES_IN_ONE_TURN == 0:
+                    await asyncio.sleep(0)
+        if offset == before:
+            raise KafkaError(
+                ErrorCode.KAFKA_STORAGE_ERROR, f"{partition} cannot be read at {offset}"
+            )
+
+
+def _read(stretch: Slice) -> memoryview:
+    return memoryview(os.pread(stretch.file.fd, stretch.size, stretch.position))

@@ -1,0 +1,233 @@
+"""One coordinator partition, live: the pure shard, joined to its log, its timers and its clients.
+
+Rules kept here (the shard's own are in `coordinator/shard.py`):
+1. A Result's records are appended as one batch and replayed before anything else is handled.
+2. Every reply and completion, also one that only read, is held until all that was appended before
+   it is committed: nobody is told what a failover could undo.
+3. Where an append fails, or the partition moves away, the shard is dropped: whoever waits gets
+   NOT_COORDINATOR. It is loaded again from the log before it answers anybody.
+4. While it loads, requests get COORDINATOR_LOAD_IN_PROGRESS.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Hashable
+from typing import TYPE_CHECKING, Any, Final, Generic, Protocol, TypeVar
+
+import structlog
+
+from ottla.broker.log_reading import batches_of
+from ottla.broker.partition import Partition
+from ottla.coordinator.shard import (
+    CancelTimer,
+    CoordinatorRecord,
+    Deferred,
+    Result,
+    SetTimer,
+)
+from ottla.records import Record, decode_batch, encode_batch
+from ottla.wire.batch import BatchHeader
+from ottla.wire.errors import ErrorCode, KafkaError
+
+if TYPE_CHECKING:
+    from ottla.broker.node import Node
+
+log = structlog.get_logger()
+
+RELOAD_SECONDS: Final = 1.0
+
+
+class Shard(Protocol):
+    """What every shard can do."""
+
+    def replay(self, record: CoordinatorRecord) -> None:
+        """Take in a record of the partition."""
+
+    def loaded(self, now: int) -> Result[None]:
+        """All records are replayed."""
+
+    def expire(self, key: Any, now: int) -> Result[None]:
+        """A timer is due."""
+
+
+S = TypeVar("S", bound=Shard)
+R = TypeVar("R")
+
+
+class ShardRunner(Generic[S]):
+    """Runs one shard."""
+
+    def __init__(self, node: Node, partition: Partition, make_shard: Callable[[], S]) -> None:
+        self._node = node
+        self.partition = partition
+        self._make_shard = make_shard
+        self._shard: S | None = None
+        self._timers: dict[Hashable, asyncio.TimerHandle] = {}
+        self._parked: dict[int, asyncio.Future[Any]] = {}
+        self._loading: asyncio.Task[None] | None = None
+        self._ended = False
+
+    @property
+    def shard(self) -> S:
+        """The shard; raises the error a client gets while there is none."""
+        if self._shard is None:
+            if self._loading is not None:
+                raise KafkaError(ErrorCode.COORDINATOR_LOAD_IN_PROGRESS)
+            raise KafkaError(ErrorCode.NOT_COORDINATOR)
+        return self._shard
+
+    # Life ---------------------------------------------------------------------------------
+
+    def load(self) -> None:
+        """Begin to replay the partition."""
+        if self._loading is None and not self._ended:
+            self._loading = asyncio.get_running_loop().create_task(self._load())
+
+    async def _load(self) -> None:
+        try:
+            shard = self._make_shard()
+            count = 0
+            async for header, batch in batches_of(self.partition):
+                count += self.replay_batch(shard, header, batch)
+            self._shard = shard
+            if count:
+                log.info("coordinator loaded", partition=str(self.partition), records=count)
+        except KafkaError as problem:
+            log.error("coordinator not loaded", partition=str(self.partition), reason=str(problem))
+            asyncio.get_running_loop().call_later(RELOAD_SECONDS, self.load)
+            return
+        finally:
+            self._loading = None
+        self.perform(lambda now: shard.loaded(now))
+
+    def replay_batch(self, shard: S, header: BatchHeader, batch: memoryview) -> int:
+        """Replay one batch of the partition; returns the number of its records."""
+        if header.is_control:
+            return 0
+        records = decode_batch(batch)
+        for record in records:
+            shard.replay(CoordinatorRecord(record.key or b"", record.value))
+        return len(records)
+
+    def drop(self, *, reload: bool) -> None:
+        """Forget the state: what it holds can no longer be promised."""
+        self._shard = None
+        for timer in self._timers.values():
+            timer.cancel()
+        self._timers.clear()
+        parked, self._parked = self._parked, {}
+        for future in parked.values():
+            if not future.done():
+                future.set_exception(KafkaError(ErrorCode.NOT_COORDINATOR))
+        if reload:
+            self.load()
+
+    def end(self) -> None:
+        """The partition leaves this broker, or the broker stops."""
+        self._ended = True
+        if self._loading is not None:
+            self._loading.cancel()
+        self.drop(reload=False)
+
+    # Work ---------------------------------------------------------------------------------
+
+    def ask(self, decide: Callable[[S, int], Result[R]]) -> R | asyncio.Future[R]:
+        """Let the shard decide on a request; the reply, now or later.
+
+        Raises KafkaError where there is no shard to ask, or where its decision could not be
+        written.
+        """
+        shard = self.shard
+        result = decide(shard, self._node.now_ms())
+        waiting: asyncio.Future[R] | None = None
+        if isinstance(result.reply, Deferred):
+            waiting = self._parked[result.reply.token] = asyncio.get_running_loop().create_future()
+        self._carry_out(shard, result)
+        if waiting is not None:
+            return waiting
+        reply: R = result.reply  # type: ignore[assignment]  # not Deferred: seen above
+        if self._committed():
+            return reply
+        held: asyncio.Future[R] = asyncio.get_running_loop().create_future()
+        self._when_committed(lambda: _resolve(held, reply))
+        return held
+
+    def perform(self, decide: Callable[[int], Result[Any]]) -> None:
+        """Let the shard do something that nobody waits for; a failure drops it."""
+        shard = self._shard
+        if shard is None:
+            return
+        try:
+            self._carry_out(shard, decide(self._node.now_ms()))
+        except KafkaError as problem:
+            log.error("coordinator dropped", partition=str(self.partition), reason=str(problem))
+
+    def _carry_out(self, shard: S, result: Result[Any]) -> None:
+        if result.records:
+            self._append(shard, result)
+        for change in result.timers:
+            self._change_timer(change)
+        for token, reply in result.completions:
+            self._complete(token, reply)
+        self.carry_out_effects(shard, result)
+
+    def carry_out_effects(self, shard: S, result: Result[Any]) -> None:
+        """What a shard of a special kind asks for beside records, timers and replies."""
+
+    def _append(self, shard: S, result: Result[Any]) -> None:
+        now = self._node.now_ms()
+        producer = result.producer
+        batch = encode_batch(
+            [Record(0, now, record.key, record.value) for record in result.records],
+            producer_id=-1 if producer is None else producer.producer_id,
+            producer_epoch=-1 if producer is None else producer.producer_epoch,
+            transactional=producer is not None,
+        )
+        try:
+            self.partition.append_own(memoryview(bytearray(batch)), now)
+        except KafkaError as problem:
+            self.drop(reload=True)
+            raise KafkaError(ErrorCode.NOT_COORDINATOR, problem.message) from problem
+        for record in result.records:
+            self.replay_own(shard, record, result)
+
+    def replay_own(self, shard: S, record: CoordinatorRecord, result: Result[Any]) -> None:
+        """Replay a record that was appended just now."""
+        shard.replay(record)
+
+    # Replies ------------------------------------------------------------------------------
+
+    def _committed(self) -> bool:
+        return self.partition.high_watermark >= self.partition.log.end_offset
+
+    def _when_committed(self, action: Callable[[], object]) -> None:
+        self.partition.when_committed(self.partition.log.end_offset, action)
+
+    def _complete(self, token: int, reply: Any) -> None:
+        future = self._parked.pop(token, None)
+        if future is not None:
+            self._when_committed(lambda: _resolve(future, reply))
+
+    # Timers -------------------------------------------------------------------------------
+
+    def _change_timer(self, change: SetTimer | CancelTimer) -> None:
+        old = self._timers.pop(change.key, None)
+        if old is not None:
+            old.cancel()
+        if isinstance(change, SetTimer):
+            delay = max(0, change.at_ms - self._node.now_ms()) / 1000
+            self._timers[change.key] = asyncio.get_running_loop().call_later(
+                delay, self._expire, change.key
+            )
+
+    def _expire(self, key: Hashable) -> None:
+        self._timers.pop(key, None)
+        shard = self._shard
+        if shard is not None:
+            self.perform(lambda now: shard.expire(key, now))
+
+
+def _resolve(future: asyncio.Future[R], reply: R) -> None:
+    if not future.done():  # the client may have gone
+        future.set_result(reply)

@@ -1,0 +1,138 @@
+"""Does a batch belong to a transaction that is open? Asked before it is appended (KIP-890).
+
+Rules kept here:
+1. A producer's first batch of a transaction in a partition is appended only after the transaction's
+   coordinator knows of the partition: Produce 12 and later adds it, older versions must have
+   added it and are verified. Later batches of the same transaction pass: the log knows it is open.
+2. So no batch can be left behind by a transaction that has ended: nothing would end it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from struct import Struct
+from typing import TYPE_CHECKING, Final
+
+from ottla.broker.partition import Partition
+from ottla.coordinator.shard import RequestContext
+from ottla.wire.batch import HEADER_SIZE, TRANSACTIONAL
+from ottla.wire.errors import ErrorCode, KafkaError
+from ottla.wire.messages.add_partitions_to_txn import (
+    AddPartitionsToTxnResult,
+    AddPartitionsToTxnTopic,
+    AddPartitionsToTxnTransaction,
+)
+
+if TYPE_CHECKING:
+    from ottla.broker.node import Node
+
+FIRST_THAT_ADDS: Final = 12
+FIRST_THAT_KNOWS_ABORTABLE: Final = 11
+_ADD_PARTITIONS_VERSION: Final = 5
+_ATTRIBUTES: Final = 22
+"""Where the lower byte of a batch's attributes stands."""
+_PRODUCER: Final = Struct(">qh")
+_PRODUCER_AT: Final = 43
+_RETRY: Final = frozenset(
+    {
+        ErrorCode.CONCURRENT_TRANSACTIONS,
+        ErrorCode.NETWORK_EXCEPTION,
+        ErrorCode.COORDINATOR_LOAD_IN_PROGRESS,
+        ErrorCode.COORDINATOR_NOT_AVAILABLE,
+        ErrorCode.NOT_COORDINATOR,
+    }
+)
+
+Verdict = dict[tuple[str, int], KafkaError]
+"""Why batches are refused, by topic and partition; those not in it may be appended."""
+
+
+def is_transactional(records: memoryview | None) -> bool:
+    """True if a batch says that it is part of a transaction."""
+    return (
+        records is not None
+        and len(records) >= HEADER_SIZE
+        and bool(records[_ATTRIBUTES] & TRANSACTIONAL)
+    )
+
+
+def verify(
+    node: Node, transactional_id: str, version: int, batches: list[tuple[Partition, memoryview]]
+) -> Verdict | asyncio.Future[Verdict]:
+    """Ask the coordinator about the batches that begin a transaction in their partition."""
+    topics: dict[str, AddPartitionsToTxnTopic] = {}
+    producer = (-1, -1)
+    for partition, records in batches:
+        producer = _PRODUCER.unpack_from(records, _PRODUCER_AT)
+        known = partition.log.producers.by_id.get(producer[0])
+        if known is None or known.txn_first_offset < 0 or known.epoch != producer[1]:
+            topic = topics.setdefault(
+                partition.topic, AddPartitionsToTxnTopic(name=partition.topic)
+            )
+            topic.partitions.append(partition.index)
+    if not topics:
+        return {}
+    question = AddPartitionsToTxnTransaction(
+        transactional_id=transactional_id,
+        producer_id=producer[0],
+        producer_epoch=producer[1],
+        verify_only=version < FIRST_THAT_ADDS,
+        topics=list(topics.values()),
+    )
+    context = RequestContext(_ADD_PARTITIONS_VERSION)
+    try:
+        answer = node.transactions.runner_of(transactional_id).ask(
+            lambda shard, now: shard.handle_add_partitions(question, context, now)
+        )
+    except KafkaError as problem:
+        failure = _told(problem.code, version)
+        return {(name, index): failure for name in topics for index in topics[name].partitions}
+    if not isinstance(answer, asyncio.Future):
+        return _verdict(answer, version)
+    later: asyncio.Future[Verdict] = asyncio.get_running_loop().create_future()
+    answer.add_done_callback(lambda done: _pass_on(done, later, topics, version))
+    return later
+
+
+def _pass_on(
+    answer: asyncio.Future[AddPartitionsToTxnResult],
+    later: asyncio.Future[Verdict],
+    topics: dict[str, AddPartitionsToTxnTopic],
+    version: int,
+) -> None:
+    if later.done():
+        return
+    problem = answer.exception()
+    if problem is None:
+        later.set_result(_verdict(answer.result(), version))
+    else:
+        code = problem.code if isinstance(problem, KafkaError) else ErrorCode.NOT_COORDINATOR
+        failure = _told(code, version)
+        later.set_result(
+            {(name, index): failure for name in topics for index in topics[name].partitions}
+        )
+
+
+def _verdict(answer: AddPartitionsToTxnResult, version: int) -> Verdict:
+    return {
+        (topic.name, result.partition_index): _told(result.partition_error_code, version)
+        for topic in answer.topic_results
+        for result in topic.results_by_partition
+        if result.partition_error_code
+    }
+
+
+def _told(code: int, version: int) -> KafkaError:
+    """What a producer of this version is told: older ones do not know every error."""
+    error = ErrorCode(code)
+    if error == ErrorCode.CONCURRENT_TRANSACTIONS and version >= FIRST_THAT_ADDS:
+        return KafkaError(error)
+    if error in _RETRY:
+        return KafkaError(
+            ErrorCode.NOT_ENOUGH_REPLICAS, f"the transaction could not be verified: {error.name}"
+        )
+    if error == ErrorCode.TRANSACTION_ABORTABLE and version < FIRST_THAT_KNOWS_ABORTABLE:
+        error = ErrorCode.INVALID_TXN_STATE
+    if error in (ErrorCode.TRANSACTION_ABORTABLE, ErrorCode.INVALID_TXN_STATE):
+        return KafkaError(error, "the partition was not added to the transaction")
+    return KafkaError(error)

@@ -1,0 +1,320 @@
+"""DescribeConfigs, the two ways to alter them, ListConfigResources and DescribeLogDirs."""
+
+from collections.abc import Callable
+
+import pytest
+
+from compat.batches import values
+from compat.raw import Connection
+from ottla.wire.errors import ErrorCode
+from ottla.wire.messages.alter_configs import (
+    AlterableConfig,
+    AlterConfigsRequest,
+    AlterConfigsResource,
+    AlterConfigsResponse,
+)
+from ottla.wire.messages.describe_configs import (
+    DescribeConfigsRequest,
+    DescribeConfigsResource,
+    DescribeConfigsResourceResult,
+    DescribeConfigsResponse,
+    DescribeConfigsResult,
+)
+from ottla.wire.messages.describe_log_dirs import (
+    DescribableLogDirTopic,
+    DescribeLogDirsRequest,
+    DescribeLogDirsResponse,
+)
+from ottla.wire.messages.incremental_alter_configs import (
+    AlterableConfig as Change,
+)
+from ottla.wire.messages.incremental_alter_configs import (
+    AlterConfigsResource as ChangedResource,
+)
+from ottla.wire.messages.incremental_alter_configs import (
+    IncrementalAlterConfigsRequest,
+    IncrementalAlterConfigsResponse,
+)
+from ottla.wire.messages.list_config_resources import (
+    ListConfigResourcesRequest,
+    ListConfigResourcesResponse,
+)
+from tests.e2e.asking import From, fetch, produce
+from tests.e2e.conftest import Eventually, OwnBroker, Topics, create_topic, describe
+
+TOPIC, BROKER, BROKER_LOGGER = 2, 4, 8
+SET, DELETE, APPEND, SUBTRACT = 0, 1, 2, 3
+DYNAMIC_TOPIC, DYNAMIC_BROKER, DYNAMIC_DEFAULT, STATIC_BROKER, DEFAULT = 1, 2, 3, 4, 5
+BOOLEAN, STRING, INT, SHORT, LONG, DOUBLE, LIST = 1, 2, 3, 4, 5, 6, 7
+
+
+def describe_configs(
+    connection: Connection,
+    kind: int,
+    name: str,
+    keys: list[str] | None = None,
+    *,
+    synonyms: bool = False,
+    documentation: bool = False,
+    version: int = 4,
+) -> DescribeConfigsResult:
+    resource = DescribeConfigsResource(
+        resource_type=kind, resource_name=name, configuration_keys=keys
+    )
+    request = DescribeConfigsRequest(
+        resources=[resource], include_synonyms=synonyms, include_documentation=documentation
+    )
+    return connection.ask(request, DescribeConfigsResponse, version).results[0]
+
+
+def entries(result: DescribeConfigsResult) -> dict[str, DescribeConfigsResourceResult]:
+    assert result.error_code == 0, result.error_message
+    return {entry.name: entry for entry in result.configs}
+
+
+def value_of(connection: Connection, topic: str, key: str) -> str | None:
+    return entries(describe_configs(connection, TOPIC, topic, [key]))[key].value
+
+
+def change(
+    connection: Connection,
+    name: str,
+    *changes: tuple[str, int, str | None],
+    kind: int = TOPIC,
+    validate_only: bool = False,
+) -> int:
+    configs = [
+        Change(name=key, config_operation=operation, value=value)
+        for key, operation, value in changes
+    ]
+    resource = ChangedResource(resource_type=kind, resource_name=name, configs=configs)
+    request = IncrementalAlterConfigsRequest(resources=[resource], validate_only=validate_only)
+    answer = connection.ask(request, IncrementalAlterConfigsResponse, 1)
+    return answer.responses[0].error_code
+
+
+def replace(connection: Connection, topic: str, **configs: str) -> int:
+    pairs = [
+        AlterableConfig(name=name.replace("_", "."), value=value) for name, value in configs.items()
+    ]
+    resource = AlterConfigsResource(resource_type=TOPIC, resource_name=topic, configs=pairs)
+    request = AlterConfigsRequest(resources=[resource])
+    return connection.ask(request, AlterConfigsResponse, 2).responses[0].error_code
+
+
+@pytest.mark.parametrize("version", range(1, 5))
+def test_every_version_describes(connection: Connection, new_topic: Topics, version: int) -> None:
+    topic = new_topic(retention_ms="1234")
+    found = entries(describe_configs(connection, TOPIC, topic, version=version))
+    assert found["retention.ms"].value == "1234"
+    assert found["retention.ms"].config_source == DYNAMIC_TOPIC
+    assert found["segment.ms"].config_source == DEFAULT
+    if version >= 3:
+        assert found["retention.ms"].config_type == LONG
+        assert found["cleanup.policy"].config_type == LIST
+        assert found["preallocate"].config_type == BOOLEAN
+        assert found["min.cleanable.dirty.ratio"].config_type == DOUBLE
+
+
+DEFAULTS = {
+    "cleanup.policy": "delete",
+    "compression.type": "producer",
+    "delete.retention.ms": "86400000",
+    "file.delete.delay.ms": "60000",
+    "flush.messages": "9223372036854775807",
+    "flush.ms": "9223372036854775807",
+    "index.interval.bytes": "4096",
+    "max.message.bytes": "1048588",
+    "message.timestamp.type": "CreateTime",
+    "message.timestamp.after.max.ms": "3600000",
+    "message.timestamp.before.max.ms": "9223372036854775807",
+    "min.insync.replicas": "1",
+    "retention.bytes": "-1",
+    "retention.ms": "604800000",
+    "segment.bytes": "1073741824",
+    "segment.index.bytes": "10485760",
+    "segment.ms": "604800000",
+    "unclean.leader.election.enable": "false",
+}
+
+
+def test_defaults_are_those_of_apache_kafka(connection: Connection, topic: str) -> None:
+    found = entries(describe_configs(connection, TOPIC, topic))
+    assert {name: found[name].value for name in DEFAULTS} == DEFAULTS
+
+
+def test_only_the_asked_keys_are_told(connection: Connection, topic: str) -> None:
+    asked = ["retention.ms", "no.such.config"]
+    assert list(entries(describe_configs(connection, TOPIC, topic, asked))) == ["retention.ms"]
+
+
+def test_synonyms_tell_where_a_value_comes_from(connection: Connection, new_topic: Topics) -> None:
+    topic = new_topic(segment_bytes="2000000")
+    result = describe_configs(connection, TOPIC, topic, ["segment.bytes"], synonyms=True)
+    synonyms = [(s.name, s.value, s.source) for s in entries(result)["segment.bytes"].synonyms]
+    assert synonyms == [
+        ("segment.bytes", "2000000", DYNAMIC_TOPIC),
+        ("log.segment.bytes", "1073741824", DEFAULT),
+    ]
+
+
+def test_documentation_is_told_on_request(connection: Connection, topic: str) -> None:
+    asked = ["retention.ms"]
+    silent = entries(describe_configs(connection, TOPIC, topic, asked))["retention.ms"]
+    assert not silent.documentation
+    told = describe_configs(connection, TOPIC, topic, asked, documentation=True)
+    assert entries(told)["retention.ms"].documentation
+
+
+def test_unknown_resources_are_refused(connection: Connection, new_name: Callable[[], str]) -> None:
+    unknown = describe_configs(connection, TOPIC, new_name())
+    assert unknown.error_code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+    assert describe_configs(connection, BROKER, "99").error_code == ErrorCode.INVALID_REQUEST
+    assert describe_configs(connection, BROKER, "one").error_code == ErrorCode.INVALID_REQUEST
+    assert change(connection, new_name(), ("retention.ms", SET, "1")) == (
+        ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+    )
+
+
+def test_changes_are_made_together_or_not_at_all(connection: Connection, topic: str) -> None:
+    bad = change(connection, topic, ("retention.ms", SET, "5"), ("segment.ms", SET, "never"))
+    assert bad == ErrorCode.INVALID_CONFIG
+    assert value_of(connection, topic, "retention.ms") == "604800000"
+
+
+def test_validate_only_changes_nothing(connection: Connection, topic: str) -> None:
+    assert change(connection, topic, ("retention.ms", SET, "5"), validate_only=True) == 0
+    wrong = change(connection, topic, ("retention.ms", SET, "x"), validate_only=True)
+    assert wrong == ErrorCode.INVALID_CONFIG
+    assert value_of(connection, topic, "retention.ms") == "604800000"
+
+
+def test_the_same_key_twice_is_refused(connection: Connection, topic: str) -> None:
+    twice = change(connection, topic, ("retention.ms", SET, "5"), ("retention.ms", SET, "6"))
+    assert twice == ErrorCode.INVALID_REQUEST
+
+
+def test_append_and_subtract_are_for_lists(
+    connection: Connection, topic: str, eventually: Eventually
+) -> None:
+    assert change(connection, topic, ("retention.ms", APPEND, "5")) == ErrorCode.INVALID_CONFIG
+    assert change(connection, topic, ("cleanup.policy", APPEND, "compact")) == 0
+    assert eventually(lambda: value_of(connection, topic, "cleanup.policy") == "delete,compact")
+    assert change(connection, topic, ("cleanup.policy", SUBTRACT, "delete")) == 0
+    assert eventually(lambda: value_of(connection, topic, "cleanup.policy") == "compact")
+
+
+def test_alter_configs_replaces_all(
+    connection: Connection, new_topic: Topics, eventually: Eventually
+) -> None:
+    topic = new_topic(retention_ms="1234")
+    assert replace(connection, topic, segment_bytes="2000000") == 0
+    assert eventually(lambda: value_of(connection, topic, "segment.bytes") == "2000000")
+    assert value_of(connection, topic, "retention.ms") == "604800000"
+    assert replace(connection, topic, retention_ms="x") == ErrorCode.INVALID_CONFIG
+
+
+def test_a_changed_limit_works_at_once(
+    connection: Connection, topic: str, eventually: Eventually
+) -> None:
+    batch = values(b"x" * 2000)
+    assert produce(connection, topic, batch).error_code == 0
+    assert change(connection, topic, ("max.message.bytes", SET, "1000")) == 0
+    assert eventually(
+        lambda: produce(connection, topic, batch).error_code == ErrorCode.MESSAGE_TOO_LARGE
+    )
+    assert change(connection, topic, ("max.message.bytes", DELETE, None)) == 0
+    assert eventually(lambda: produce(connection, topic, batch).error_code == 0)
+
+
+def test_log_append_time_can_be_switched_on(
+    connection: Connection, topic: str, eventually: Eventually
+) -> None:
+    assert change(connection, topic, ("message.timestamp.type", SET, "LogAppendTime")) == 0
+    assert eventually(lambda: produce(connection, topic, values(b"x")).log_append_time_ms > 0)
+
+
+def test_a_brokers_default_reaches_its_topics(own_broker: OwnBroker) -> None:
+    broker = own_broker({"log.retention.ms": "55555"})
+    with Connection(broker.bootstrap) as connection:
+        create_topic(connection, "follows")
+        node = str(describe(connection, "follows").partitions[0].leader_id)
+        assert value_of(connection, "follows", "retention.ms") == "55555"
+        assert change(connection, "", ("log.retention.ms", SET, "66666"), kind=BROKER) == 0
+        assert value_of(connection, "follows", "retention.ms") == "66666"
+        assert change(connection, node, ("log.retention.ms", SET, "77777"), kind=BROKER) == 0
+        result = describe_configs(connection, TOPIC, "follows", ["retention.ms"], synonyms=True)
+        sources = [(s.value, s.source) for s in entries(result)["retention.ms"].synonyms]
+        assert sources[:3] == [
+            ("77777", DYNAMIC_BROKER),
+            ("66666", DYNAMIC_DEFAULT),
+            ("55555", STATIC_BROKER),
+        ]
+        assert change(connection, node, ("log.retention.ms", DELETE, None), kind=BROKER) == 0
+        assert change(connection, "", ("log.retention.ms", DELETE, None), kind=BROKER) == 0
+        assert value_of(connection, "follows", "retention.ms") == "55555"
+
+
+def test_what_is_read_only_cannot_be_changed(connection: Connection, topic: str) -> None:
+    node = str(describe(connection, topic).partitions[0].leader_id)
+    refused = change(connection, node, ("log.dirs", SET, "/elsewhere"), kind=BROKER)
+    assert refused == ErrorCode.INVALID_REQUEST
+    assert entries(describe_configs(connection, BROKER, node, ["log.dirs"]))["log.dirs"].read_only
+
+
+def test_changed_configs_outlive_a_restart(own_broker: OwnBroker) -> None:
+    broker = own_broker()
+    with Connection(broker.bootstrap) as connection:
+        create_topic(connection, "changed")
+        assert change(connection, "changed", ("retention.ms", SET, "4321000")) == 0
+        assert change(connection, "", ("log.segment.bytes", SET, "2097152"), kind=BROKER) == 0
+    broker.kill()
+    broker.start()
+    with Connection(broker.bootstrap) as connection:
+        assert value_of(connection, "changed", "retention.ms") == "4321000"
+        assert value_of(connection, "changed", "segment.bytes") == "2097152"
+
+
+def test_recompression_is_refused_or_works(connection: Connection, topic: str) -> None:
+    code = change(connection, topic, ("compression.type", SET, "gzip"))
+    assert code in (0, ErrorCode.INVALID_CONFIG)
+    batch = values(b"x" * 1000)
+    assert produce(connection, topic, batch).error_code == 0
+    stored = fetch(connection, From(topic)).records
+    assert stored is not None
+    if code:
+        assert stored[16:] == batch[16:]
+
+
+@pytest.mark.parametrize("version", range(2))
+def test_config_resources_are_listed(connection: Connection, topic: str, version: int) -> None:
+    kinds = [] if version == 0 else [TOPIC]
+    answer = connection.ask(
+        ListConfigResourcesRequest(resource_types=kinds), ListConfigResourcesResponse, version
+    )
+    assert answer.error_code == 0
+    names = {resource.resource_name for resource in answer.config_resources}
+    assert (topic in names) == (version == 1)
+
+
+@pytest.mark.parametrize("version", range(1, 6))
+def test_log_dirs_tell_the_size_of_a_partition(
+    connection: Connection, new_topic: Topics, version: int
+) -> None:
+    topic = new_topic(partitions=2)
+    batch = values(b"x" * 1000)
+    for _ in range(3):
+        produce(connection, topic, batch, 1)
+    wanted = DescribableLogDirTopic(topic=topic, partitions=[0, 1])
+    answer = connection.ask(
+        DescribeLogDirsRequest(topics=[wanted]), DescribeLogDirsResponse, version
+    )
+    (folder,) = answer.results
+    assert folder.error_code == 0
+    assert folder.log_dir.startswith("/")
+    (found,) = folder.topics
+    assert found.name == topic
+    sizes = {part.partition_index: part.partition_size for part in found.partitions}
+    assert sizes == {0: 0, 1: 3 * len(batch)}
+    if version >= 4:
+        assert 0 < folder.usable_bytes <= folder.total_bytes

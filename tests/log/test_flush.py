@@ -1,0 +1,177 @@
+"""Flushing: what it covers, when the recovery point moves, and what a failure means."""
+
+import errno
+from pathlib import Path
+
+import pytest
+
+from ottla.log.config import LogConfig
+from ottla.wire.errors import ErrorCode, KafkaError
+from tests.log.faulty import FaultyFiles
+from tests.log.making import NOW, Logs, append, batch, flush, read_all
+
+
+def test_the_recovery_point_is_the_end_captured_before_the_fsync(logs: Logs) -> None:
+    log = logs.open()
+    append(log, batch(3))
+    begun = log.begin_flush()
+    assert begun is not None
+    append(log, batch(2))
+    assert log.recovery_point == 0
+    begun.run()
+    assert log.recovery_point == 0
+    log.end_flush(begun, NOW + 5)
+    assert (log.recovery_point, log.unflushed_messages, log.last_flush_time) == (3, 2, NOW + 5)
+
+
+def test_there_is_one_flush_at_a_time_and_none_without_need(logs: Logs) -> None:
+    log = logs.open()
+    flush(log)
+    assert log.begin_flush() is None
+    append(log, batch())
+    begun = log.begin_flush()
+    assert begun is not None
+    assert log.flushing
+    assert log.begin_flush() is None
+    begun.run()
+    log.end_flush(begun)
+    assert log.begin_flush() is None
+
+
+def test_a_flush_covers_every_segment_since_the_last_one(tmp_path: Path) -> None:
+    files = FaultyFiles()
+    logs = Logs(tmp_path / "t-0", files)
+    log = logs.open(LogConfig(segment_bytes=300))
+    for _ in range(10):
+        append(log, batch())
+    flush(log)
+    for path in logs.directory.glob("*.log"):
+        assert files.synced_size(path) == path.stat().st_size
+    for path in logs.directory.glob("*.snapshot"):
+        assert files.synced_size(path) == path.stat().st_size > 0
+    logs.close()
+
+
+def test_a_truncation_during_a_flush_holds_the_recovery_point_back(logs: Logs) -> None:
+    log = logs.open()
+    for _ in range(5):
+        append(log, batch())
+    begun = log.begin_flush()
+    assert begun is not None
+    log.truncate_to(2)
+    for _ in range(5):
+        append(log, batch())
+    begun.run()
+    log.end_flush(begun)
+    assert log.recovery_point == 2
+
+
+def test_a_failed_fsync_takes_the_log_offline_and_is_not_retried(tmp_path: Path) -> None:
+    files = FaultyFiles()
+    logs = Logs(tmp_path / "t-0", files)
+    log = logs.open()
+    append(log, batch())
+    begun = log.begin_flush()
+    assert begun is not None
+    files.fail_at = files.count
+    with pytest.raises(OSError, match="Input/output error"):
+        begun.run()
+    log.end_flush(begun)
+    assert log.offline
+    assert log.recovery_point == 0
+    assert log.begin_flush() is None
+    for use in (lambda: append(log, batch()), lambda: log.read(0, 100, 1, True)):
+        with pytest.raises(KafkaError) as refused:
+            use()
+        assert refused.value.code == ErrorCode.KAFKA_STORAGE_ERROR
+    assert not list(tmp_path.glob("*-delete"))
+
+
+def test_a_full_disk_during_a_flush_leaves_the_log_online(tmp_path: Path) -> None:
+    files = FaultyFiles(fault=errno.ENOSPC)
+    logs = Logs(tmp_path / "t-0", files)
+    log = logs.open(LogConfig(index_interval_bytes=0))
+    for _ in range(5):
+        append(log, batch())
+    files.fail_at = files.count
+    with pytest.raises(KafkaError) as refused:
+        log.begin_flush()
+    assert refused.value.code == ErrorCode.KAFKA_STORAGE_ERROR
+    assert not log.offline
+    flush(log)
+    assert log.recovery_point == 5
+    log.close()
+
+
+def test_a_flush_that_was_never_run_covers_nothing(tmp_path: Path) -> None:
+    files = FaultyFiles()
+    logs = Logs(tmp_path / "t-0", files)
+    log = logs.open(LogConfig(index_interval_bytes=0))
+    for _ in range(5):
+        append(log, batch())
+    begun = log.begin_flush()
+    assert begun is not None
+    log.end_flush(begun)
+    assert log.recovery_point == 0
+    flush(log)
+    assert log.recovery_point == 5
+    for path in logs.directory.glob("*.index"):
+        assert files.synced_size(path) == path.stat().st_size > 0
+    log.close()
+
+
+def test_files_stay_open_while_they_are_flushed(logs: Logs) -> None:
+    logs.cache.limit = 1
+    log = logs.open(LogConfig(segment_bytes=300))
+    for _ in range(10):
+        append(log, batch())
+    begun = log.begin_flush()
+    assert begun is not None
+    log.set_config(LogConfig(retention_bytes=0, segment_bytes=300))
+    log.maintain(NOW)
+    begun.run()
+    log.end_flush(begun)
+    assert log.recovery_point == 10
+    assert len(logs.cache) <= 1
+
+
+def test_closing_writes_everything_and_opening_finds_it(logs: Logs) -> None:
+    log = logs.open()
+    append(log, batch(3, timestamp=NOW + 7), leader_epoch=4)
+    expected = read_all(log)
+    log.close()
+    with pytest.raises(KafkaError):
+        append(log, batch())
+    log = logs.open()
+    assert read_all(log) == expected
+    assert log.recovery_point == log.end_offset == 3
+    assert log.epochs.entries() == [(4, 0)]
+    newest = log.max_timestamp_offset(100)
+    assert newest is not None
+    assert newest.timestamp == NOW + 9
+
+
+def test_closing_a_log_nobody_wrote_to_touches_nothing(tmp_path: Path) -> None:
+    files = FaultyFiles()
+    logs = Logs(tmp_path / "t-0", files)
+    log = logs.open()
+    append(log, batch())
+    log.close()
+    log = logs.open()
+    before = files.count
+    log.close()
+    assert files.count - before <= 1
+
+
+def test_closing_without_waiting_leaves_the_same_files(logs: Logs) -> None:
+    for name in ("a-0", "b-0"):
+        logs.directory = logs.directory.with_name(name)
+        log = logs.open(LogConfig(segment_bytes=300, index_interval_bytes=0))
+        for i in range(10):
+            append(log, batch(producer=1, epoch=0, sequence=i))
+        log.close(sync=name == "a-0")
+    kept = [
+        {path.name: path.read_bytes() for path in logs.directory.with_name(name).iterdir()}
+        for name in ("a-0", "b-0")
+    ]
+    assert kept[0] == kept[1]
