@@ -67,6 +67,8 @@ def only_bench(work: Path) -> Iterator[Path]:
         except BlockingIOError:
             raise BenchError("another bench runs in this checkout") from None
         shutil.rmtree(folder, ignore_errors=True)
+        for old in work.glob("*.log"):
+            old.unlink()
         folder.mkdir()
         try:
             yield folder
@@ -102,13 +104,17 @@ def run(arena: Arena, chosen: list[str]) -> tuple[list[Row], dict[str, str]]:
 
 
 def end_on_signals() -> None:
-    """SIGTERM and SIGHUP unwind like Ctrl-C, so that servers are stopped."""
+    """Ctrl-C, SIGTERM and SIGHUP unwind, so that servers are stopped; a second one is too late."""
+    signals = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
     def end(number: int, _frame: FrameType | None) -> None:
+        for each in signals:
+            signal.signal(each, signal.SIG_IGN)
+        print("\nstopping the servers ...", file=sys.stderr)
         sys.exit(128 + number)
 
-    signal.signal(signal.SIGTERM, end)
-    signal.signal(signal.SIGHUP, end)
+    for each in signals:
+        signal.signal(each, end)
 
 
 def chosen_works(_context: click.Context, _parameter: click.Parameter, value: str) -> list[str]:

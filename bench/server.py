@@ -6,6 +6,7 @@ server prints goes to a file beside the run's folder, and its last lines into th
 """
 
 import os
+import random
 import signal
 import socket
 import subprocess
@@ -21,13 +22,23 @@ from bench.probe import is_ready
 READY_SECONDS = 60
 STOP_SECONDS = 15
 POLL_SECONDS = 0.002
+PORTS = (12_000, 30_000)
 
 
 def free_port() -> int:
-    """A port that nobody listens on now."""
-    with socket.socket() as listener:
-        listener.bind(("127.0.0.1", 0))
-        return int(listener.getsockname()[1])
+    """A port that nobody has now, below those that the kernel gives to outgoing connections.
+
+    Within them, one of the thousand attempts to reach a server that still starts can be given the
+    very port it aims at: TCP then connects it to itself, and the server finds its port taken.
+    """
+    while True:
+        port = random.randrange(*PORTS)
+        with socket.socket() as listener:
+            try:
+                listener.bind(("127.0.0.1", port))
+            except OSError:
+                continue
+            return port
 
 
 class Server(ABC):
@@ -59,7 +70,7 @@ class Server(ABC):
         environment = {
             name: value for name, value in os.environ.items() if not name.startswith("OTTLA_")
         }
-        with self.log.open("wb") as log:
+        with self.log.open("ab") as log:
             began = time.monotonic()
             self._process = subprocess.Popen(
                 command,

@@ -23,9 +23,9 @@ from uuid import UUID
 
 from compat.fuzz_inputs import TOPICS, Inputs
 from compat.process import BrokerError, BrokerProcess
-from compat.raw import SIZE, ClosedError, Connection, address, frame
+from compat.raw import SIZE, ClosedError, Connection, address, frame, served
 from ottla.wire.headers import write_request_header
-from ottla.wire.messages.api_versions import ApiVersionsRequest, ApiVersionsResponse
+from ottla.wire.messages.api_versions import ApiVersionsRequest
 from ottla.wire.messages.create_topics import (
     CreatableTopic,
     CreateTopicsRequest,
@@ -84,8 +84,7 @@ class Fuzzer:
         self.outcome = Outcome()
         self._recent: list[bytes] = []
         self._health = Connection(broker.bootstrap, HEALTH_SECONDS)
-        answer = self._health.ask(ApiVersionsRequest(), ApiVersionsResponse, 0)
-        self.served = {api.api_key: (api.min_version, api.max_version) for api in answer.api_keys}
+        self.served = served(broker.bootstrap)
         self._topic_ids: list[UUID] = []
         self._tidy()
 

@@ -13,9 +13,9 @@ from types import TracebackType
 from typing import Self, TypeVar
 
 from ottla.wire import codec
-from ottla.wire.apis import ApiKey
 from ottla.wire.headers import read_response_header, write_request_header
 from ottla.wire.message import Message
+from ottla.wire.messages.api_versions import ApiVersionsRequest, ApiVersionsResponse
 
 R = TypeVar("R", bound=Message)
 
@@ -160,9 +160,8 @@ class Connection:
         return taken
 
 
-def api_key_name(key: int) -> str:
-    """The name of an API, or its number where nobody knows it."""
-    try:
-        return ApiKey(key).name
-    except ValueError:
-        return str(key)
+def served(bootstrap: str) -> dict[int, tuple[int, int]]:
+    """The versions of each API that a broker says it has."""
+    with Connection(bootstrap) as connection:
+        answer = connection.ask(ApiVersionsRequest(), ApiVersionsResponse, 0)
+    return {api.api_key: (api.min_version, api.max_version) for api in answer.api_keys}

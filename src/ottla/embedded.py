@@ -6,7 +6,6 @@ It runs in a thread of its own, on a free port and a temporary folder unless tol
 from __future__ import annotations
 
 import asyncio
-import logging
 import tempfile
 import threading
 from collections.abc import Mapping
@@ -14,9 +13,8 @@ from pathlib import Path
 from types import TracebackType
 from typing import Self
 
-import structlog
-
 from ottla.config import BrokerConfig
+from ottla.server.logging import quiet_logging
 from ottla.server.run import RunningBroker
 
 
@@ -101,10 +99,7 @@ class Broker:
             await stopped.wait()
             await running.stop()
 
-        if not structlog.is_configured():
-            # Whoever embeds a broker has not asked for its chatter.
-            quiet = structlog.make_filtering_bound_logger(logging.WARNING)
-            structlog.configure(wrapper_class=quiet)
+        quiet_logging()
         try:
             import uvloop
 

@@ -1,4 +1,4 @@
-"""The transaction coordinator: producers, timeouts, expiry, and who is told what.
+"""The transaction coordinator: producers and their transactions, and who is told what.
 
 What is refused with which code in which version is in `test_transactions_as_kafka` too, by the
 answers of Kafka itself.
@@ -7,8 +7,8 @@ answers of Kafka itself.
 import pytest
 from msgspec.structs import replace
 
-from ottla.coordinator.shard import CoordinatorRecord, RequestContext
-from ottla.coordinator.transactions import TOMBSTONES_AT_ONCE, TransactionConfig, TransactionShard
+from ottla.coordinator.shard import RequestContext
+from ottla.coordinator.transactions import TransactionConfig, TransactionShard
 from ottla.coordinator.transactions_result import NeedsProducerId, TimerKey, TimerKind
 from ottla.coordinator.transactions_state import Transaction
 from ottla.coordinator.txn_records import read_record, record_of
@@ -18,24 +18,20 @@ from ottla.wire.messages.add_partitions_to_txn import (
     AddPartitionsToTxnTopic,
     AddPartitionsToTxnTransaction,
 )
-from ottla.wire.messages.describe_transactions import TopicData, TransactionState
+from ottla.wire.messages.describe_transactions import TransactionState
 from ottla.wire.messages.end_txn import EndTxnRequest
 from ottla.wire.messages.init_producer_id import InitProducerIdRequest
-from ottla.wire.messages.list_transactions import ListTransactionsRequest
 
-from .transactions_driver import FIRST_PRODUCER_ID, OFFSETS_PARTITION, Driver, Producer
+from .transactions_driver import (
+    FIRST_PRODUCER_ID,
+    OFFSETS_PARTITION,
+    Driver,
+    Producer,
+    a_producer,
+    state_of,
+)
 
 LAST_CLIENT_EPOCH = 32766
-
-
-def a_producer(driver: Driver, transactional_id: str = "t", version: int = 2) -> Producer:
-    producer = Producer(driver, transactional_id, version)
-    assert producer.init() is ErrorCode.NONE
-    return producer
-
-
-def state_of(driver: Driver, transactional_id: str = "t") -> str:
-    return driver.describe(transactional_id).transaction_states[0].transaction_state
 
 
 def with_epoch(driver: Driver, producer: Producer, epoch: int) -> None:
@@ -230,7 +226,9 @@ def test_a_batch_is_answered_transaction_by_transaction() -> None:
         )
     )
     assert {
-        result.transactional_id: result.topic_results[0].results_by_partition[0].partition_error_code
+        result.transactional_id: result.topic_results[0]
+        .results_by_partition[0]
+        .partition_error_code
         for result in reply.results_by_transaction
     } == {"good": ErrorCode.NONE, "fenced": ErrorCode.PRODUCER_FENCED}
     assert state_of(driver, "good") == "Ongoing"
@@ -367,195 +365,3 @@ def test_an_empty_transactional_id_is_an_invalid_request_everywhere() -> None:
     assert producer.end(commit=True) is ErrorCode.INVALID_REQUEST
     described = producer.driver.describe("").transaction_states[0]
     assert described.error_code == ErrorCode.INVALID_REQUEST
-
-
-# --- time
-
-
-def test_a_transaction_past_its_timeout_is_aborted_and_its_producer_fenced() -> None:
-    driver = Driver()
-    producer = Producer(driver)
-    assert producer.init(timeout_ms=5000) is ErrorCode.NONE
-    assert producer.add(0) is ErrorCode.NONE
-    driver.advance_to(driver.now + 4999)
-    assert state_of(driver) == "Ongoing"
-    driver.advance_to(driver.now + 1)
-    assert state_of(driver) == "PrepareAbort"
-    (markers,) = driver.markers
-    assert (markers.producer_epoch, markers.commit) == (1, False)
-    driver.write_markers()
-    assert producer.add(0) is ErrorCode.PRODUCER_FENCED
-
-
-def test_a_later_partition_gives_no_more_time() -> None:
-    driver = Driver()
-    producer = Producer(driver)
-    assert producer.init(timeout_ms=5000) is ErrorCode.NONE
-    assert producer.add(0) is ErrorCode.NONE
-    driver.advance_to(driver.now + 4000)
-    assert producer.add(1) is ErrorCode.NONE
-    driver.advance_to(driver.now + 1000)
-    assert state_of(driver) == "PrepareAbort"
-
-
-def test_an_ended_transaction_does_not_time_out_and_the_next_one_has_its_own_time() -> None:
-    driver = Driver()
-    producer = Producer(driver)
-    assert producer.init(timeout_ms=5000) is ErrorCode.NONE
-    assert producer.add(0) is ErrorCode.NONE
-    driver.advance_to(driver.now + 4000)
-    assert producer.end(commit=True) is ErrorCode.NONE
-    driver.write_markers()
-    driver.advance_to(driver.now + 2000)
-    assert state_of(driver) == "CompleteCommit"
-    assert producer.add(0) is ErrorCode.NONE
-    driver.advance_to(driver.now + 4999)
-    assert state_of(driver) == "Ongoing"
-
-
-@pytest.mark.parametrize("timeout_ms", [0, -1, 900_001])
-def test_a_timeout_that_the_broker_does_not_allow_is_refused(timeout_ms: int) -> None:
-    producer = Producer(Driver())
-    assert producer.init(timeout_ms=timeout_ms) is ErrorCode.INVALID_TRANSACTION_TIMEOUT
-
-
-def test_an_unused_transactional_id_is_forgotten() -> None:
-    driver = Driver(
-        TransactionConfig(
-            transactional_id_expiration_ms=10_000,
-            transaction_remove_expired_transaction_cleanup_interval_ms=1000,
-        )
-    )
-    idle = a_producer(driver, "idle")
-    done = a_producer(driver, "done")
-    busy = a_producer(driver, "busy")
-    assert done.add(0) is ErrorCode.NONE
-    assert done.end(commit=True) is ErrorCode.NONE
-    driver.write_markers()
-    assert busy.add(0) is ErrorCode.NONE
-    driver.advance_to(driver.now + 11_000)
-    assert idle.add(0) is ErrorCode.INVALID_PRODUCER_ID_MAPPING
-    assert done.end(commit=True) is ErrorCode.INVALID_PRODUCER_ID_MAPPING
-    assert state_of(driver, "busy") == "Ongoing"
-    assert idle.init(stated=True) is ErrorCode.NONE
-    assert (idle.producer_id, idle.epoch) == (FIRST_PRODUCER_ID + 3, 0)
-
-
-def test_a_transaction_that_is_being_ended_is_not_forgotten() -> None:
-    driver = Driver(TransactionConfig(transactional_id_expiration_ms=1000))
-    producer = a_producer(driver)
-    assert producer.add(0) is ErrorCode.NONE
-    assert producer.end(commit=True) is ErrorCode.NONE
-    driver.advance_to(driver.now + 10_000_000)
-    assert state_of(driver) == "PrepareCommit"
-
-
-def test_many_unused_ids_are_forgotten_in_several_appends() -> None:
-    driver = Driver(TransactionConfig(transactional_id_expiration_ms=1000))
-    for number in range(2 * TOMBSTONES_AT_ONCE + 1):
-        a_producer(driver, f"t{number}")
-    result = driver.shard.expire(TimerKey(TimerKind.ID_EXPIRATION), driver.now + 1000)
-    assert len(result.records) == TOMBSTONES_AT_ONCE
-    driver.advance_to(driver.now + 4_000_000)
-    assert driver.list_transactions(ListTransactionsRequest()).transaction_states == []
-
-
-# --- questions
-
-
-def test_describe_says_everything() -> None:
-    driver = Driver()
-    producer = a_producer(driver)
-    assert producer.add(1, 0) is ErrorCode.NONE
-    assert producer.add(3, topic="other") is ErrorCode.NONE
-    began = driver.now
-    driver.advance_to(driver.now + 5)
-    (described,) = driver.describe("t").transaction_states
-    assert described == TransactionState(
-        transactional_id="t",
-        transaction_state="Ongoing",
-        transaction_timeout_ms=60_000,
-        transaction_start_time_ms=began,
-        producer_id=FIRST_PRODUCER_ID,
-        producer_epoch=0,
-        topics=[
-            TopicData(topic="other", partitions=[3]),
-            TopicData(topic="topic", partitions=[0, 1]),
-        ],
-    )
-
-
-def test_describe_names_the_partitions_that_still_wait_for_their_marker() -> None:
-    driver = Driver()
-    producer = a_producer(driver)
-    assert producer.add(0, 1) is ErrorCode.NONE
-    assert producer.end(commit=True) is ErrorCode.NONE
-    (markers,) = driver.markers
-    driver.report(markers, {markers.partitions[0]: ErrorCode.NONE})
-    (described,) = driver.describe("t").transaction_states
-    assert described.topics == [TopicData(topic="topic", partitions=[1])]
-
-
-def listed(driver: Driver, request: ListTransactionsRequest) -> list[str]:
-    reply = driver.list_transactions(request)
-    return sorted(state.transactional_id for state in reply.transaction_states)
-
-
-def test_list_filters_by_state_producer_and_duration() -> None:
-    driver = Driver()
-    a_producer(driver, "empty")
-    done, open_ = a_producer(driver, "done"), a_producer(driver, "open")
-    assert done.end(commit=False) is ErrorCode.NONE
-    driver.advance_to(driver.now + 1000)
-    assert open_.add(0) is ErrorCode.NONE
-    driver.advance_to(driver.now + 1000)
-    every = ListTransactionsRequest
-    assert listed(driver, every()) == ["done", "empty", "open"]
-    assert listed(driver, every(state_filters=["Ongoing", "Empty"])) == ["empty", "open"]
-    assert listed(driver, every(producer_id_filters=[open_.producer_id])) == ["open"]
-    assert listed(driver, every(duration_filter=0)) == ["done", "empty", "open"]
-    assert listed(driver, every(duration_filter=1000)) == ["done", "empty"]
-    assert listed(driver, every(duration_filter=2000)) == ["empty"]
-    assert listed(driver, every(state_filters=["Dead", "PrepareEpochFence"])) == []
-
-
-def test_list_names_the_states_that_nobody_knows() -> None:
-    driver = Driver()
-    a_producer(driver)
-    request = ListTransactionsRequest(state_filters=["Nonsense", "Empty", "ongoing", "Nonsense"])
-    reply = driver.list_transactions(request)
-    assert reply.unknown_state_filters == ["Nonsense", "ongoing"]
-    assert len(reply.transaction_states) == 1
-    assert listed(driver, ListTransactionsRequest(state_filters=["Nonsense"])) == []
-
-
-def test_list_takes_the_ids_that_fit_a_pattern() -> None:
-    driver = Driver()
-    a_producer(driver, "apple")
-    a_producer(driver, "pear")
-    reply = driver.list_transactions(ListTransactionsRequest(), lambda id_: id_.startswith("p"))
-    assert [state.transactional_id for state in reply.transaction_states] == ["pear"]
-
-
-# --- restarts
-
-
-def test_records_of_other_versions_are_passed_over_when_loading() -> None:
-    driver = Driver()
-    a_producer(driver)
-    driver.log.insert(0, CoordinatorRecord(b"\0\x09what a newer broker wrote", b"\0\0"))
-    driver.restart()
-    assert listed(driver, ListTransactionsRequest()) == ["t"]
-
-
-def test_an_open_transaction_keeps_its_deadline_over_a_restart() -> None:
-    driver = Driver()
-    producer = Producer(driver)
-    assert producer.init(timeout_ms=5000) is ErrorCode.NONE
-    assert producer.add(0) is ErrorCode.NONE
-    driver.advance_to(driver.now + 3000)
-    driver.restart()
-    driver.advance_to(driver.now + 1999)
-    assert state_of(driver) == "Ongoing"
-    driver.advance_to(driver.now + 1)
-    assert state_of(driver) == "PrepareAbort"

@@ -1,6 +1,7 @@
 """The coordinator answers as Apache Kafka 4.3.0 did: see `transactions_transcript`."""
 
 import json
+from typing import TypedDict
 
 import pytest
 from msgspec.structs import replace
@@ -11,7 +12,15 @@ from ottla.coordinator.txn_records import read_record, record_of
 from .transactions_driver import Driver
 from .transactions_transcript import TRANSCRIPT, Answer, Play, Step
 
-SCRIPTS: list[dict[str, list[tuple[Step, Answer]]]] = json.loads(TRANSCRIPT.read_text())
+
+class Script(TypedDict):
+    """What was asked of Kafka, and what it answered."""
+
+    name: str
+    steps: list[tuple[Step, Answer]]
+
+
+SCRIPTS: list[Script] = json.loads(TRANSCRIPT.read_text())
 
 
 class Ottla(Driver):
@@ -35,7 +44,7 @@ class Ottla(Driver):
 
 
 @pytest.mark.parametrize("script", SCRIPTS, ids=lambda script: script["name"])
-def test_the_answers_are_those_of_kafka(script: dict[str, list[tuple[Step, Answer]]]) -> None:
+def test_the_answers_are_those_of_kafka(script: Script) -> None:
     play = Play(Ottla(), "transactional-id")
     for number, (step, answer) in enumerate(script["steps"]):
         assert [number, step, play.step(step)] == [number, step, answer]

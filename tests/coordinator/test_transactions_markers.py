@@ -6,7 +6,7 @@ from ottla.coordinator.transactions import MARKER_RETRY_MS
 from ottla.coordinator.transactions_state import TopicPartition
 from ottla.wire.errors import ErrorCode
 
-from .transactions_driver import Driver, Producer
+from .transactions_driver import Driver, Producer, state_of
 
 P0, P1 = TopicPartition("topic", 0), TopicPartition("topic", 1)
 
@@ -17,10 +17,6 @@ def an_ended_transaction(driver: Driver, *, commit: bool = True, version: int = 
     assert producer.add(0, 1) is ErrorCode.NONE
     assert producer.end(commit=commit) is ErrorCode.NONE
     return producer
-
-
-def state_of(driver: Driver) -> str:
-    return driver.describe("t").transaction_states[0].transaction_state
 
 
 def test_a_transaction_is_complete_when_the_last_partition_has_its_marker() -> None:

@@ -134,6 +134,10 @@ class Driver:
         self.producer_ids_given += 1
         return FIRST_PRODUCER_ID + self.producer_ids_given - 1
 
+    def _append(self, record: CoordinatorRecord) -> None:
+        self.log.append(record)
+        self.shard.replay(record)
+
     def _ask_for(self, markers: list[TxnMarkers]) -> None:
         self.markers += markers
 
@@ -149,8 +153,7 @@ class Driver:
 
     def _take(self, result: TxnResult[R]) -> R:
         for record in result.records:
-            self.log.append(record)
-            self.shard.replay(record)
+            self._append(record)
         for timer in result.timers:
             self.timers.pop(timer.key, None)
             if isinstance(timer, SetTimer):
@@ -228,3 +231,15 @@ class Producer:
         if learn and reply.producer_id != -1:
             self.producer_id, self.epoch = reply.producer_id, reply.producer_epoch
         return ErrorCode(reply.error_code)
+
+
+def a_producer(driver: Driver, transactional_id: str = "t", version: int = 2) -> Producer:
+    """A producer that has its epoch."""
+    producer = Producer(driver, transactional_id, version)
+    assert producer.init() is ErrorCode.NONE
+    return producer
+
+
+def state_of(driver: Driver, transactional_id: str = "t") -> str:
+    """Kafka's name of the state that a transactional id is in."""
+    return driver.describe(transactional_id).transaction_states[0].transaction_state

@@ -10,12 +10,16 @@ from collections import deque
 from collections.abc import Callable
 from typing import NamedTuple
 
+from ottla.coordinator.shard import CoordinatorRecord
+from ottla.coordinator.transactions import TransactionShard
 from ottla.coordinator.transactions_result import TxnMarkers
-from ottla.coordinator.transactions_state import TopicPartition, Transaction
-from ottla.coordinator.txn_records import read_record
+from ottla.coordinator.transactions_state import LAST_CLIENT_EPOCH, TopicPartition, Transaction
+from ottla.coordinator.txn_records import read_record, record_of
 from ottla.wire.errors import ErrorCode
 
 from .transactions_driver import Driver, Producer
+
+NOBODY = (-1, -1)
 
 
 class Written(NamedTuple):
@@ -25,8 +29,7 @@ class Written(NamedTuple):
     producer_epoch: int
     commit: bool
     coordinator_epoch: int
-    log_end: int
-    """How far the coordinator's log was."""
+    moment: int
 
 
 class Given(NamedTuple):
@@ -36,41 +39,64 @@ class Given(NamedTuple):
     epoch: int
 
 
+class Ended(NamedTuple):
+    """What an EndTxn of version 2 was answered."""
+
+    transactional_id: str
+    asked: tuple[int, int]
+    commit: bool
+    answer: tuple[int, int]
+    moment: int
+
+
 class World(Driver):
     """One shard and everything around it, moved by chance."""
 
     def __init__(self, seed: int) -> None:
         self.chance = random.Random(seed)
+        self.moment = 0
+        """Grows with each record and marker: what was first can be told from what was next."""
+        self.appended_at: list[int] = []
         self.committed = 0
         self.held: deque[tuple[int, Callable[[], None]]] = deque()
         self.lost: list[TxnMarkers] = []
         """Markers that a coordinator before this one had asked for, still under way."""
+        self.told: list[tuple[TransactionShard, TxnMarkers, dict[TopicPartition, ErrorCode]]] = []
+        """What a shard was told, and may be told again."""
         self.partitions: dict[TopicPartition, list[Written]] = {}
         self.given: list[Given] = []
+        self.ended: list[Ended] = []
         super().__init__()
         names = ("a", "b", "c")[: self.chance.randint(1, 3)]
         self.producers = [
-            Client(self, name, version) for name in names for version in (1, 2, 2)
+            Client(self, name, self.chance.choice([1, 2, 2])) for name in names for _ in range(2)
         ]
+        for name in names:
+            if self.chance.random() < 0.3:
+                self._use_up_epochs(name)
 
     def step(self) -> None:
         """Let one thing happen."""
         chance = self.chance
-        match chance.randrange(14):
-            case 0 | 1 | 2 | 3 | 4 | 5:
+        match chance.randrange(15):
+            case 0 | 1 | 2 | 3 | 4 | 5 | 6:
                 chance.choice(self.producers).act(chance)
-            case 6 | 7:
+            case 7:
                 self.commit(chance.randint(self.committed, len(self.log)))
             case 8 | 9 | 10 if self.markers:
                 self.deliver(self.markers.pop(chance.randrange(len(self.markers))))
             case 11:
-                self.advance_to(self.now + chance.choice([0, 1, 150, 3000, 20_000]))
+                self.advance_to(self.now + chance.choice([0, 1, 150, 150, 3000, 11_000]))
             case 12 if chance.random() < 0.3:
                 self.crash(chance.randint(self.committed, len(self.log)))
             case 13 if self.lost:
                 lost = self.lost.pop(chance.randrange(len(self.lost)))
                 for partition in lost.partitions:
                     self.write(lost, partition)
+            case 14 if self.told:
+                shard, markers, done = chance.choice(self.told)
+                if shard is self.shard:
+                    self.report(markers, done)
             case _:
                 self.commit(len(self.log))
 
@@ -89,6 +115,7 @@ class World(Driver):
         before = self.transactions() if keep == len(self.log) else None
         self.held.clear()
         self.lost += self.markers
+        del self.appended_at[keep:]
         self.restart(keep)
         after = self.transactions()
         assert before is None or after == before
@@ -109,9 +136,8 @@ class World(Driver):
         else:
             for partition, code in outcomes.items():
                 self.report(markers, {partition: code})
-        if self.chance.random() < 0.2:
-            done = {partition: code for partition, code in outcomes.items() if not code}
-            self.report(markers, done)
+        done = {partition: code for partition, code in outcomes.items() if not code}
+        self.told.append((self.shard, markers, done))
 
     def write(self, markers: TxnMarkers, partition: TopicPartition) -> ErrorCode:
         """Write a marker as a partition's leader does, which knows its producers' coordinator."""
@@ -121,7 +147,16 @@ class World(Driver):
             return ErrorCode.TRANSACTION_COORDINATOR_FENCED
         if mine and mine[-1].producer_epoch > markers.producer_epoch:
             return ErrorCode.INVALID_PRODUCER_EPOCH
-        log.append(Written(*markers[2:4], markers.commit, markers.coordinator_epoch, len(self.log)))
+        self.moment += 1
+        log.append(
+            Written(
+                markers.producer_id,
+                markers.producer_epoch,
+                markers.commit,
+                markers.coordinator_epoch,
+                self.moment,
+            )
+        )
         return ErrorCode.NONE
 
     def settle(self) -> None:
@@ -139,13 +174,13 @@ class World(Driver):
             self.advance_to(self.now + 10_000)
 
     def history(self) -> dict[str, list[tuple[int, Transaction]]]:
-        """What the log says, by transactional id, with the place of each record."""
+        """What the log says, by transactional id, with the moment of each record."""
         history: dict[str, list[tuple[int, Transaction]]] = {}
-        for place, record in enumerate(self.log):
+        for moment, record in zip(self.appended_at, self.log, strict=True):
             said = read_record(record)
             assert said is not None
             assert said.transaction is not None
-            history.setdefault(said.transactional_id, []).append((place, said.transaction))
+            history.setdefault(said.transactional_id, []).append((moment, said.transaction))
         return history
 
     def transactions(self) -> dict[str, tuple[object, ...]]:
@@ -165,9 +200,27 @@ class World(Driver):
             for state in described
         }
 
+    def _append(self, record: CoordinatorRecord) -> None:
+        self.moment += 1
+        self.appended_at.append(self.moment)
+        super()._append(record)
+
     def _ask_for(self, markers: list[TxnMarkers]) -> None:
         if markers:
             self.hold(lambda: self.markers.extend(markers))
+
+    def _use_up_epochs(self, transactional_id: str) -> None:
+        self._append(
+            record_of(
+                Transaction(
+                    transactional_id=transactional_id,
+                    producer_id=self.new_producer_id(),
+                    producer_epoch=LAST_CLIENT_EPOCH - self.chance.randint(0, 6),
+                    timeout_ms=1,
+                    last_update_ms=self.now,
+                )
+            )
+        )
 
 
 class Client:
@@ -176,9 +229,7 @@ class Client:
     def __init__(self, world: World, transactional_id: str, version: int) -> None:
         self._world = world
         self._name = (transactional_id, version)
-        self._known = (-1, -1)
-        self._ended: tuple[bool, tuple[int, int]] | None = None
-        """The last end that succeeded: what was wished, and by whom."""
+        self._known = NOBODY
         self.busy = False
 
     def act(self, chance: random.Random) -> None:
@@ -187,10 +238,12 @@ class Client:
             return
         producer = Producer(self._world, *self._name)
         producer.producer_id, producer.epoch = self._known
-        if producer.epoch < 0 or chance.random() < 0.1:
+        if producer.epoch < 0 or chance.random() < 0.03:
             self._init(producer, stated=producer.epoch >= 0 and chance.random() < 0.5)
         elif chance.random() < 0.5:
-            producer.add(*chance.sample(range(4), chance.randint(1, 3)))
+            code = producer.add(*chance.sample(range(4), chance.randint(1, 3)))
+            if code is ErrorCode.PRODUCER_FENCED and chance.random() < 0.2:
+                self._known = NOBODY
         elif chance.random() < 0.1 and self._name[1] == 1:
             producer.add_offsets()
         else:
@@ -219,8 +272,13 @@ class Client:
             assert same in (ErrorCode.NONE, ErrorCode.CONCURRENT_TRANSACTIONS)
             assert same or (again.producer_id, again.epoch) == answer
 
+            name, version = self._name
+            ended = Ended(name, asked, commit, answer, self._world.moment)
+
             def learn() -> None:
                 self._known = answer
+                if version == 2:
+                    self._world.ended.append(ended)
 
             self._answered_with(learn)
 

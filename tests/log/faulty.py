@@ -2,7 +2,7 @@
 
 Every operation of `Files` is counted, and one of them can fail: with an error, by writing only a
 part, or by ending the process (after which every other operation fails too). It also knows what no
-fsync has covered, so that a test can lose it as a power failure would.
+fsync has covered, so that a test can lose it as a power failure would; it does not wait for a disk.
 """
 
 import errno
@@ -31,6 +31,8 @@ class FaultyFiles(Files):
         self.fault = fault
         self.failed: str | None = None
         """The operation that failed."""
+        self.done: list[str] = []
+        """All operations, in order."""
         self._dead = False
         self._paths: dict[int, str] = {}
         self._synced: dict[str, int] = {}
@@ -40,8 +42,8 @@ class FaultyFiles(Files):
         self.pwrite = self._wrap("pwrite", self._torn(write))
         self.open = self._wrap("open", self._remember(open_))
         self.close = self._wrap("close", self._forget(close))
-        for name in ("fsync", "fdatasync"):
-            setattr(self, name, self._note_sync(getattr(self, name)))
+        self.fsync = self._wrap("fsync", self._note_sync)
+        self.fdatasync = self._wrap("fdatasync", self._note_sync)
 
     def _wrap(self, name: str, operation: Callable[P, R]) -> Callable[P, R]:
         def counted(*args: P.args, **kwargs: P.kwargs) -> R:
@@ -49,6 +51,7 @@ class FaultyFiles(Files):
                 raise Killed
             number = self.count
             self.count += 1
+            self.done.append(name)
             if number == self.fail_at and not (self.fault == "short" and name != "pwrite"):
                 self.failed = name
                 if self.fault == "kill":
@@ -83,14 +86,10 @@ class FaultyFiles(Files):
 
         return forgotten
 
-    def _note_sync(self, sync: Callable[[int], None]) -> Callable[[int], None]:
-        def noted(fd: int) -> None:
-            sync(fd)
-            path = self._paths.get(fd)
-            if path is not None:
-                self._synced[path] = os.fstat(fd).st_size
-
-        return noted
+    def _note_sync(self, fd: int) -> None:
+        path = self._paths.get(fd)
+        if path is not None:
+            self._synced[path] = os.fstat(fd).st_size
 
     def synced_size(self, path: Path) -> int:
         """How many bytes of a file an fsync has covered."""

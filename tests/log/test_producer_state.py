@@ -144,12 +144,16 @@ def test_all_five_batches_survive_a_restart(logs: Logs, clean: bool) -> None:
     assert append(log, batch(producer=9, epoch=2, sequence=8)).base_offset == 8
 
 
-def test_producers_that_expired_while_the_broker_was_down_are_forgotten(logs: Logs) -> None:
+@pytest.mark.parametrize("clean", [True, False])
+def test_a_restart_gives_producers_another_day(logs: Logs, clean: bool) -> None:
     log = logs.open()
-    append(log, batch(producer=9, epoch=2, sequence=0))
-    log.close()
-    assert 9 in logs.open(now=NOW + DAY - 1).producers.by_id
-    assert 9 not in logs.open(now=NOW + DAY).producers.by_id
+    append(log, batch(timestamp=1000, producer=9, epoch=2, sequence=0))
+    if clean:
+        log.close()
+    logs.crash(log)
+    log = logs.open(clean=clean, now=NOW + DAY)
+    assert not log.producers.expire(NOW + 2 * DAY - 1, DAY)
+    assert log.producers.expire(NOW + 2 * DAY, DAY)
 
 
 def test_a_damaged_snapshot_means_reading_the_log(logs: Logs) -> None:

@@ -10,9 +10,19 @@ from ottla.api.registry import ENDPOINTS, Outcome, Request, raw_api
 from ottla.wire import codec
 from ottla.wire.apis import ApiKey
 from ottla.wire.errors import ErrorCode
-from ottla.wire.messages.api_versions import ApiVersion, ApiVersionsRequest, ApiVersionsResponse
+from ottla.wire.messages.api_versions import (
+    ApiVersion,
+    ApiVersionsRequest,
+    ApiVersionsResponse,
+    FinalizedFeatureKey,
+    SupportedFeatureKey,
+)
 
 FIRST, LAST = 0, 4
+FIRST_WITH_MINIMUM_0 = 4
+"""Before it, a feature whose minimum is 0 may not be told: older clients choke on it."""
+FEATURES = {"group.version": 1, "transaction.version": 2}
+"""What clients choose their protocol by: groups of KIP-848, transactions of KIP-890."""
 _SOFTWARE = re.compile(r"[a-zA-Z0-9](?:[a-zA-Z0-9\-.]*[a-zA-Z0-9])?")
 
 
@@ -37,7 +47,16 @@ def api_versions(request: Request, body: memoryview, at: int) -> Outcome:
             _range(endpoint.key, endpoint.first, endpoint.last)
             for endpoint in sorted(ENDPOINTS.values(), key=lambda endpoint: endpoint.key)
         ],
+        supported_features=[
+            SupportedFeatureKey(name=name, min_version=0, max_version=level)
+            for name, level in FEATURES.items()
+            if version >= FIRST_WITH_MINIMUM_0
+        ],
         finalized_features_epoch=0,
+        finalized_features=[
+            FinalizedFeatureKey(name=name, max_version_level=level, min_version_level=level)
+            for name, level in FEATURES.items()
+        ],
     )
     return (codec.encode(answer, version),)
 

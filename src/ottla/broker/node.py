@@ -23,7 +23,9 @@ from typing import Any, Final, NamedTuple, TypeVar
 
 import structlog
 
+from ottla.broker.coordinators import Coordinators
 from ottla.broker.fetch_sessions import FetchSessions
+from ottla.broker.groups import Groups
 from ottla.broker.log_settings import log_config
 from ottla.broker.maintenance import Maintenance
 from ottla.broker.metrics import TopicMetrics
@@ -38,7 +40,7 @@ from ottla.cluster.sqlite_store import SqliteStore
 from ottla.cluster.store import Change, Conflict, Create, Op, StoreError
 from ottla.config import BrokerConfig, ConfigError
 from ottla.config.listeners import Listener
-from ottla.config.topic_names import TRANSACTION_STATE
+from ottla.config.topic_names import GROUP_METADATA, TRANSACTION_STATE
 from ottla.log.files import FileCache, Files
 from ottla.log.folder import DataFolder, FolderError, uuid_to_text
 from ottla.records.control import Marker
@@ -91,6 +93,7 @@ class Node:
         self._background: set[asyncio.Task[Any]] = set()
         self._producer_ids: ProducerIdSource | None = None
         self.transactions = Transactions(self)
+        self.groups = Groups(self)
 
     @property
     def cluster_id(self) -> str:
@@ -192,6 +195,7 @@ class Node:
         """Flush and close everything; after a failed start, what there is of it."""
         was_running, self.running = self.running, False
         self.transactions.stop()
+        self.groups.stop()
         await self.maintenance.stop()
         if was_running and self.ports:
             await self._opener.stop()
@@ -271,24 +275,35 @@ class Node:
         for topic in (*delta.created_topics, *delta.changed_topics):
             await self._opener.open_new_partitions(topic)
             self._configure_topic(topic)
+        if delta.created_topics or delta.deleted_topics or delta.changed_topics:
+            self.groups.topics_changed(delta.deleted_topics)
         if delta.changed_broker_configs:
             self._apply_dynamic_config()
 
     def serve(self, partition: Partition) -> None:
         """A partition is open: serve it, and what it coordinates."""
         self.partitions.put(partition)
-        if partition.topic == TRANSACTION_STATE:
-            self.transactions.opened(partition)
+        coordinators = self._coordinators_of(partition.topic)
+        if coordinators is not None:
+            coordinators.opened(partition)
+
+    def _coordinators_of(self, topic: str) -> Coordinators[Any] | None:
+        if topic == GROUP_METADATA:
+            return self.groups
+        return self.transactions if topic == TRANSACTION_STATE else None
 
     def end_transaction(self, partition: Partition, marker: Marker) -> None:
         """Write a transaction's marker into a partition; raises KafkaError."""
         partition.append_marker(marker_batch(marker, self.now_ms()), self.now_ms())
+        if partition.topic == GROUP_METADATA:
+            self.groups.transaction_ended(partition.index, marker)
 
     def _delete_topic(self, topic: TopicImage) -> None:
         for partition in self.partitions.remove_topic(topic.name):
             partition.retire()
-            if partition.topic == TRANSACTION_STATE:
-                self.transactions.closed(partition)
+            coordinators = self._coordinators_of(topic.name)
+            if coordinators is not None:
+                coordinators.closed(partition)
             self.maintenance.delete_log(partition)
         self.topic_metrics.pop(topic.name, None)
 

@@ -99,7 +99,7 @@ class ShardRunner(Generic[S]):
             return
         finally:
             self._loading = None
-        self.perform(lambda now: shard.loaded(now))
+        self.perform(lambda shard, now: shard.loaded(now))
 
     def replay_batch(self, shard: S, header: BatchHeader, batch: memoryview) -> int:
         """Replay one batch of the partition; returns the number of its records."""
@@ -153,13 +153,13 @@ class ShardRunner(Generic[S]):
         self._when_committed(lambda: _resolve(held, reply))
         return held
 
-    def perform(self, decide: Callable[[int], Result[Any]]) -> None:
+    def perform(self, decide: Callable[[S, int], Result[Any]]) -> None:
         """Let the shard do something that nobody waits for; a failure drops it."""
         shard = self._shard
         if shard is None:
             return
         try:
-            self._carry_out(shard, decide(self._node.now_ms()))
+            self._carry_out(shard, decide(shard, self._node.now_ms()))
         except KafkaError as problem:
             log.error("coordinator dropped", partition=str(self.partition), reason=str(problem))
 
@@ -179,7 +179,10 @@ class ShardRunner(Generic[S]):
         now = self._node.now_ms()
         producer = result.producer
         batch = encode_batch(
-            [Record(0, now, record.key, record.value) for record in result.records],
+            [
+                Record(offset, now, record.key, record.value)
+                for offset, record in enumerate(result.records)
+            ],
             producer_id=-1 if producer is None else producer.producer_id,
             producer_epoch=-1 if producer is None else producer.producer_epoch,
             transactional=producer is not None,
@@ -223,9 +226,7 @@ class ShardRunner(Generic[S]):
 
     def _expire(self, key: Hashable) -> None:
         self._timers.pop(key, None)
-        shard = self._shard
-        if shard is not None:
-            self.perform(lambda now: shard.expire(key, now))
+        self.perform(lambda shard, now: shard.expire(key, now))
 
 
 def _resolve(future: asyncio.Future[R], reply: R) -> None:

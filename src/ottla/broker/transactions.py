@@ -50,7 +50,7 @@ class TransactionRunner(ShardRunner[TransactionShard]):
             partition: write_marker(self._node, partition, markers)
             for partition in markers.partitions
         }
-        self.perform(lambda now: shard.markers_written(markers, outcomes, now))
+        self.perform(lambda shard, now: shard.markers_written(markers, outcomes, now))
 
     def _expire(self, key: Any) -> None:
         try:
@@ -60,9 +60,7 @@ class TransactionRunner(ShardRunner[TransactionShard]):
 
     async def _expire_with_new_id(self, key: Any) -> None:
         producer_id = await self._node.new_producer_id()
-        shard = self._shard
-        if shard is not None:
-            self.perform(lambda now: shard.expire(key, now, producer_id))
+        self.perform(lambda shard, now: shard.expire(key, now, producer_id))
 
     async def ask_with_producer_id(
         self, decide: Callable[[TransactionShard, int, int | None], TxnResult[R]]

@@ -40,6 +40,7 @@ from ottla.wire.messages.join_group import JoinGroupRequest, JoinGroupResponse
 MEMBER_ID_REQUIRED_FROM = 4
 SKIP_ASSIGNMENT_FROM = 9
 UNKNOWN_MEMBER_ID = ""
+LONGEST_NAME_IN_ID = 1024
 
 Reply = JoinGroupResponse | Deferred
 
@@ -88,11 +89,11 @@ class ClassicJoin:
         if request.member_id != UNKNOWN_MEMBER_ID:
             return self._known()
         if request.group_instance_id is not None:
-            member_id = f"{request.group_instance_id}-{new_id}"
+            member_id = _member_id(request.group_instance_id, new_id)
             if request.group_instance_id in group.static_members:
                 return self._replace(request.group_instance_id, member_id)
             return self._add(member_id)
-        member_id = f"{self._context.client_id}-{new_id}"
+        member_id = _member_id(self._context.client_id, new_id)
         if self._context.version < MEMBER_ID_REQUIRED_FROM:
             return self._add(member_id)
         group.pending_members.add(member_id)
@@ -201,6 +202,11 @@ class ClassicJoin:
             reply.leader = old_leader or ""
             reply.members = []
         return reply
+
+
+def _member_id(name: str, new_id: str) -> str:
+    # A name may be as long as a string can be on the wire; the id must fit into one too.
+    return f"{name[:LONGEST_NAME_IN_ID]}-{new_id}"
 
 
 def membership_error(group: ClassicGroup, member_id: str, instance_id: str | None) -> ErrorCode:

@@ -69,10 +69,6 @@ def heartbeat(
     moved = MemberUpdate(state, group, before, after, step).apply(request.topic_partitions)
     if classic is not None:
         dismiss_all(classic, step)
-        for member in group.members.values():
-            if member.classic is not None:
-                timer = GroupTimer(TimerKind.CONSUMER_SESSION, group.group_id, member.member_id)
-                step.set_timer(timer, member.classic.session_timeout_ms)
     step.set_timer(
         GroupTimer(TimerKind.CONSUMER_SESSION, group.group_id, member_id),
         state.config.group_consumer_session_timeout_ms,
@@ -155,6 +151,9 @@ def _group_to_join(
         group = upgraded(state.config, existing, state.topics)
         step.records.append(write_tombstone(GroupMetadataKey(group=group_id)))
         step.records.extend(group_records(group))
+        for member in existing.members.values():
+            timer = GroupTimer(TimerKind.CONSUMER_SESSION, group_id, member.member_id)
+            step.set_timer(timer, member.session_timeout_ms)
     return group, existing
 
 

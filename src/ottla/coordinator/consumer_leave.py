@@ -25,7 +25,7 @@ from ottla.coordinator.step import Step
 from ottla.coordinator.subscriptions import metadata_hash, topic_names
 from ottla.coordinator.topics import TopicView
 
-_TIMERS = (
+CONSUMER_TIMERS = (
     TimerKind.CONSUMER_SESSION,
     TimerKind.CONSUMER_REBALANCE,
     TimerKind.CONSUMER_JOIN,
@@ -80,5 +80,5 @@ def take_over(group: ConsumerGroup, old: ConsumerMember, new_id: str, step: Step
 
 def cancel_timers(group: ConsumerGroup, member_id: str, step: Step) -> None:
     """Forget all timers of a member."""
-    for kind in _TIMERS:
+    for kind in CONSUMER_TIMERS:
         step.cancel_timer(GroupTimer(kind, group.group_id, member_id))

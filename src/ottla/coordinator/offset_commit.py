@@ -12,9 +12,8 @@ Rules kept here:
 5. Offsets of a transaction are written in the producer's name; they count when its marker comes.
 """
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import NamedTuple
-from uuid import UUID
 
 from ottla.coordinator.classic_group import ClassicGroup, ClassicState
 from ottla.coordinator.classic_join import membership_error
@@ -33,7 +32,7 @@ from ottla.coordinator.offset_records import (
 from ottla.coordinator.record_codec import write_record
 from ottla.coordinator.shard import CoordinatorRecord, RequestContext
 from ottla.coordinator.step import Step
-from ottla.coordinator.topics import TopicInfo, TopicView
+from ottla.coordinator.topics import TopicInfo
 from ottla.wire.errors import ErrorCode, KafkaError
 from ottla.wire.message import NO_UUID
 from ottla.wire.messages.offset_commit import (
@@ -58,8 +57,6 @@ CONSUMER_PROTOCOL_FROM = 9
 NO_RETENTION = -1
 
 Partition = OffsetCommitRequestPartition | TxnOffsetCommitRequestPartition
-PartitionCheck = Callable[[UUID, int], None]
-"""Raises where a member may not commit for a partition."""
 
 
 class Committer(NamedTuple):
@@ -74,10 +71,32 @@ class Committer(NamedTuple):
     version: int
 
 
+class _Topic(NamedTuple):
+    """The partitions of a topic that offsets are committed for."""
+
+    info: TopicInfo | None
+    partitions: Sequence[Partition]
+    unknown: ErrorCode = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+    """What to say of partitions that do not exist."""
+
+    def has(self, partition: Partition) -> bool:
+        """True if the partition exists."""
+        return self.info is not None and 0 <= partition.partition_index < self.info.partitions
+
+
 def commit(
     state: GroupState, request: OffsetCommitRequest, context: RequestContext, step: Step
 ) -> OffsetCommitResponse:
     """Handle an OffsetCommit."""
+    topics = []
+    for topic in request.topics:
+        unknown = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+        if context.version >= TOPIC_IDS_FROM:
+            info = state.topics.by_id(topic.topic_id)
+            unknown = ErrorCode.UNKNOWN_TOPIC_ID if info is None else unknown
+        else:
+            info = state.topics.by_name(topic.name)
+        topics.append(_Topic(info, topic.partitions, unknown))
     committer = Committer(
         request.group_id,
         request.member_id,
@@ -89,38 +108,28 @@ def commit(
     expire_at = NO_TIMESTAMP
     if request.retention_time_ms != NO_RETENTION:
         expire_at = step.now + request.retention_time_ms
-    work = _Commit(state, committer, step, expire_at)
-    reply = OffsetCommitResponse()
-    for topic in request.topics:
-        unknown = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
-        if context.version >= TOPIC_IDS_FROM:
-            info = state.topics.by_id(topic.topic_id)
-            unknown = ErrorCode.UNKNOWN_TOPIC_ID if info is None else unknown
-        else:
-            info = state.topics.by_name(topic.name)
-        errors = work.add(info, topic.partitions, unknown)
-        reply.topics.append(
+    errors = _commit(state, committer, topics, expire_at, step)
+    return OffsetCommitResponse(
+        topics=[
             OffsetCommitResponseTopic(
                 name=topic.name,
                 topic_id=topic.topic_id,
                 partitions=[
                     OffsetCommitResponsePartition(
-                        partition_index=partition.partition_index, error_code=error
+                        partition_index=partition.partition_index, error_code=next(errors)
                     )
-                    for partition, error in zip(topic.partitions, errors, strict=True)
+                    for partition in topic.partitions
                 ],
             )
-        )
-    if work.records:
-        step.records.extend(work.records)
-        _keep_session(state, committer, step)
-    return reply
+            for topic in request.topics
+        ]
+    )
 
 
 def commit_in_transaction(
     state: GroupState, request: TxnOffsetCommitRequest, context: RequestContext, step: Step
 ) -> TxnOffsetCommitResponse:
-    """Handle a TxnOffsetCommit. The producer was checked by who appends the records."""
+    """Handle a TxnOffsetCommit. Whether the producer may is for the log to say, on append."""
     committer = Committer(
         request.group_id,
         request.member_id,
@@ -129,54 +138,149 @@ def commit_in_transaction(
         is_transactional=True,
         version=context.version,
     )
-    work = _Commit(state, committer, step, NO_TIMESTAMP)
-    reply = TxnOffsetCommitResponse()
-    for topic in request.topics:
-        errors = work.add(
-            state.topics.by_name(topic.name),
-            topic.partitions,
-            ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
-        )
-        reply.topics.append(
+    topics = [
+        _Topic(state.topics.by_name(topic.name), topic.partitions) for topic in request.topics
+    ]
+    errors = _commit(state, committer, topics, NO_TIMESTAMP, step)
+    return TxnOffsetCommitResponse(
+        topics=[
             TxnOffsetCommitResponseTopic(
                 name=topic.name,
                 partitions=[
                     TxnOffsetCommitResponsePartition(
-                        partition_index=partition.partition_index, error_code=error
+                        partition_index=partition.partition_index, error_code=next(errors)
                     )
-                    for partition, error in zip(topic.partitions, errors, strict=True)
+                    for partition in topic.partitions
                 ],
             )
-        )
-    step.records.extend(work.records)
-    return reply
-
-
-class _Commit:
-    """Makes the records of one request; the committer is checked when they are first needed."""
-
-    def __init__(
-        self, state: GroupState, committer: Committer, step: Step, expire_at: int
-    ) -> None:
-        self.records: list[CoordinatorRecord] = []
-        self._state = state
-        self._committer = committer
-        self._now = step.now
-        self._expire_at = expire_at
-        self._refusal: ErrorCode | None = None
-        self._check: PartitionCheck | None = None
-        self._is_checked = False
-
-    def add(
-        self, topic: TopicInfo | None, partitions: Sequence[Partition], unknown: ErrorCode
-    ) -> list[ErrorCode]:
-        """Commit for the partitions of a topic; return what to say of each."""
-        return [
-            unknown
-            if topic is None or not 0 <= partition.partition_index < topic.partitions
-            else self._add(topic, partition)
-            for partition in partitions
+            for topic in request.topics
         ]
+    )
 
-    def _add(self, topic: TopicInfo, partition: Partition) -> ErrorCode:
-        raise NotImplementedError
+
+def _commit(
+    state: GroupState, committer: Committer, topics: list[_Topic], expire_at: int, step: Step
+) -> Iterator[ErrorCode]:
+    """Write what may be committed; return what to say of each partition, in order."""
+    refusal = ErrorCode.NONE
+    if any(topic.has(partition) for topic in topics for partition in topic.partitions):
+        try:
+            _check(state, committer, topics)
+        except KafkaError as problem:
+            refusal = problem.code
+        else:
+            _keep_session(state, committer, step)
+    errors = []
+    for topic in topics:
+        for partition in topic.partitions:
+            if topic.info is None or not topic.has(partition):
+                errors.append(topic.unknown)
+            elif refusal is not ErrorCode.NONE:
+                errors.append(refusal)
+            elif _is_too_large(state, partition):
+                errors.append(ErrorCode.OFFSET_METADATA_TOO_LARGE)
+            else:
+                errors.append(ErrorCode.NONE)
+                step.records.append(_record(committer, topic.info, partition, expire_at, step.now))
+    return iter(errors)
+
+
+def _check(state: GroupState, committer: Committer, topics: Iterable[_Topic]) -> None:
+    """Refuse a committer that may not."""
+    group = state.groups.get(committer.group_id)
+    if isinstance(group, ConsumerGroup):
+        try:
+            _check_consumer(group, committer, topics)
+        except KafkaError as problem:
+            if committer.is_transactional and problem.code is ErrorCode.STALE_MEMBER_EPOCH:
+                raise KafkaError(ErrorCode.ILLEGAL_GENERATION) from None
+            raise
+    elif group is not None:
+        _check_classic(group, committer)
+    elif committer.epoch >= 0:
+        # There is no group whose member this could be.
+        if committer.version >= GROUP_ID_NOT_FOUND_FROM and not committer.is_transactional:
+            raise KafkaError(ErrorCode.GROUP_ID_NOT_FOUND)
+        raise KafkaError(ErrorCode.ILLEGAL_GENERATION)
+
+
+def _check_classic(group: ClassicGroup, committer: Committer) -> None:
+    if committer.epoch < 0 and group.is_empty:
+        return
+    if committer.epoch >= 0 or committer.member_id or committer.instance_id is not None:
+        error = membership_error(group, committer.member_id, committer.instance_id)
+        if error is not ErrorCode.NONE:
+            raise KafkaError(error)
+        if committer.epoch != group.generation:
+            raise KafkaError(ErrorCode.ILLEGAL_GENERATION)
+    elif not committer.is_transactional:
+        raise KafkaError(ErrorCode.UNKNOWN_MEMBER_ID)
+    if group.state is ClassicState.COMPLETING_REBALANCE and not committer.is_transactional:
+        raise KafkaError(ErrorCode.REBALANCE_IN_PROGRESS)
+
+
+def _check_consumer(group: ConsumerGroup, committer: Committer, topics: Iterable[_Topic]) -> None:
+    is_anonymous = (
+        committer.epoch == -1 and not committer.member_id and committer.instance_id is None
+    )
+    if (committer.epoch < 0 and group.is_empty) or (committer.is_transactional and is_anonymous):
+        return
+    member = known_member(group, committer.member_id)
+    if (
+        member.classic is None
+        and committer.version < CONSUMER_PROTOCOL_FROM
+        and not committer.is_transactional
+    ):
+        raise KafkaError(ErrorCode.UNSUPPORTED_VERSION)
+    if committer.epoch == member.member_epoch:
+        return
+    if committer.epoch > member.member_epoch:
+        raise _stale(member)
+    for topic in topics:
+        for partition in topic.partitions:
+            if topic.info is None or not topic.has(partition):
+                continue
+            assigned_in = member.assignment_epoch(topic.info.topic_id, partition.partition_index)
+            if assigned_in is None or committer.epoch < assigned_in:
+                raise _stale(member)
+
+
+def _stale(member: ConsumerMember) -> KafkaError:
+    if member.classic is not None:
+        return KafkaError(ErrorCode.ILLEGAL_GENERATION)
+    return KafkaError(ErrorCode.STALE_MEMBER_EPOCH)
+
+
+def _keep_session(state: GroupState, committer: Committer, step: Step) -> None:
+    group = state.groups.get(committer.group_id)
+    if committer.is_transactional or not isinstance(group, ClassicGroup):
+        return
+    member = group.members.get(committer.member_id)
+    if member is not None:
+        expect_heartbeat(group, member, step)
+
+
+def _is_too_large(state: GroupState, partition: Partition) -> bool:
+    return len(partition.committed_metadata or "") > state.config.offset_metadata_max_bytes
+
+
+def _record(
+    committer: Committer, topic: TopicInfo, partition: Partition, expire_at: int, now: int
+) -> CoordinatorRecord:
+    key = OffsetCommitKey(
+        group=committer.group_id, topic=topic.name, partition=partition.partition_index
+    )
+    value = OffsetCommitValue(
+        offset=partition.committed_offset,
+        leader_epoch=partition.committed_leader_epoch,
+        metadata=partition.committed_metadata or "",
+        commit_timestamp=now,
+        expire_timestamp=expire_at,
+        # As in Kafka, what is committed in a transaction does not know its topic's id.
+        topic_id=NO_UUID if committer.is_transactional else topic.topic_id,
+    )
+    if expire_at == NO_TIMESTAMP:
+        return write_record(key, value, OFFSET_VALUE_VERSION)
+    # That version has no room for these two.
+    value.leader_epoch, value.topic_id = -1, NO_UUID
+    return write_record(key, value, OFFSET_VALUE_VERSION_WITH_EXPIRY)

@@ -69,13 +69,6 @@ class OffsetStore:
                 if partition[0] == topic and committed.topic_id in (NO_UUID, topic_id):
                     yield group_id, partition
 
-    def snapshot(self) -> object:
-        """All that is durable, to compare: two stores with the same records are equal in it."""
-        return (
-            {group_id: dict(offsets) for group_id, offsets in self._committed.items()},
-            {producer_id: dict(pending) for producer_id, pending in self._pending.items()},
-        )
-
     def replay_commit(
         self,
         group_id: str,

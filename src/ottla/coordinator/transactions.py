@@ -155,7 +155,12 @@ class TransactionShard:
                 again, unmarked.failed = unmarked.failed, set()
                 result.markers.append(self._markers(transaction, unmarked.decision, again))
         elif transaction.state is TransactionState.ONGOING:
-            self._abort_and_fence(result, transaction, now, new_producer_id)
+            if now >= transaction.deadline_ms:
+                self._abort_and_fence(result, transaction, now, new_producer_id)
+            else:
+                # The clock was set back, or another transaction began while the runtime got a
+                # producer id for the end of this one.
+                result.timers.append(_timeout_of(transaction))
         return result
 
     # --- the producer

@@ -232,7 +232,7 @@ class FileCache:
                 raise
             fd = self.files.open(file.path, flags, 0o644)
         file.fd = fd
-        file.used = True
+        file.used = False  # once is not yet recently: a scan of many files evicts only its own
         self._ring[file] = None
         return fd
 

@@ -136,7 +136,8 @@ def load_clean(
     end_offset = end_of(files, segments.active)
     snapshots = inventory.snapshots()
     if snapshots.offsets:
-        producers = snapshots.restore(segments, end_offset, start_offset, config, now)
+        producers = snapshots.restore(segments, end_offset, start_offset)
+        producers.seen(now)
     else:
         producers = ProducerStates()
     epochs = inventory.epochs()

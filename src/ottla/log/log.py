@@ -457,8 +457,8 @@ class Log(Storage):
         if self.flushing:
             raise RuntimeError(f"{self} cannot be closed while it is being flushed")
         try:
-            if self._writable is not None:
-                self._writable.note_largest_timestamp()
+            if self._writable is not None or self.directory_changed:
+                self.segments.active.note_largest_timestamp()
                 self.directory_changed = True  # so that the flush looks at the indexes again
             if self.end_offset > max(self.snapshots.newest, 0):
                 self.snapshots.write(self.end_offset, self.producers, sync=False)

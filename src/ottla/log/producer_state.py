@@ -272,6 +272,15 @@ class ProducerStates:
             self.ongoing[producer.txn_first_offset] = producer.producer_id
             self.ongoing = dict(sorted(self.ongoing.items()))
 
+    def seen(self, now: int) -> None:
+        """Count the producers that were read back from disk as alive now.
+
+        When they last wrote is not on disk: a snapshot has their timestamps, which may be those of
+        events long past, and a producer that just survived a crash must not be forgotten for it.
+        """
+        for producer in self.by_id.values():
+            producer.last_seen = now
+
     def expire(self, now: int, expiration_ms: int) -> int:
         """Forget the producers that have been silent for too long; says how many."""
         silent = [

@@ -132,6 +132,8 @@ class _Recovery:
                 self._remove_segment(log, base_offset)
         log.recovery_point = min(self._recovery_point, log.end_offset)
         log.directory_changed = True
+        log.producers.seen(self._now)
+        log.epochs.truncate_from_start(log.start_offset)
         log.end_at_least_at_start(self._now)
         return log, Recovered(
             log.end_offset,
@@ -168,7 +170,6 @@ class _Recovery:
         epochs = self._inventory.epochs()
         epochs.truncate_from_end(end_offset)
         start_offset = max(self._start_offset, segments.first.base_offset)
-        epochs.truncate_from_start(start_offset)
         return Log(
             self._directory,
             self._config,
@@ -176,9 +177,7 @@ class _Recovery:
             cache=self._cache,
             segments=segments,
             snapshots=snapshots,
-            producers=snapshots.restore(
-                segments, end_offset, start_offset, self._config, self._now
-            ),
+            producers=snapshots.restore(segments, end_offset, start_offset),
             epochs=epochs,
             start_offset=start_offset,
             end_offset=end_offset,

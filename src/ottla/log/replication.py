@@ -60,6 +60,7 @@ def truncate_to(log: Storage, offset: int) -> bool:
     if offset < log.segments.first.base_offset:
         truncate_fully_and_start_at(log, offset, None)
         return True
+    log.lower_recovery_point(offset)
     try:
         _cut(log, offset)
     except (OSError, CorruptLog) as error:
@@ -81,9 +82,12 @@ def _cut(log: Storage, offset: int) -> None:
     log.epochs.truncate_from_end(end_offset)
     log.snapshots.remove_after(end_offset)
     if log.producers.by_id:
-        log.producers = log.snapshots.restore(
-            segments, end_offset, log.start_offset, log.config, now
-        )
+        before = log.producers
+        log.producers = log.snapshots.restore(segments, end_offset, log.start_offset)
+        log.producers.seen(now)
+        for producer_id, producer in log.producers.by_id.items():
+            if producer_id in before.by_id:
+                producer.last_seen = before.by_id[producer_id].last_seen
 
 
 def truncate_fully_and_start_at(log: Storage, offset: int, start_offset: int | None) -> None:

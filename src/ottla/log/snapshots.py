@@ -12,7 +12,6 @@ from bisect import bisect_right
 from functools import partial
 
 from ottla.log import producer_snapshot
-from ottla.log.config import LogConfig
 from ottla.log.files import Files
 from ottla.log.producer_snapshot import SUFFIX, CorruptSnapshot
 from ottla.log.producer_state import ProducerStates
@@ -82,13 +81,10 @@ class Snapshots:
             return None
         return path + DELETED
 
-    def restore(
-        self, segments: Segments, end_offset: int, start_offset: int, config: LogConfig, now: int
-    ) -> ProducerStates:
+    def restore(self, segments: Segments, end_offset: int, start_offset: int) -> ProducerStates:
         """The producers as they were when the log ended at an offset."""
         producers = ProducerStates()
         known = self._load_newest(producers, end_offset)
-        producers.expire(now, config.producer_id_expiration_ms)
         if known < end_offset:
             replay_batches(self._files, segments, producers, max(known, start_offset), end_offset)
         return producers

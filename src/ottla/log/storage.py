@@ -424,6 +424,7 @@ class Storage:
 
     def restart_at(self, offset: int, now: int) -> None:
         """Remove all that is in the log; the next batch gets this offset or a later one."""
+        self.lower_recovery_point(0 if len(self.segments) else offset)
         self.doom(self.segments.remove_from(0), now)
         self.segments.add(self._new_segment(offset, now))
         self.epochs.clear()
@@ -431,12 +432,16 @@ class Storage:
         self.snapshots.remove_all_but(set())
         self._ends_at(offset)
 
+    def lower_recovery_point(self, offset: int) -> None:
+        """What lies at or after an offset is about to go: no checkpoint may promise it any more."""
+        self.recovery_point = min(self.recovery_point, offset)
+        if self._flush is not None:
+            self._flush.end_offset = min(self._flush.end_offset, offset)
+
     def _ends_at(self, end_offset: int) -> None:
+        self.lower_recovery_point(end_offset)
         self.end_offset = end_offset
         self.start_offset = min(self.start_offset, end_offset)
-        self.recovery_point = min(self.recovery_point, end_offset)
-        if self._flush is not None:
-            self._flush.end_offset = min(self._flush.end_offset, end_offset)
         self._writable = None
         self._limit = None
 

@@ -130,15 +130,11 @@ class Connection:
     def _on_readable(self) -> None:
         server = self._server
         inbox = self._inbox
-        waiting = inbox.waiting
-        if waiting > MOST_HELD_BYTES and (self._slots or self._writing):
+        if self._holds_enough():
             self._pause_reading()
             return
-        wanted = 0
-        if waiting >= SIZE_BYTES:
-            wanted = SIZE_BYTES + _SIZE.unpack_from(inbox.view, inbox.start)[0]
         try:
-            received = self._socket.recv_into(inbox.room(server.receive_buffer, wanted))
+            received = self._socket.recv_into(inbox.room(server.receive_buffer))
         except BlockingIOError:
             return
         except OSError:
@@ -151,6 +147,10 @@ class Connection:
         inbox.end += received
         server.metrics.received(received)
         self._work()
+
+    def _holds_enough(self) -> bool:
+        """True while a request or reply is under way and much has arrived behind it."""
+        return self._inbox.waiting > MOST_HELD_BYTES and bool(self._slots or self._writing)
 
     def _pause_reading(self) -> None:
         if self._reading:
@@ -295,7 +295,8 @@ class Connection:
         """Handle requests that were held back, and read again if reading was paused."""
         if self._inbox.waiting:
             self._work()
-        if not self.closed() and not self._reading and self._inbox.waiting <= MOST_HELD_BYTES:
+        # The rest of a large frame must come in, however much of it is there already.
+        if not self.closed() and not self._reading and not self._holds_enough():
             self._reading = True
             self._server.loop.add_reader(self._fd, self._on_readable)
 

@@ -3,17 +3,21 @@
 Rules kept here:
 1. A frame is handled where it was received. The first bytes of a quiet connection land in a
    buffer that all connections share; only what is left over gets a buffer of its own.
-2. Memory grows with what has arrived, never with what a length field promises.
+2. Memory grows with what has arrived, never with what a length field promises; it grows by a
+   factor, so that many small receives do not copy the same bytes again and again.
 3. A quiet connection holds no buffer: `release` gives it back.
 """
 
+from struct import Struct
 from typing import Final
 
 SHARED_BYTES: Final = 128 << 10
 SMALLEST_BUFFER: Final = 4 << 10
 KEPT_BYTES: Final = 2 << 20
 """A buffer up to this size is kept for the next frame; a larger one was for a rare frame."""
+GROWS_FAST_TO: Final = 1 << 20
 SIZE_BYTES: Final = 4
+_SIZE: Final = Struct(">i")
 
 
 class Inbox:
@@ -32,18 +36,48 @@ class Inbox:
         """Bytes that have arrived and are not handled."""
         return self.end - self.start
 
-    def room(self, shared: memoryview, wanted: int) -> memoryview:
-        """Where to receive to next. `wanted` is the size of the frame under way, 0 if unknown."""
+    def room(self, shared: memoryview) -> memoryview:
+        """Where to receive to next: never nothing."""
         if self.start == self.end:
             self.start = self.end = 0
-            self.view = shared if self._own is None else self._own
+            own = self._own
+            self.view = shared if own is None or len(own) < SHARED_BYTES else own
             return self.view[:SHARED_BYTES]
-        if wanted > SHARED_BYTES:
-            # Exactly the rest of a large frame: nothing of the next one has to be moved.
-            self._reserve(min(wanted, max(2 * self.waiting, 8 * SHARED_BYTES)))
-            return self.view[self.end : self.start + wanted]
-        self._reserve(max(wanted, self.waiting + 1, SMALLEST_BUFFER))
+        frame = self._frame()
+        self._reserve(self._wanted(frame))
+        if frame > self.waiting:
+            # Exactly the rest of the frame: nothing of the next one has to be moved.
+            return self.view[self.end : self.start + frame]
         return self.view[self.end :]
+
+    def settle(self, shared: memoryview) -> None:
+        """Leave the shared buffer, and a large one that is empty, before the turn ends."""
+        if self.start == self.end:
+            self.view = _NOTHING
+            if self._own is not None and len(self._own) > KEPT_BYTES:
+                self._own = None
+        elif self.view is shared:
+            self._reserve(self._wanted(self._frame()))
+
+    def release(self) -> None:
+        """Give the buffer back, if nothing is waiting in it."""
+        if self.start == self.end:
+            self._own = None
+            self.view = _NOTHING
+
+    def _frame(self) -> int:
+        """The size of the first frame with its length field, 0 while that is not all there."""
+        if self.end - self.start < SIZE_BYTES:
+            return 0
+        size: int = _SIZE.unpack_from(self.view, self.start)[0]
+        return size + SIZE_BYTES
+
+    def _wanted(self, frame: int) -> int:
+        """How large a buffer should be for what waits and what will come."""
+        waiting = self.end - self.start
+        if frame <= waiting:
+            return 2 * waiting
+        return min(frame, max(2 * waiting, min(4 * waiting, GROWS_FAST_TO)))
 
     def _reserve(self, size: int) -> None:
         """Have `size` bytes from `start` on, in a buffer of our own."""
@@ -57,21 +91,6 @@ class Inbox:
         self._own = self.view = own
         self.start = 0
         self.end = waiting
-
-    def settle(self, shared: memoryview) -> None:
-        """Leave the shared buffer, and a large one that is empty, before the turn ends."""
-        if self.start == self.end:
-            self.view = _NOTHING
-            if self._own is not None and len(self._own) > KEPT_BYTES:
-                self._own = None
-        elif self.view is shared:
-            self._reserve(self.waiting)
-
-    def release(self) -> None:
-        """Give the buffer back, if nothing is waiting in it."""
-        if self.start == self.end:
-            self._own = None
-            self.view = _NOTHING
 
 
 _NOTHING: Final = memoryview(bytearray(0))

@@ -19,7 +19,7 @@ def configure_logging(stream: TextIO | None = None) -> None:
                 fmt="%H:%M:%S" if for_people else "iso", utc=not for_people
             ),
             *(
-                [structlog.dev.ConsoleRenderer(pad_event_to=0)]
+                [_console()]
                 if for_people
                 else [structlog.processors.format_exc_info, structlog.processors.JSONRenderer()]
             ),
@@ -28,3 +28,23 @@ def configure_logging(stream: TextIO | None = None) -> None:
         logger_factory=structlog.WriteLoggerFactory(file=out),
         cache_logger_on_first_use=True,
     )
+
+
+def _console() -> structlog.dev.ConsoleRenderer:
+    # The fancier formatters print local variables, which hold clients' data.
+    plain = structlog.dev.plain_traceback
+    return structlog.dev.ConsoleRenderer(pad_event_to=0, exception_formatter=plain)
+
+
+def quiet_logging() -> None:
+    """Warnings and worse, for a program that embeds a broker and configured nothing itself."""
+    if not structlog.is_configured():
+        structlog.configure(
+            processors=[
+                structlog.processors.add_log_level,
+                structlog.processors.TimeStamper(fmt="%H:%M:%S"),
+                _console(),
+            ],
+            wrapper_class=structlog.make_filtering_bound_logger(logging.WARNING),
+            logger_factory=structlog.WriteLoggerFactory(file=sys.stderr),
+        )

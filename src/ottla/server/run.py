@@ -13,16 +13,18 @@ import signal
 import sys
 from collections.abc import Mapping
 from contextlib import AsyncExitStack
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 import structlog
 
 from ottla.api import load_all
-from ottla.broker.exposition import MetricsServer
 from ottla.broker.metrics import NetworkMetrics
 from ottla.broker.node import Node, StartError
 from ottla.config import BrokerConfig, ConfigError
 from ottla.server.server import ListenError, Server
+
+if TYPE_CHECKING:
+    from ottla.broker.exposition import MetricsServer
 
 log = structlog.get_logger()
 
@@ -38,7 +40,7 @@ class RunningBroker:
         self.network = NetworkMetrics()
         self.node = Node(config)
         self.server = Server(self.node, self.network)
-        self.metrics = MetricsServer(self.node, self.network)
+        self.metrics: MetricsServer | None = None
         self._stack = AsyncExitStack()
 
     async def start(self) -> None:
@@ -65,7 +67,10 @@ class RunningBroker:
         node.ready = True
 
     async def _serve_metrics(self) -> None:
+        from ottla.broker.exposition import MetricsServer  # its library costs start-up time
+
         host, port = self.config.ottla_metrics_host, self.config.ottla_metrics_port
+        self.metrics = MetricsServer(self.node, self.network)
         try:
             await self.metrics.start(host, port)
         except OSError as problem:

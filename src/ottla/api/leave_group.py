@@ -1,0 +1,19 @@
+"""LeaveGroup, versions 0 to 5: members leave a classic group (KIP-345, KIP-800)."""
+
+from collections.abc import Awaitable
+
+from ottla.api.registry import Request, api
+from ottla.wire.apis import ApiKey
+from ottla.wire.messages.leave_group import LeaveGroupRequest, LeaveGroupResponse
+
+
+@api(ApiKey.LEAVE_GROUP, 0, 5, LeaveGroupRequest)
+def leave_group(
+    request: Request, asked: LeaveGroupRequest
+) -> LeaveGroupResponse | Awaitable[LeaveGroupResponse]:
+    """Remove the members named."""
+    return request.node.groups.ask(
+        asked.group_id,
+        lambda shard, now: shard.handle_leave_group(asked, request.context, now),
+        lambda code, _: LeaveGroupResponse(error_code=code),
+    )

@@ -1,0 +1,43 @@
+"""OffsetCommit, versions 2 to 10: a group's positions. KIP-848: from version 10 by topic id."""
+
+from collections.abc import Awaitable
+
+from ottla.api.registry import Request, api
+from ottla.wire.apis import ApiKey
+from ottla.wire.errors import ErrorCode
+from ottla.wire.messages.offset_commit import (
+    OffsetCommitRequest,
+    OffsetCommitResponse,
+    OffsetCommitResponsePartition,
+    OffsetCommitResponseTopic,
+)
+
+
+@api(ApiKey.OFFSET_COMMIT, 2, 10, OffsetCommitRequest)
+def offset_commit(
+    request: Request, asked: OffsetCommitRequest
+) -> OffsetCommitResponse | Awaitable[OffsetCommitResponse]:
+    """Keep the offsets; answered when a crash cannot lose them."""
+    return request.node.groups.ask(
+        asked.group_id,
+        lambda shard, now: shard.handle_offset_commit(asked, request.context, now),
+        lambda code, _: _refuse(asked, code),
+    )
+
+
+def _refuse(asked: OffsetCommitRequest, code: ErrorCode) -> OffsetCommitResponse:
+    return OffsetCommitResponse(
+        topics=[
+            OffsetCommitResponseTopic(
+                name=topic.name,
+                topic_id=topic.topic_id,
+                partitions=[
+                    OffsetCommitResponsePartition(
+                        partition_index=partition.partition_index, error_code=code
+                    )
+                    for partition in topic.partitions
+                ],
+            )
+            for topic in asked.topics
+        ]
+    )

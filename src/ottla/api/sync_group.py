@@ -1,0 +1,19 @@
+"""SyncGroup, versions 0 to 5: get the partitions that the leader of a classic group gave out."""
+
+from collections.abc import Awaitable
+
+from ottla.api.registry import Request, api
+from ottla.wire.apis import ApiKey
+from ottla.wire.messages.sync_group import SyncGroupRequest, SyncGroupResponse
+
+
+@api(ApiKey.SYNC_GROUP, 0, 5, SyncGroupRequest)
+def sync_group(
+    request: Request, asked: SyncGroupRequest
+) -> SyncGroupResponse | Awaitable[SyncGroupResponse]:
+    """The answer comes with the leader's assignment."""
+    return request.node.groups.ask(
+        asked.group_id,
+        lambda shard, now: shard.handle_sync_group(asked, request.context, now),
+        lambda code, _: SyncGroupResponse(error_code=code),
+    )

@@ -1,0 +1,81 @@
+"""TxnOffsetCommit, versions 0 to 5: positions that count when a transaction commits.
+
+KIPs: 98, 447 (members are checked), 890 (from version 5 the group's partition joins the
+transaction by this request).
+"""
+
+from ottla.api.registry import Request, api, error_of, settled
+from ottla.coordinator.shard import RequestContext
+from ottla.wire.apis import ApiKey
+from ottla.wire.errors import ErrorCode, KafkaError
+from ottla.wire.messages.add_partitions_to_txn import (
+    AddPartitionsToTxnTopic,
+    AddPartitionsToTxnTransaction,
+)
+from ottla.wire.messages.txn_offset_commit import (
+    TxnOffsetCommitRequest,
+    TxnOffsetCommitResponse,
+    TxnOffsetCommitResponsePartition,
+    TxnOffsetCommitResponseTopic,
+)
+
+FIRST_THAT_ADDS = 5
+_ADD_PARTITIONS_VERSION = 5
+
+
+@api(ApiKey.TXN_OFFSET_COMMIT, 0, 5, TxnOffsetCommitRequest)
+async def txn_offset_commit(
+    request: Request, asked: TxnOffsetCommitRequest
+) -> TxnOffsetCommitResponse:
+    """Write the offsets as part of the producer's transaction."""
+    try:
+        runner = request.node.groups.runner_of(asked.group_id)
+        await _verify(request, asked, runner.partition.index)
+        return await settled(
+            runner.ask(
+                lambda shard, now: shard.handle_txn_offset_commit(asked, request.context, now)
+            )
+        )
+    except Exception as problem:  # noqa: BLE001 the reply says what went wrong
+        return _refuse(asked, error_of(problem)[0])
+
+
+async def _verify(request: Request, asked: TxnOffsetCommitRequest, partition: int) -> None:
+    """See that the transaction's coordinator knows of the group's partition, or let it know."""
+    node = request.node
+    question = AddPartitionsToTxnTransaction(
+        transactional_id=asked.transactional_id,
+        producer_id=asked.producer_id,
+        producer_epoch=asked.producer_epoch,
+        verify_only=request.version < FIRST_THAT_ADDS,
+        topics=[AddPartitionsToTxnTopic(name=node.groups.topic, partitions=[partition])],
+    )
+    answer = await settled(
+        node.transactions.runner_of(asked.transactional_id).ask(
+            lambda shard, now: shard.handle_add_partitions(
+                question, RequestContext(_ADD_PARTITIONS_VERSION), now
+            )
+        )
+    )
+    code = answer.topic_results[0].results_by_partition[0].partition_error_code
+    if code:
+        if code == ErrorCode.TRANSACTION_ABORTABLE and request.version < FIRST_THAT_ADDS - 1:
+            code = ErrorCode.INVALID_TXN_STATE
+        raise KafkaError(ErrorCode(code))
+
+
+def _refuse(asked: TxnOffsetCommitRequest, code: ErrorCode) -> TxnOffsetCommitResponse:
+    return TxnOffsetCommitResponse(
+        topics=[
+            TxnOffsetCommitResponseTopic(
+                name=topic.name,
+                partitions=[
+                    TxnOffsetCommitResponsePartition(
+                        partition_index=partition.partition_index, error_code=code
+                    )
+                    for partition in topic.partitions
+                ],
+            )
+            for topic in asked.topics
+        ]
+    )

@@ -1,0 +1,210 @@
+"""The group coordinators of this broker.
+
+Rules kept here:
+1. A group's id is checked here, once for all requests: a classic group may not be nameless.
+2. Offsets committed in a transaction count when its marker reaches the partition.
+3. Groups learn of topics from the image, and of a change when it is carried out.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import uuid
+from collections.abc import Awaitable, Callable, Set
+from typing import TYPE_CHECKING, Any, TypeVar
+
+from ottla.broker.coordinators import Coordinators
+from ottla.broker.partition import Partition
+from ottla.broker.patterns import full_matcher
+from ottla.broker.shard_runner import ShardRunner
+from ottla.cluster.image import TopicImage
+from ottla.config.topic_names import GROUP_METADATA
+from ottla.coordinator.group_config import GroupConfig
+from ottla.coordinator.groups import GroupShard
+from ottla.coordinator.shard import CoordinatorRecord, Result
+from ottla.coordinator.topics import TopicInfo
+from ottla.records import decode_batch
+from ottla.records.control import Marker, MarkerType, decode_marker
+from ottla.wire.batch import BatchHeader
+from ottla.wire.errors import ErrorCode, KafkaError
+
+if TYPE_CHECKING:
+    from ottla.broker.node import Node
+
+R = TypeVar("R")
+
+
+class Topics:
+    """The image's topics as groups see them."""
+
+    def __init__(self, node: Node) -> None:
+        self._node = node
+        self.version = 0
+
+    def by_name(self, name: str) -> TopicInfo | None:
+        """The topic of a name."""
+        return _info(self._node.image.topics.get(name))
+
+    def by_id(self, topic_id: uuid.UUID) -> TopicInfo | None:
+        """The topic of an id."""
+        return _info(self._node.image.topics_by_id.get(topic_id))
+
+    def matching(self, regex: str) -> Set[str]:
+        """The topics whose whole name a pattern matches; raises ValueError for a wrong one."""
+        matches = full_matcher(regex)
+        return {name for name in self._node.image.topics if matches(name)}
+
+
+def _info(topic: TopicImage | None) -> TopicInfo | None:
+    return None if topic is None else TopicInfo(topic.name, topic.id, len(topic.assignment))
+
+
+class GroupRunner(ShardRunner[GroupShard]):
+    """Runs one partition of `__consumer_offsets`."""
+
+    def replay_batch(self, shard: GroupShard, header: BatchHeader, batch: memoryview) -> int:
+        """Replay one batch: records, records of a transaction, or a transaction's end."""
+        if header.is_control:
+            if header.record_count:
+                marker = decode_marker(batch)
+                shard.complete_transaction(
+                    marker.producer_id, commit=marker.type is MarkerType.COMMIT
+                )
+            return 0
+        producer_id = header.producer_id if header.is_transactional else -1
+        records = decode_batch(batch)
+        for record in records:
+            shard.replay(CoordinatorRecord(record.key or b"", record.value), producer_id)
+        return len(records)
+
+    def replay_own(self, shard: GroupShard, record: CoordinatorRecord, result: Result[Any]) -> None:
+        """Replay a record that was appended just now, in the name of its producer."""
+        shard.replay(record, -1 if result.producer is None else result.producer.producer_id)
+
+    def transaction_ended(self, producer_id: int, *, commit: bool) -> None:
+        """A transaction's marker was appended to the partition."""
+        shard = self._shard
+        if shard is not None:
+            shard.complete_transaction(producer_id, commit=commit)
+
+
+class Groups(Coordinators[GroupRunner]):
+    """The group coordinators of this broker."""
+
+    topic = GROUP_METADATA
+
+    def __init__(self, node: Node) -> None:
+        super().__init__(node)
+        self._topics = Topics(node)
+
+    def partition_count(self) -> int:
+        """`offsets.topic.num.partitions`."""
+        return self.node.config.offsets_topic_num_partitions
+
+    def settings(self) -> dict[str, str]:
+        """Compacted, in small segments."""
+        return {
+            "cleanup.policy": "compact",
+            "compression.type": "producer",
+            "segment.bytes": str(self.node.config.offsets_topic_segment_bytes),
+        }
+
+    def make_runner(self, partition: Partition) -> GroupRunner:
+        """A runner with the node's settings."""
+        settings = _settings(self.node)
+        topics = self._topics
+        return GroupRunner(
+            self.node,
+            partition,
+            lambda: GroupShard(settings, topics, topics.matching, lambda: str(uuid.uuid4())),
+        )
+
+    def ask(
+        self,
+        group_id: str,
+        decide: Callable[[GroupShard, int], Result[R]],
+        refuse: Callable[[ErrorCode, str | None], R],
+    ) -> R | Awaitable[R]:
+        """Let a group's shard decide; `refuse` makes the reply where there is no shard to ask."""
+        try:
+            reply = self.runner_of(group_id).ask(decide)
+        except KafkaError as problem:
+            return refuse(problem.code, problem.message)
+        if isinstance(reply, asyncio.Future):
+            return _unless_dropped(reply, refuse)
+        return reply
+
+    async def ask_about(
+        self,
+        group_ids: list[str],
+        decide: Callable[[GroupShard, list[str], int], Result[list[R]]],
+        refuse: Callable[[str, ErrorCode, str | None], R],
+    ) -> list[R]:
+        """Ask each shard about those of the groups that it has; all answers together."""
+        answers: list[R] = []
+        by_runner: dict[GroupRunner, list[str]] = {}
+        for group_id in group_ids:
+            try:
+                by_runner.setdefault(self.runner_of(group_id), []).append(group_id)
+            except KafkaError as problem:
+                answers.append(refuse(group_id, problem.code, problem.message))
+        for runner, ids in by_runner.items():
+            answers += await self._ask_one(runner, ids, decide, refuse)
+        return answers
+
+    async def _ask_one(
+        self,
+        runner: GroupRunner,
+        ids: list[str],
+        decide: Callable[[GroupShard, list[str], int], Result[list[R]]],
+        refuse: Callable[[str, ErrorCode, str | None], R],
+    ) -> list[R]:
+        try:
+            reply = runner.ask(lambda shard, now: decide(shard, ids, now))
+            return await reply if isinstance(reply, asyncio.Future) else reply
+        except KafkaError as problem:
+            return [refuse(each, problem.code, problem.message) for each in ids]
+
+    def transaction_ended(self, partition: int, marker: Marker) -> None:
+        """A transaction's marker was appended to one of the partitions."""
+        runner = self._runners.get(partition)
+        if runner is not None:
+            runner.transaction_ended(marker.producer_id, commit=marker.type is MarkerType.COMMIT)
+
+    def topics_changed(self, deleted: list[TopicImage]) -> None:
+        """Topics were created, deleted or given partitions."""
+        self._topics.version += 1
+        if deleted:
+            gone = [TopicInfo(topic.name, topic.id, len(topic.assignment)) for topic in deleted]
+            for runner in self:
+                runner.perform(lambda shard, now: shard.topics_deleted(gone, now))
+
+
+async def _unless_dropped(
+    reply: asyncio.Future[R], refuse: Callable[[ErrorCode, str | None], R]
+) -> R:
+    try:
+        return await reply
+    except KafkaError as problem:
+        return refuse(problem.code, problem.message)
+
+
+def _settings(node: Node) -> GroupConfig:
+    config = node.config
+    return GroupConfig(
+        group_min_session_timeout_ms=config.group_min_session_timeout_ms,
+        group_max_session_timeout_ms=config.group_max_session_timeout_ms,
+        group_initial_rebalance_delay_ms=config.group_initial_rebalance_delay_ms,
+        group_max_size=config.group_max_size,
+        group_consumer_session_timeout_ms=config.group_consumer_session_timeout_ms,
+        group_consumer_heartbeat_interval_ms=config.group_consumer_heartbeat_interval_ms,
+        group_consumer_max_size=config.group_consumer_max_size,
+        group_consumer_assignors=config.group_consumer_assignors,
+        group_consumer_regex_refresh_interval_ms=config.group_consumer_regex_refresh_interval_ms,
+        group_consumer_assignment_interval_ms=config.group_consumer_assignment_interval_ms,
+        group_consumer_upgrade=config.group_consumer_migration_policy.lower()
+        in ("upgrade", "bidirectional"),
+        offset_metadata_max_bytes=config.offset_metadata_max_bytes,
+        offsets_retention_ms=config.offsets_retention_minutes * 60_000,
+        offsets_retention_check_interval_ms=config.offsets_retention_check_interval_ms,
+    )

@@ -1,0 +1,68 @@
+"""The chart and the page that the bench writes."""
+
+from xml.etree import ElementTree
+
+from bench.chart import svg
+from bench.report import Results, page
+from bench.rows import Goal, Row
+
+SPACE = "{http://www.w3.org/2000/svg}"
+ROWS = [
+    Row("produce", "rate", "/s", [100.0], [200.0], Goal(ratio_at_least=1.2), "limit: a | b"),
+    Row("start", "time", "s", [4.0], [2.0], Goal(ratio_at_most=0.2, below=0.7)),
+    Row("stall <1>", "p99", "ms", [4.0], [2.0], Goal(below=20)),
+    Row("failed", "rate", "/s", [], [], Goal(ratio_at_least=1)),
+]
+
+
+def bars(rows: list[Row]) -> list[tuple[str, float, float]]:
+    drawing = ElementTree.fromstring(svg(rows))
+    return [
+        (bar.attrib["class"], float(bar.attrib["x"]), float(bar.attrib["width"]))
+        for bar in drawing.iter(f"{SPACE}rect")
+    ]
+
+
+def test_only_rows_that_are_judged_by_a_ratio_have_a_bar() -> None:
+    assert [kind for kind, _, _ in bars(ROWS)] == ["met", "missed"]
+
+
+def test_twice_and_half_reach_as_far_to_both_sides_of_one() -> None:
+    (_, right, right_width), (_, left, left_width) = bars(ROWS)
+    assert abs(right_width - left_width) < 0.2
+    assert abs(left + left_width - right) < 0.2
+
+
+def test_a_missed_goal_is_said_in_words_too() -> None:
+    texts = [text.text for text in ElementTree.fromstring(svg(ROWS)).iter(f"{SPACE}text")]
+    assert "2.00 ×" in texts
+    assert "0.50 × missed" in texts
+
+
+def test_a_chart_of_nothing_is_still_a_drawing() -> None:
+    assert bars([]) == []
+
+
+def test_labels_are_escaped() -> None:
+    odd = Row("a < b & c", "rate", "/s", [1.0], [1.0], Goal(ratio_at_least=1))
+    assert "a < b & c: rate" in [
+        text.text for text in ElementTree.fromstring(svg([odd])).iter(f"{SPACE}text")
+    ]
+
+
+def test_the_page_says_what_falls_short_and_what_was_not_measured() -> None:
+    results = Results("2026-01-02", {"CPU": "two cores"}, ROWS, {"memory": "it died"})
+    text = page(results)
+    assert "Falls short: start, time; failed, rate." in text
+    assert "Not measured: memory (it died)." in text
+    assert "- CPU: two cores" in text
+    assert "2026-01-02" in text
+
+
+def test_a_bar_in_a_note_does_not_break_the_table() -> None:
+    text = page(Results("2026-01-02", {}, ROWS, {}))
+    assert r"limit: a \| b |" in text
+
+
+def test_the_page_says_so_when_every_goal_is_met() -> None:
+    assert "Every goal is met." in page(Results("2026-01-02", {}, ROWS[:1], {}))

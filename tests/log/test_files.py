@@ -1,0 +1,125 @@
+"""Open files: how many there are at most, which ones, and that pinned ones stay."""
+
+import errno
+import os
+from pathlib import Path
+
+import pytest
+
+from ottla.log.files import FileCache, Files, OpenFile
+
+
+def made(cache: FileCache, directory: Path, count: int) -> list[OpenFile]:
+    files = [cache.create(str(directory / f"{number}")) for number in range(count)]
+    for number, file in enumerate(files):
+        os.pwrite(file.descriptor(), b"%d" % number, 0)
+        file.used = False
+    return files
+
+
+def test_no_more_files_are_open_than_the_limit(tmp_path: Path) -> None:
+    cache = FileCache(3)
+    files = made(cache, tmp_path, 10)
+    assert len(cache) == sum(file.fd >= 0 for file in files) == 3
+
+
+def test_a_file_that_was_closed_is_opened_again_on_use(tmp_path: Path) -> None:
+    cache = FileCache(2)
+    files = made(cache, tmp_path, 5)
+    for number, file in enumerate(files):
+        assert os.pread(file.descriptor(), 10, 0) == b"%d" % number
+
+
+def test_files_in_use_stay_open_longer_than_others(tmp_path: Path) -> None:
+    cache = FileCache(4)
+    hot, *others = made(cache, tmp_path, 20)
+    hot.descriptor()
+    for file in others:
+        file.descriptor()
+        hot.used = True
+        assert hot.fd >= 0
+
+
+def test_a_pinned_file_is_not_closed_for_others(tmp_path: Path) -> None:
+    cache = FileCache(1)
+    pinned, *others = made(cache, tmp_path, 5)
+    fd = pinned.pin()
+    for file in others:
+        file.descriptor()
+    assert pinned.fd == fd
+    assert os.pread(fd, 10, 0) == b"0"
+    pinned.unpin()
+    others[0].descriptor()
+    others[1].descriptor()
+    assert pinned.fd == -1
+
+
+def test_all_files_may_be_pinned_past_the_limit(tmp_path: Path) -> None:
+    cache = FileCache(2)
+    files = made(cache, tmp_path, 6)
+    for file in files:
+        file.pin()
+    assert all(file.fd >= 0 for file in files)
+
+
+def test_a_retired_file_closes_with_its_last_reader(tmp_path: Path) -> None:
+    cache = FileCache(5)
+    (file,) = made(cache, tmp_path, 1)
+    file.pin()
+    file.pin()
+    os.unlink(file.path)
+    file.retire()
+    assert os.pread(file.fd, 10, 0) == b"0"
+    file.unpin()
+    assert file.fd >= 0
+    file.unpin()
+    assert file.fd == -1
+    assert len(cache) == 0
+    with pytest.raises(FileNotFoundError):
+        file.descriptor()
+
+
+def test_the_owner_learns_that_its_file_was_closed(tmp_path: Path) -> None:
+    cache = FileCache(1)
+    first, second = made(cache, tmp_path, 2)
+    told: list[str] = []
+    first.on_close = lambda: told.append("first")
+    first.descriptor()
+    assert told == []
+    second.descriptor()
+    first.used = False
+    second.used = False
+    made(cache, tmp_path, 1)
+    assert told == ["first"]
+
+
+def test_when_the_system_has_no_more_descriptors_another_file_is_closed(tmp_path: Path) -> None:
+    files = Files()
+    cache = FileCache(100, files)
+    first, second = made(cache, tmp_path, 2)
+    cache.close(first)
+    real, failures = files.open, [1]
+
+    def exhausted(path: str, flags: int, mode: int) -> int:
+        if failures:
+            failures.pop()
+            raise OSError(errno.EMFILE, "Too many open files")
+        return real(path, flags, mode)
+
+    files.open = exhausted
+    assert os.pread(first.descriptor(), 10, 0) == b"0"
+    assert second.fd == -1
+
+
+def test_a_file_is_written_fully_even_if_the_system_takes_it_in_pieces(tmp_path: Path) -> None:
+    files = Files()
+    real = files.pwrite
+    files.pwrite = lambda fd, data, position: real(fd, memoryview(data)[:3], position)
+    files.write_file(str(tmp_path / "f"), b"0123456789", sync=True)
+    assert (tmp_path / "f").read_bytes() == b"0123456789"
+
+
+def test_a_large_file_is_read_whole(tmp_path: Path) -> None:
+    data = os.urandom(3 << 20)
+    (tmp_path / "f").write_bytes(data)
+    assert Files().read_file(str(tmp_path / "f")) == data
