@@ -5,15 +5,16 @@ A check is a function that gets a running broker and raises when something is no
 """
 
 import subprocess
-import sys
 import time
-import traceback
 from collections.abc import Callable
 from dataclasses import dataclass
+from enum import Enum
 from uuid import uuid4
 
 from compat import java_runtime
 from compat.process import BrokerProcess
+from compat.raw import served
+from ottla.wire.apis import ApiKey
 
 TOOL_SECONDS = 120
 
@@ -32,6 +33,17 @@ class Check:
     section: str
     name: str
     run: Run
+    needs: ApiKey | None = None
+    """An API without which the tool cannot work at all."""
+
+
+class Ending(Enum):
+    """How a check can end."""
+
+    PASSED = "passed"
+    FAILED = "failed"
+    NOT_SERVED = "not served"
+    """The broker does not offer what the tool needs, and says so in ApiVersions."""
 
 
 @dataclass(frozen=True)
@@ -39,7 +51,7 @@ class Result:
     """How a check ended."""
 
     check: Check
-    passed: bool
+    ending: Ending
     seconds: float
     note: str
 
@@ -47,11 +59,11 @@ class Result:
 CHECKS: list[Check] = []
 
 
-def check(section: str) -> Callable[[Run], Run]:
+def check(section: str, needs: ApiKey | None = None) -> Callable[[Run], Run]:
     """Register a check under the name of its function."""
 
     def register(run: Run) -> Run:
-        CHECKS.append(Check(section, run.__name__.replace("_", " "), run))
+        CHECKS.append(Check(section, run.__name__.replace("_", " "), run, needs))
         return run
 
     return register
@@ -59,17 +71,18 @@ def check(section: str) -> Callable[[Run], Run]:
 
 def try_check(wanted: Check, broker: BrokerProcess) -> Result:
     """Run one check; a failure is a result too. A traceback in the broker's log is a failure."""
+    if wanted.needs is not None and wanted.needs not in served(broker.bootstrap):
+        return Result(wanted, Ending.NOT_SERVED, 0.0, f"needs {wanted.needs.name}")
     started = time.monotonic()
     before = len(broker.tracebacks())
     try:
         note = wanted.run(broker) or ""
         if new := broker.tracebacks()[before:]:
             raise CheckError(f"a traceback in the broker's log:\n{new[0]}")
-        passed = True
+        ending = Ending.PASSED
     except Exception as problem:  # noqa: BLE001  # whatever it is, the other checks go on
-        traceback.print_exc(file=sys.stderr)
-        note, passed = f"{type(problem).__name__}: {problem}", False
-    return Result(wanted, passed, time.monotonic() - started, note)
+        note, ending = f"{type(problem).__name__}: {problem}", Ending.FAILED
+    return Result(wanted, ending, time.monotonic() - started, note)
 
 
 def new_topic(base: str) -> str:
@@ -79,6 +92,11 @@ def new_topic(base: str) -> str:
 
 def java(main_class: str, *arguments: str, given: str = "") -> str:
     """Run one of Kafka's tools to its end; what it printed."""
+    return java_output(main_class, *arguments, given=given)[0]
+
+
+def java_output(main_class: str, *arguments: str, given: str = "") -> tuple[str, str]:
+    """The same, with what it printed on standard error."""
     done = subprocess.run(
         java_runtime.command(main_class, *arguments),
         input=given,
@@ -90,7 +108,7 @@ def java(main_class: str, *arguments: str, given: str = "") -> str:
     if done.returncode:
         said = (done.stderr or done.stdout).strip()
         raise CheckError(f"{main_class} ended with {done.returncode}: {said}")
-    return done.stdout
+    return done.stdout, done.stderr
 
 
 def expect(condition: bool, otherwise: str) -> None:

@@ -10,6 +10,7 @@ from functools import cache
 from pathlib import Path
 
 from bench import kafka
+from bench.errors import BenchError
 
 WORK = Path(__file__).parent / ".work"
 JAVA_SOURCES = Path(__file__).parent / "java"
@@ -39,7 +40,12 @@ def is_installed() -> bool:
 @cache
 def libs() -> Path:
     """The folder with Kafka's jars."""
-    return kafka.fetch_jars(BENCH_WORK)
+    if not kafka.has_jars(BENCH_WORK) and shutil.which("mvn") is None:
+        raise JavaError("no Maven, which gets Kafka's jars: install it (Debian: maven)")
+    try:
+        return kafka.fetch_jars(BENCH_WORK)
+    except BenchError as problem:
+        raise JavaError(str(problem)) from None
 
 
 @cache
@@ -60,6 +66,11 @@ def _classes() -> Path:
         raise JavaError(f"javac: {done.stderr.strip()}")
     (folder / "log4j2.properties").write_text(LOGGING)
     return folder
+
+
+def prepare() -> None:
+    """Get and compile what is needed, or say in one line what is missing."""
+    _classes()
 
 
 def command(main_class: str, *arguments: str) -> list[str]:

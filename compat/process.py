@@ -3,7 +3,8 @@
 Rules kept here:
 1. The process has a session of its own, and nothing of that session outlives `stop` or `kill`.
 2. What it prints is kept in one file over all its lives, and shown when it fails to start.
-3. Ready means: it answers Metadata and names itself.
+3. Ready means: it answers Metadata, names itself, and leads every partition there is (after a
+   kill, logs are recovered while it already answers).
 """
 
 import os
@@ -32,12 +33,13 @@ class BrokerError(Exception):
 
 
 def is_ready(bootstrap: str) -> bool:
-    """True if a broker answers there."""
+    """True if a broker answers there and all partitions are led."""
     try:
         with Connection(bootstrap, patience=2) as connection:
-            request = MetadataRequest(topics=[])
+            request = MetadataRequest(topics=None)
             answer = connection.ask(request, MetadataResponse, METADATA_VERSION)
-            return bool(answer.brokers)
+            partitions = (part for topic in answer.topics for part in topic.partitions)
+            return bool(answer.brokers) and not any(part.error_code for part in partitions)
     except (ConnectionError, TimeoutError, ClosedError):
         return False
 

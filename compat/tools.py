@@ -160,7 +160,22 @@ def verifiable_producer(broker: BrokerProcess) -> None:
     expect(len(good) == 2000, f"{len(good)} of 2000 acknowledged")
 
 
-@check("tools")
+@check("tools", needs=ApiKey.FIND_COORDINATOR)
+def consumer_performance(broker: BrokerProcess) -> str:
+    topic = new_topic("performance")
+    client = Confluent(broker.bootstrap)
+    client.create_topic(topic)
+    client.produce(topic, [Message(b"x" * 200, partition=0)] * 50_000)
+    told = java(
+        f"{TOOLS}.ConsumerPerformance",
+        *["--bootstrap-server", broker.bootstrap, "--topic", topic, "--num-records", "50000"],
+    )
+    rates = dict(zip(*(line.split(", ") for line in told.strip().splitlines()[-2:]), strict=True))
+    expect(int(rates["data.consumed.in.nMsg"]) >= 50_000, told)
+    return f"{rates['nMsg.sec']} records/sec"
+
+
+@check("tools", needs=ApiKey.FIND_COORDINATOR)
 def end_to_end_latency(broker: BrokerProcess) -> str:
     topic = new_topic("latency")
     Confluent(broker.bootstrap).create_topic(topic)

@@ -91,6 +91,7 @@ class ClassicClient:
     rebalance_timeout_ms: int = 30_000
     version: int = 9
     client_id: str = "app"
+    leader: str = ""
 
     def ask_to_join(self) -> JoinGroupResponse | Deferred:
         """Send one JoinGroup; note the member id that comes back at once."""
@@ -136,9 +137,14 @@ class ClassicClient:
     def note(self, reply: JoinGroupResponse) -> None:
         self.member_id = reply.member_id
         self.generation = reply.generation_id
+        self.leader = reply.leader
 
     def ask_to_sync(
-        self, assignments: Mapping[str, bytes] | None = None, **overrides: str
+        self,
+        assignments: Mapping[str, bytes] | None = None,
+        *,
+        protocol_type: str | None = None,
+        protocol_name: str | None = None,
     ) -> SyncGroupResponse | Deferred:
         request = SyncGroupRequest(
             group_id=self.group_id,
@@ -149,7 +155,8 @@ class ClassicClient:
                 SyncGroupRequestAssignment(member_id=member_id, assignment=data)
                 for member_id, data in (assignments or {}).items()
             ],
-            **overrides,
+            protocol_type=protocol_type,
+            protocol_name=protocol_name,
         )
         return self.world.take(
             self.world.shard.handle_sync_group(request, context(5), self.world.now)
@@ -186,7 +193,7 @@ class ClassicClient:
         self.world.take(result)
         return answer(result)
 
-    def commit(self, offset: int, partition: int = 0, **more: object) -> ErrorCode:
+    def commit(self, offset: int, partition: int = 0) -> ErrorCode:
         return commit(
             self.world,
             offset,
@@ -205,7 +212,8 @@ def stable_group(world: World, size: int, **settings: object) -> list[ClassicCli
         for name, value in settings.items():
             setattr(member, name, value)
     tokens = [member.join() for member in members]
-    world.advance(world.config.group_initial_rebalance_delay_ms * (size + 1))
+    while world.parked:
+        world.advance(500)
     for member, token in zip(members, tokens, strict=True):
         assert member.joined(token).error_code == ErrorCode.NONE
     sync_all(members)
@@ -226,21 +234,7 @@ def sync_all(members: Sequence[ClassicClient]) -> dict[str, bytes]:
 
 
 def leader_of(members: Sequence[ClassicClient]) -> ClassicClient:
-    (described,) = answer(
-        members[0].world.shard.handle_describe_groups(
-            [members[0].group_id], context(6), members[0].world.now
-        )
-    )
-    assert described.members
-    replies = [
-        reply
-        for reply in members[0].world.answers.values()
-        if isinstance(reply, JoinGroupResponse)
-        and reply.generation_id == members[0].generation
-        and reply.members
-    ]
-    leader_id = replies[-1].leader
-    return next(member for member in members if member.member_id == leader_id)
+    return next(member for member in members if member.member_id == member.leader)
 
 
 def commit(
@@ -345,7 +339,7 @@ def fetch(
 
 @dataclass
 class Consumer:
-    """A member of the consumer protocol, which does what it is told unless a test says otherwise."""
+    """A member of the consumer protocol, which does what it is told."""
 
     world: World
     member_id: str

@@ -151,6 +151,7 @@ class World:
         if length is not None:
             del self.log[length:]
         self.parked.clear()
+        self.answers.clear()
         self.timers.clear()
         self.shard = self.loaded_anew()
         self.take(self.shard.loaded(self.now))

@@ -69,13 +69,17 @@ def test_version_0_has_no_null_and_empty_means_all(connection: Connection, topic
     assert topic in {found.name for found in everything.topics}
 
 
-def test_topics_can_be_asked_for_by_id(connection: Connection, topic: str) -> None:
+@pytest.mark.parametrize("name", [None, "", "another-name"])
+def test_topics_can_be_asked_for_by_id(
+    connection: Connection, topic: str, name: str | None
+) -> None:
+    """An id wins over whatever name stands beside it: the Java client sends an empty one."""
     topic_id = describe(connection, topic).topic_id
     unknown = uuid4()
     request = MetadataRequest(
         topics=[
-            MetadataRequestTopic(topic_id=topic_id, name=None),
-            MetadataRequestTopic(topic_id=unknown, name=None),
+            MetadataRequestTopic(topic_id=topic_id, name=name),
+            MetadataRequestTopic(topic_id=unknown, name=name),
         ]
     )
     answer = {found.topic_id: found for found in metadata(connection, request, 12).topics}

@@ -13,6 +13,9 @@ from typing import ParamSpec, TypeVar
 
 from ottla.log.files import OPERATIONS, Bytes, Files
 
+REAL = {"rename": "replace"}
+"""Operations whose name in `os` is another."""
+
 P = ParamSpec("P")
 R = TypeVar("R")
 
@@ -36,14 +39,22 @@ class FaultyFiles(Files):
         self._dead = False
         self._paths: dict[int, str] = {}
         self._synced: dict[str, int] = {}
-        write, open_, close = self.pwrite, self.open, self.close
         for name in OPERATIONS:
-            setattr(self, name, self._wrap(name, getattr(self, name)))
-        self.pwrite = self._wrap("pwrite", self._torn(write))
-        self.open = self._wrap("open", self._remember(open_))
-        self.close = self._wrap("close", self._forget(close))
-        self.fsync = self._wrap("fsync", self._note_sync)
-        self.fdatasync = self._wrap("fdatasync", self._note_sync)
+            setattr(self, name, self._wrap(name, self._kept_book_of(name)))
+
+    def _kept_book_of(self, name: str) -> Callable[..., object]:
+        """An operation that also notes what it changes, where there is something to note."""
+        keeping: dict[str, Callable[..., object]] = {
+            "pwrite": self._pwrite,
+            "open": self._open,
+            "close": self._close,
+            "fsync": self._sync,
+            "fdatasync": self._sync,
+            "ftruncate": self._ftruncate,
+            "rename": self._rename,
+        }
+        real: Callable[..., object] = getattr(os, REAL.get(name, name))
+        return keeping.get(name, real)
 
     def _wrap(self, name: str, operation: Callable[P, R]) -> Callable[P, R]:
         def counted(*args: P.args, **kwargs: P.kwargs) -> R:
@@ -63,34 +74,39 @@ class FaultyFiles(Files):
 
         return counted
 
-    def _torn(self, write: Callable[[int, Bytes, int], int]) -> Callable[[int, Bytes, int], int]:
-        def torn(fd: int, data: Bytes, position: int) -> int:
-            if self.count - 1 == self.fail_at and self.fault == "short":
-                return write(fd, memoryview(data)[: len(data) // 2], position)
-            return write(fd, data, position)
+    def _pwrite(self, fd: int, data: Bytes, position: int) -> int:
+        if self.count - 1 == self.fail_at and self.fault == "short":
+            data = memoryview(data)[: len(data) // 2]
+        return os.pwrite(fd, data, position)
 
-        return torn
+    def _open(self, path: str, flags: int, mode: int) -> int:
+        fd = os.open(path, flags, mode)
+        self._paths[fd] = path
+        if flags & os.O_TRUNC:
+            self._synced[path] = 0
+        return fd
 
-    def _remember(self, open_: Callable[[str, int, int], int]) -> Callable[[str, int, int], int]:
-        def remembered(path: str, flags: int, mode: int) -> int:
-            fd = open_(path, flags, mode)
-            self._paths[fd] = path
-            return fd
+    def _close(self, fd: int) -> None:
+        self._paths.pop(fd, None)
+        os.close(fd)
 
-        return remembered
+    def _sync(self, fd: int) -> None:
+        self._synced[self._paths[fd]] = os.fstat(fd).st_size
 
-    def _forget(self, close: Callable[[int], None]) -> Callable[[int], None]:
-        def forgotten(fd: int) -> None:
-            self._paths.pop(fd, None)
-            close(fd)
+    def _ftruncate(self, fd: int, size: int) -> None:
+        path = self._paths[fd]
+        self._synced[path] = min(self._synced.get(path, 0), size)
+        os.ftruncate(fd, size)
 
-        return forgotten
-
-    def _note_sync(self, fd: int) -> None:
-        path = self._paths.get(fd)
-        if path is not None:
-            self._synced[path] = os.fstat(fd).st_size
+    def _rename(self, old: str, new: str) -> None:
+        os.replace(old, new)
+        self._synced[new] = self._synced.pop(old, 0)
 
     def synced_size(self, path: Path) -> int:
         """How many bytes of a file an fsync has covered."""
         return self._synced.get(str(path), 0)
+
+    def everything_is_synced(self, directory: Path) -> None:
+        """What a power failure left is on the disk for certain."""
+        for path in directory.iterdir():
+            self._synced[str(path)] = path.stat().st_size

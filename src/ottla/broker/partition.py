@@ -126,7 +126,7 @@ class Partition:
         """
         wanted = self.log.end_offset
         while self.log.recovery_point < wanted:
-            if self._flushing is None:
+            if self._flushing is None or self._flushing.done():
                 self._flushing = asyncio.get_running_loop().create_task(self._flush_once())
                 self._flushing.add_done_callback(self._flush_done)
             await asyncio.shield(self._flushing)
@@ -134,7 +134,8 @@ class Partition:
                 raise KafkaError(ErrorCode.KAFKA_STORAGE_ERROR, f"{self} could not be flushed")
 
     def _flush_done(self, task: asyncio.Task[None]) -> None:
-        self._flushing = None
+        if self._flushing is task:
+            self._flushing = None
         if not task.cancelled():
             task.exception()  # seen by whoever awaited it; the log is offline by now
 

@@ -35,7 +35,7 @@ if TYPE_CHECKING:
 
 log = structlog.get_logger()
 
-RELOAD_SECONDS: Final = 1.0
+RELOAD_SECONDS: Final = 5.0
 
 
 class Shard(Protocol):
@@ -93,7 +93,7 @@ class ShardRunner(Generic[S]):
             self._shard = shard
             if count:
                 log.info("coordinator loaded", partition=str(self.partition), records=count)
-        except KafkaError as problem:
+        except (KafkaError, ValueError) as problem:  # ValueError: a record that is none
             log.error("coordinator not loaded", partition=str(self.partition), reason=str(problem))
             asyncio.get_running_loop().call_later(RELOAD_SECONDS, self.load)
             return

@@ -15,8 +15,9 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from ottla.broker.coordinators import Coordinators
 from ottla.broker.partition import Partition
 from ottla.broker.shard_runner import ShardRunner
+from ottla.cluster.store import StoreError
 from ottla.config.topic_names import TRANSACTION_STATE
-from ottla.coordinator.shard import Result
+from ottla.coordinator.shard import Result, SetTimer
 from ottla.coordinator.transactions import TransactionConfig, TransactionShard
 from ottla.coordinator.transactions_result import NeedsProducerId, TxnMarkers, TxnResult
 from ottla.coordinator.transactions_state import TopicPartition
@@ -27,6 +28,7 @@ if TYPE_CHECKING:
     from ottla.broker.node import Node
 
 R = TypeVar("R")
+RETRY_MS = 1000
 
 
 class TransactionRunner(ShardRunner[TransactionShard]):
@@ -59,7 +61,12 @@ class TransactionRunner(ShardRunner[TransactionShard]):
             self._node.run_in_background(self._expire_with_new_id(key))
 
     async def _expire_with_new_id(self, key: Any) -> None:
-        producer_id = await self._node.new_producer_id()
+        try:
+            producer_id = await self._node.new_producer_id()
+        except StoreError:
+            again = SetTimer(key, self._node.now_ms() + RETRY_MS)
+            self.perform(lambda *_: TxnResult(None, timers=[again]))
+            return
         self.perform(lambda shard, now: shard.expire(key, now, producer_id))
 
     async def ask_with_producer_id(

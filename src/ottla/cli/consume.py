@@ -10,12 +10,11 @@ Rules kept here:
 
 import sys
 from collections.abc import Iterable, Mapping
-from datetime import datetime
 from typing import TYPE_CHECKING, NamedTuple
 
 import click
 
-from ottla.cli.options import bootstrap_option, connect, json_option
+from ottla.cli.options import bootstrap_option, connect, json_option, timestamp_ms
 from ottla.cli.output import Json, record_fields
 
 if TYPE_CHECKING:
@@ -42,15 +41,11 @@ def parse_start(
         return Start(text)
     if text.isascii() and text.isdigit():
         return Start("offset", int(text))
-    number = text.removesuffix("ms")
-    if number != text and number.isascii() and number.isdigit():
-        return Start("timestamp", int(number))
     try:
-        return Start("timestamp", int(datetime.fromisoformat(text).timestamp() * 1000))
-    except (ValueError, OverflowError, OSError):
+        return Start("timestamp", timestamp_ms(text))
+    except ValueError as problem:
         raise click.BadParameter(
-            f"{text!r} is not beginning, end, an offset (4711), an ISO 8601 time "
-            "(2026-01-31T12:00:00Z) or milliseconds (1769860800000ms)."
+            f"{text!r} is not beginning, end, an offset (4711), {problem}."
         ) from None
 
 

@@ -20,6 +20,8 @@ COMMANDS = {
     "topic": "Create, list, describe, alter and delete topics.",
     "produce": "Write lines to a topic.",
     "consume": "Read a topic's records.",
+    "group": "Look at consumer groups, and move or delete what they have committed.",
+    "txn": "Look at transactions, and end those that hang.",
     "config": "Look up and change the settings of topics and brokers.",
     "log": "Look into a partition's files.",
 }
@@ -29,6 +31,9 @@ ADVICE = {
     ErrorCode.BROKER_NOT_AVAILABLE: "start one with: ottla serve; or name another with --bootstrap",
     ErrorCode.UNKNOWN_TOPIC_OR_PARTITION: "see: ottla topic list",
     ErrorCode.TOPIC_ALREADY_EXISTS: "see: ottla topic describe",
+    ErrorCode.GROUP_ID_NOT_FOUND: "see: ottla group list",
+    ErrorCode.NON_EMPTY_GROUP: "stop them first; see: ottla group describe",
+    ErrorCode.TRANSACTIONAL_ID_NOT_FOUND: "see: ottla txn list",
 }
 """What to do about the commonest failures."""
 

@@ -1,6 +1,7 @@
 """What the commands have in common: their options, and how they reach a cluster."""
 
 from collections.abc import Callable, Sequence
+from datetime import datetime
 from typing import TYPE_CHECKING, TypeVar
 
 import click
@@ -43,3 +44,16 @@ def pairs(items: Sequence[str], option: str) -> dict[str, str]:
             raise click.UsageError(f"{option} {item}: it is not name=value.")
         found[name.strip()] = value
     return found
+
+
+def timestamp_ms(text: str) -> int:
+    """A point in time in milliseconds; ValueError says what can be read."""
+    number = text.removesuffix("ms")
+    if number != text and number.isascii() and number.isdigit():
+        return int(number)
+    try:
+        return int(datetime.fromisoformat(text).timestamp() * 1000)
+    except (ValueError, OverflowError, OSError):
+        raise ValueError(
+            "an ISO 8601 time (2026-01-31T12:00:00Z) or milliseconds (1769860800000ms)"
+        ) from None

@@ -76,6 +76,13 @@ def record_fields(record: "Record") -> dict[str, Json]:
     return shown
 
 
+def time_text(milliseconds: int) -> str:
+    """A point in time for people: UTC, to the second."""
+    from datetime import UTC, datetime
+
+    return datetime.fromtimestamp(milliseconds / 1000, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+
+
 def size_text(size: float) -> str:
     """A number of bytes for people."""
     for unit in ("B", "kB", "MB"):

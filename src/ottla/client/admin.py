@@ -319,7 +319,7 @@ class Admin:
 
         def attempt() -> dict[TopicPartition, OffsetAt]:
             found = {}
-            for leader, partitions in self._by_leader(specs).items():
+            for leader, partitions in self._client.by_leader(specs).items():
                 topics: dict[str, ListOffsetsTopic] = {}
                 for name, index in partitions:
                     topics.setdefault(name, ListOffsetsTopic(name=name)).partitions.append(
@@ -347,7 +347,7 @@ class Admin:
 
         def attempt() -> dict[TopicPartition, int]:
             starts = {}
-            for leader, partitions in self._by_leader(before).items():
+            for leader, partitions in self._client.by_leader(before).items():
                 topics: dict[str, DeleteRecordsTopic] = {}
                 for name, index in partitions:
                     topics.setdefault(name, DeleteRecordsTopic(name=name)).partitions.append(
@@ -377,12 +377,6 @@ class Admin:
             BrokerInfo(item.broker_id, item.host, item.port, item.rack) for item in reply.brokers
         ]
         return ClusterInfo(reply.cluster_id, reply.controller_id, sorted(brokers))
-
-    def _by_leader(self, partitions: Iterable[TopicPartition]) -> dict[int, list[TopicPartition]]:
-        by_leader: dict[int, list[TopicPartition]] = {}
-        for partition in partitions:
-            by_leader.setdefault(self._client.leader(*partition), []).append(partition)
-        return by_leader
 
     def _check_partition(self, error_code: int, partition: TopicPartition) -> None:
         if error_code:

@@ -8,7 +8,7 @@ Rules kept here:
 4. A client belongs to one thread, and starts none. It is not pickled; its settings are.
 """
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from random import uniform
 from time import monotonic, sleep
 from types import TracebackType
@@ -34,6 +34,9 @@ UNKNOWN_TOPIC_WAIT = 0.5
 """A topic that was created a moment ago may not be known everywhere yet."""
 
 
+NO_LEADER = -1
+
+
 class TopicPartition(NamedTuple):
     """One partition of a topic."""
 
@@ -47,7 +50,7 @@ class Topic(NamedTuple):
     name: str
     id: UUID
     leaders: Mapping[int, int]
-    """Broker id by partition; -1 where there is no leader just now."""
+    """Broker id by partition; NO_LEADER where there is none just now."""
     leader_epochs: Mapping[int, int]
 
 
@@ -81,9 +84,19 @@ class Client:
             connection.close()
         self._connections.clear()
 
-    def call(self, request: Message, kind: type[R], node_id: int | None = None) -> R:
-        """One request and its reply, from a given broker or from any; not retried here."""
-        return self.connection(node_id).call(request, kind)
+    def call(
+        self,
+        request: Message,
+        kind: type[R],
+        node_id: int | None = None,
+        *,
+        newest: int | None = None,
+    ) -> R:
+        """One request and its reply, from a given broker or from any; not retried here.
+
+        `newest` is the highest version that the caller can use.
+        """
+        return self.connection(node_id).call(request, kind, newest=newest)
 
     def retry(self, attempt: Callable[[], T]) -> T:
         """Do something until it works, its error is final, or the deadline has passed."""
@@ -142,13 +155,36 @@ class Client:
                 f"topic {topic} has no partition {partition}: it has {len(found.leaders)}",
             )
         leader = found.leaders[partition]
-        if leader < 0:
+        if leader == NO_LEADER:
             self.forget(topic)
             raise KafkaError(
                 ErrorCode.LEADER_NOT_AVAILABLE,
                 f"partition {partition} of topic {topic} has no leader",
             )
         return leader
+
+    def by_leader(self, partitions: Iterable[TopicPartition]) -> dict[int, list[TopicPartition]]:
+        """Partitions by the broker that leads them; each must have a leader."""
+        by_leader: dict[int, list[TopicPartition]] = {}
+        for partition in partitions:
+            by_leader.setdefault(self.leader(*partition), []).append(partition)
+        return by_leader
+
+    def led(self, partitions: Iterable[TopicPartition]) -> list[TopicPartition]:
+        """Those of the partitions that exist and have a leader, as the cluster says now."""
+        wanted = list(partitions)
+        names = sorted({partition.topic for partition in wanted})
+        if not names:
+            return []
+        for name in names:
+            self.forget(name)
+        self.retry(lambda: self.metadata(names))
+        found = {name: self._topics[name].leaders for name in names if name in self._topics}
+        return [
+            partition
+            for partition in wanted
+            if found.get(partition.topic, {}).get(partition.partition, NO_LEADER) != NO_LEADER
+        ]
 
     def forget(self, topic: str) -> None:
         """Ask for a topic's metadata again when it is next needed."""

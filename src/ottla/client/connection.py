@@ -111,10 +111,10 @@ class Connection:
         """Give the socket back; what is still awaited fails."""
         self._fail(ConnectionFailed(f"the connection to {self.address} was closed"))
 
-    def version_of(self, kind: type[Message]) -> int:
-        """The highest version of a request or response that both sides know."""
+    def version_of(self, kind: type[Message], newest: int | None = None) -> int:
+        """The highest version of a request or response that both sides know, up to `newest`."""
         first, last = self._versions.get(kind.API_KEY, (0, -1))
-        version = min(last, kind.VERSIONS[1])
+        version = min(last, kind.VERSIONS[1] if newest is None else newest)
         if version < max(first, kind.VERSIONS[0]):
             raise KafkaError(
                 ErrorCode.UNSUPPORTED_VERSION,
@@ -123,13 +123,20 @@ class Connection:
             )
         return version
 
-    def call(self, request: Message, kind: type[R], timeout: float | None = None) -> R:
+    def call(
+        self,
+        request: Message,
+        kind: type[R],
+        timeout: float | None = None,
+        *,
+        newest: int | None = None,
+    ) -> R:
         """Send a request and wait for its reply, which has the given class."""
-        return self.submit(request, kind).result(timeout)
+        return self.submit(request, kind, newest=newest).result(timeout)
 
-    def submit(self, request: Message, kind: type[R]) -> Reply[R]:
-        """Send a request without waiting."""
-        version = self.version_of(type(request))
+    def submit(self, request: Message, kind: type[R], *, newest: int | None = None) -> Reply[R]:
+        """Send a request without waiting, in a version up to `newest`."""
+        version = self.version_of(type(request), newest)
         reply = Reply(self, kind, version, self._send(request, version))
         self._awaited.append(reply)
         return reply

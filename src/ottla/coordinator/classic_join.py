@@ -12,6 +12,8 @@ Rules kept here:
    that is not yet back in a rebalance.
 """
 
+from collections.abc import Callable
+
 from ottla.coordinator.classic_group import (
     ClassicGroup,
     ClassicMember,
@@ -76,8 +78,8 @@ class ClassicJoin:
             else request.rebalance_timeout_ms
         )
 
-    def handle(self, new_id: str) -> Reply:
-        """Answer or park the request; `new_id` is a unique text, for a member that has no id."""
+    def handle(self, new_id: Callable[[], str]) -> Reply:
+        """Answer or park the request; `new_id` makes a unique text, for a member without an id."""
         group, request = self._group, self._request
         if not self._has_room():
             if request.member_id in group.members or request.member_id in group.pending_members:
@@ -89,11 +91,11 @@ class ClassicJoin:
         if request.member_id != UNKNOWN_MEMBER_ID:
             return self._known()
         if request.group_instance_id is not None:
-            member_id = _member_id(request.group_instance_id, new_id)
+            member_id = _member_id(request.group_instance_id, new_id())
             if request.group_instance_id in group.static_members:
                 return self._replace(request.group_instance_id, member_id)
             return self._add(member_id)
-        member_id = _member_id(self._context.client_id, new_id)
+        member_id = _member_id(self._context.client_id, new_id())
         if self._context.version < MEMBER_ID_REQUIRED_FROM:
             return self._add(member_id)
         group.pending_members.add(member_id)

@@ -202,7 +202,7 @@ class GroupShard:
             group = ClassicGroup(request.group_id, state_timestamp=now)
             write_group(group, step)
         join = ClassicJoin(config, group, request, context, step, next(state.tokens))
-        answer = join.handle(state.new_id())
+        answer = join.handle(state.new_id)
         if is_new:
             if (
                 not group.members

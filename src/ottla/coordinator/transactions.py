@@ -23,6 +23,7 @@ from typing import TypeVar
 from ottla.coordinator.shard import CancelTimer, CoordinatorRecord, RequestContext, SetTimer
 from ottla.coordinator.transactions_end import is_to_be_ended
 from ottla.coordinator.transactions_init import initialized, needed
+from ottla.coordinator.transactions_markers import Unmarked
 from ottla.coordinator.transactions_queries import Matcher, described, listed, result_for_each
 from ottla.coordinator.transactions_result import (
     TimerKey,
@@ -67,16 +68,6 @@ _FENCED_FROM_END = 2
 _VERSION_2_FROM_ADD = 4
 _VERSION_2_FROM_END = 5
 
-_NEEDS_NO_MARKER = frozenset(
-    {
-        ErrorCode.NONE,
-        # The partition has seen a later epoch of the producer: this transaction is over there.
-        ErrorCode.INVALID_PRODUCER_EPOCH,
-        ErrorCode.UNSUPPORTED_FOR_MESSAGE_FORMAT,
-        ErrorCode.UNSUPPORTED_VERSION,
-    }
-)
-
 
 @dataclass(frozen=True, slots=True)
 class TransactionConfig:
@@ -87,18 +78,6 @@ class TransactionConfig:
     transaction_remove_expired_transaction_cleanup_interval_ms: int = 3_600_000
 
 
-class _Unmarked:
-    """The partitions of a decided transaction that are not known to have its marker."""
-
-    __slots__ = ("decision", "failed", "partitions")
-
-    def __init__(self, decision: int, partitions: Iterable[TopicPartition]) -> None:
-        self.decision = decision
-        self.partitions = set(partitions)
-        self.failed: set[TopicPartition] = set()
-        """Those of them that are to be asked for again."""
-
-
 class TransactionShard:
     """All transactional ids of one partition."""
 
@@ -107,7 +86,7 @@ class TransactionShard:
         self._config = config
         self._coordinator_epoch = coordinator_epoch
         self._transactions: dict[str, Transaction] = {}
-        self._unmarked: dict[str, _Unmarked] = {}
+        self._unmarked: dict[str, Unmarked] = {}
         self._replayed = 0
 
     # --- the log and the clock
@@ -125,7 +104,7 @@ class TransactionShard:
             return
         self._transactions[transactional_id] = transaction
         if transaction.state in DECIDED:
-            self._unmarked[transactional_id] = _Unmarked(self._replayed, transaction.partitions)
+            self._unmarked[transactional_id] = Unmarked(self._replayed, transaction.partitions)
 
     def loaded(self, now: int) -> TxnResult[None]:
         """Go on with what was left: ends to be carried out, open transactions to be watched."""
@@ -151,9 +130,8 @@ class TransactionShard:
             pass
         elif key.kind is TimerKind.MARKER_RETRY:
             unmarked = self._unmarked.get(key.transactional_id)
-            if unmarked is not None and unmarked.failed:
-                again, unmarked.failed = unmarked.failed, set()
-                result.markers.append(self._markers(transaction, unmarked.decision, again))
+            if unmarked is not None and (failed := unmarked.take_failed()):
+                result.markers.append(self._markers(transaction, unmarked.decision, failed))
         elif transaction.state is TransactionState.ONGOING:
             if now >= transaction.deadline_ms:
                 self._abort_and_fence(result, transaction, now, new_producer_id)
@@ -309,17 +287,8 @@ class TransactionShard:
         if unmarked is None or unmarked.decision != markers.decision:
             return result
         retry = TimerKey(TimerKind.MARKER_RETRY, markers.transactional_id)
-        for partition, code in outcomes.items():
-            if code in _NEEDS_NO_MARKER:
-                unmarked.partitions.discard(partition)
-                unmarked.failed.discard(partition)
-            elif code == ErrorCode.TRANSACTION_COORDINATOR_FENCED:
-                # A later coordinator has loaded this decision, and carries it out.
-                continue
-            elif partition in unmarked.partitions:
-                if not unmarked.failed:
-                    result.timers.append(SetTimer(retry, now + MARKER_RETRY_MS))
-                unmarked.failed.add(partition)
+        if unmarked.take(outcomes):
+            result.timers.append(SetTimer(retry, now + MARKER_RETRY_MS))
         if not unmarked.partitions:
             transaction = self._transactions[markers.transactional_id]
             result.records.append(record_of(transaction.completed(now)))

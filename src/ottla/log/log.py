@@ -423,13 +423,20 @@ class Log(Storage):
     def truncate_to(self, offset: int) -> bool:
         """Remove the batches that reach past an offset; says whether there were any.
 
-        The caller first writes the recovery point checkpoint with this offset, where it is lower:
-        a log that ends before its recovery point counts as damaged.
+        The caller first lowers the recovery point checkpoint to end_if_truncated_to(offset): a log
+        that ends before its recovery point counts as damaged.
         """
         return replication.truncate_to(self, offset)
 
+    def end_if_truncated_to(self, offset: int) -> int:
+        """Where truncate_to(offset) would make the log end."""
+        return replication.end_if_truncated_to(self, offset)
+
     def truncate_fully_and_start_at(self, offset: int, start_offset: int | None = None) -> None:
-        """Remove everything; the next batch gets this offset or a later one. See truncate_to."""
+        """Remove everything; the next batch gets this offset or a later one.
+
+        The caller first lowers the recovery point checkpoint to 0.
+        """
         replication.truncate_fully_and_start_at(self, offset, start_offset)
 
     def raise_start_offset(self, offset: int) -> None:

@@ -19,6 +19,7 @@ from ottla.wire.batch import crc_is_right, headers
 from ottla.wire.errors import ErrorCode, KafkaError
 
 if TYPE_CHECKING:
+    from ottla.log.segment import Segment
     from ottla.log.storage import Storage
 
 
@@ -50,6 +51,19 @@ def append_as_follower(log: Storage, view: memoryview, now: int | None) -> None:
     log.write_batches(view, batches, now)
 
 
+def end_if_truncated_to(log: Storage, offset: int) -> int:
+    """Where the log would end: at the beginning of the first batch that reaches past an offset."""
+    log.check_online()
+    if offset >= log.end_offset:
+        return log.end_offset
+    if offset < log.segments.first.base_offset:
+        return offset
+    try:
+        return _find_cut(log, offset)[2]
+    except (OSError, CorruptLog) as error:
+        raise log.failed(error) from error
+
+
 def truncate_to(log: Storage, offset: int) -> bool:
     """Remove the batches that reach past an offset; says whether there were any."""
     log.check_online()
@@ -60,7 +74,6 @@ def truncate_to(log: Storage, offset: int) -> bool:
     if offset < log.segments.first.base_offset:
         truncate_fully_and_start_at(log, offset, None)
         return True
-    log.lower_recovery_point(offset)
     try:
         _cut(log, offset)
     except (OSError, CorruptLog) as error:
@@ -69,14 +82,22 @@ def truncate_to(log: Storage, offset: int) -> bool:
     return True
 
 
+def _find_cut(log: Storage, offset: int) -> tuple[Segment, int, int]:
+    """The segment and position to cut at, and the offset at which the log ends then.
+
+    A log ends where its last batch does: an offset between two batches, or inside one, is no end.
+    """
+    segment = log.segments.floor(offset)
+    found = segment.find(offset)
+    position = segment.size if found is None else found.position
+    return segment, position, segment.end_before(position)
+
+
 def _cut(log: Storage, offset: int) -> None:
     now = _now()
     segments = log.segments
-    segment = segments.floor(offset)
-    found = segment.find(offset)
-    position = segment.size if found is None else found.position
-    # A log ends where its last batch does: an offset between two batches is no end.
-    end_offset = segment.end_before(position)
+    segment, position, end_offset = _find_cut(log, offset)
+    log.lower_recovery_point(end_offset)
     log.doom(segments.remove_from(segment.base_offset + 1), now)
     log.cut_active(end_offset, position)
     log.epochs.truncate_from_end(end_offset)

@@ -1,0 +1,134 @@
+"""`python -m compat`: everything in compat, or parts of it, with a table of passes at the end.
+
+Sections: `clients` (the claims of tests/e2e with kcat and the Java client beside the Python ones),
+`tools` (Kafka's console tools), `dump` (DumpLogSegments over Ottla's files), `kill` (kill -9 under
+load) and `fuzz`. The exit status is 1 if anything failed.
+"""
+
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+
+import click
+from rich.console import Console
+from rich.table import Table
+
+from compat import dump, fuzz, java_runtime, kill, tools
+from compat.checks import CHECKS, Check, CheckError, Ending, Result, try_check
+from compat.clients import BY_NAME
+from compat.clients.kcat import Kcat
+from compat.process import BrokerProcess
+
+SECTIONS = ("clients", "tools", "dump", "kill", "fuzz")
+assert dump, tools  # imported for the checks that they register
+ROOT = Path(__file__).parent.parent
+WORK = ROOT / "compat" / ".work"
+COLOURS = {Ending.PASSED: "green", Ending.FAILED: "red", Ending.NOT_SERVED: "yellow"}
+
+
+def _clients(_: BrokerProcess) -> str:
+    """The claims about clients, with every client, in pytest."""
+    if not Kcat.is_installed():
+        raise CheckError("no kcat: install it (Debian: kcat)")
+    names = [part for name in BY_NAME for part in ("--client", name)]
+    done = subprocess.run(
+        [sys.executable, "-m", "pytest", "-q", "tests/e2e/test_clients.py", *names],
+        cwd=ROOT,
+        check=False,
+        text=True,
+        stdout=subprocess.PIPE,
+    )
+    lines = done.stdout.strip().splitlines()
+    if done.returncode:
+        raise CheckError("\n".join(line for line in lines if line.startswith(("FAILED", "ERROR"))))
+    return f"{len(BY_NAME)} clients: {lines[-1]}"
+
+
+def _kill(rounds: int, seed: int) -> Check:
+    def run(_: BrokerProcess) -> str:
+        with tempfile.TemporaryDirectory() as folder:
+            with BrokerProcess(Path(folder) / "broker") as broker:
+                records = kill.run(broker, rounds, seed, kill.Report())
+        return f"{records:,} records, each there once and in order"
+
+    return Check("kill", f"kill -9 under load, {rounds} rounds", run)
+
+
+def _fuzz(inputs: int, seed: int, first_round: int) -> Check:
+    def report(outcome: fuzz.Outcome) -> None:
+        rate = outcome.inputs / outcome.seconds
+        print(f"  {outcome.inputs:,} inputs, {rate:,.0f}/s, memory {outcome.growth >> 10:+,} kB")
+
+    def run(_: BrokerProcess) -> str:
+        with tempfile.TemporaryDirectory() as folder:
+            with BrokerProcess(Path(folder) / "broker", fuzz.SETTINGS) as broker:
+                fuzzer = fuzz.Fuzzer(broker, seed, WORK / "fuzz")
+                outcome = fuzzer.run(inputs, first_round, report)
+        grown = f"{outcome.growth / 2**20:+.1f} MB"
+        return f"{outcome.inputs:,} inputs, {outcome.connections:,} connections, memory {grown}"
+
+    return Check("fuzz", f"fuzz with {inputs:,} inputs", run)
+
+
+def _table(results: list[Result]) -> Table:
+    table = Table(title="Ottla and other people's clients and tools")
+    for column in ("section", "check", "result", "seconds", "note"):
+        table.add_column(column, justify="right" if column == "seconds" else "left")
+    for result in results:
+        colour = COLOURS[result.ending]
+        table.add_row(
+            result.check.section,
+            result.check.name,
+            f"[{colour}]{result.ending.value}[/]",
+            f"{result.seconds:.1f}",
+            result.note.splitlines()[0] if result.note else "",
+        )
+    return table
+
+
+@click.command(help=__doc__)
+@click.option(
+    "--only", multiple=True, metavar="SECTION|CHECK", help="A section, or part of a name."
+)
+@click.option("--rounds", default=100, show_default=True, help="How often `kill` kills.")
+@click.option(
+    "--inputs", default=1_000_000, show_default=True, help="How many inputs `fuzz` sends."
+)
+@click.option("--seed", default=1, show_default=True, help="Of `kill` and `fuzz`.")
+@click.option("--first-round", default=0, help="Where `fuzz` starts: to see a failed round again.")
+def main(only: tuple[str, ...], rounds: int, inputs: int, seed: int, first_round: int) -> None:
+    """Run the checks and show the table."""
+    checks = [
+        Check("clients", "stock clients", _clients),
+        *CHECKS,
+        _kill(rounds, seed),
+        _fuzz(inputs, seed, first_round),
+    ]
+    wanted = [
+        check
+        for check in checks
+        if not only or any(part == check.section or part in check.name for part in only)
+    ]
+    console = Console()
+    if not wanted:
+        raise click.UsageError(f"no check matches; sections are {', '.join(SECTIONS)}")
+    if any(check.section in ("clients", "tools", "dump") for check in wanted):
+        java_runtime.prepare()
+    results = []
+    with tempfile.TemporaryDirectory() as folder, BrokerProcess(Path(folder) / "broker") as broker:
+        for check in wanted:
+            console.print(f"{check.section}: {check.name} ...", highlight=False)
+            result = try_check(check, broker)
+            results.append(result)
+            if result.ending is Ending.FAILED:
+                console.print(result.note, style="red", markup=False, highlight=False)
+    console.print(_table(results))
+    sys.exit(any(result.ending is Ending.FAILED for result in results))
+
+
+if __name__ == "__main__":
+    try:
+        main(prog_name="python -m compat")
+    except java_runtime.JavaError as problem:
+        sys.exit(f"compat: {problem}")
