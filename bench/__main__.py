@@ -165,11 +165,13 @@ def main(only: list[str], rounds: int | None, quick: bool, noise: bool) -> None:
             arena = Arena((first, second), client, sizes, folder, say)
             rows, failures = run(arena, only)
             described = machine.describe(kafka.VERSION, client.versions().librdkafka)
+            described["at rest"] = machine.rest(arena.at_rest)
     except BenchError as error:
         raise click.ClickException(str(error)) from None
     results = report.Results(report.today(), described, rows, failures)
     report.save(results, WORK / "results.json")
     report.show(results, console, ("Kafka", Again.name if noise else Ottla.name))
+    console.print(f"with nothing measured, the machine had {described['at rest']}")
     if only == NAMES and not quick and not noise:
         report.write_docs(results, DOCS)
     if failures:

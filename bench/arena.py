@@ -7,9 +7,10 @@ with their data, when it ends, whatever ends it.
 
 import os
 import shutil
+import time
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import NamedTuple, TypeVar
 
@@ -20,6 +21,7 @@ from bench.sizes import Sizes
 from bench.stats import limit, median
 
 Sample = TypeVar("Sample")
+REST_SECONDS = 1.0
 
 
 class Pair(NamedTuple):
@@ -47,12 +49,6 @@ class Run:
         """Microseconds of the broker's CPU time for each message."""
         return self.broker_cpu / self.client.messages * 1e6
 
-    @property
-    def others(self) -> float:
-        """Cores that neither client nor broker used: other people's work on this machine."""
-        mine = self.client.cpu + self.broker_cpu
-        return max(self.machine_cpu - mine, 0) / self.client.seconds
-
 
 @dataclass(frozen=True, slots=True)
 class Arena:
@@ -63,6 +59,7 @@ class Arena:
     sizes: Sizes
     folder: Path
     say: Callable[[str], None]
+    at_rest: list[float] = field(default_factory=list)
 
     @contextmanager
     def servers(self) -> Iterator[Pair]:
@@ -97,6 +94,7 @@ class Arena:
         """The samples of both sides, round by round; warm-up rounds have negative numbers."""
         rounds = self.sizes.rounds if rounds is None else rounds
         warm_up = self.sizes.warm_up if warm_up is None else warm_up
+        self._look_at_rest()
         kept: tuple[list[Sample], list[Sample]] = ([], [])
         for number in range(-warm_up, rounds):
             name = f"round {number + 1} of {rounds}" if number >= 0 else "warm-up"
@@ -107,6 +105,12 @@ class Arena:
                 if number >= 0:
                     samples.append(sample)
         return kept
+
+    def _look_at_rest(self) -> None:
+        """Notes how many cores are busy while nothing is measured: work that is not ours."""
+        before, began = busy_seconds(), time.monotonic()
+        time.sleep(REST_SECONDS)
+        self.at_rest.append((busy_seconds() - before) / (time.monotonic() - began))
 
 
 def timed(server: Server, run: Callable[[], Throughput]) -> Run:

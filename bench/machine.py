@@ -5,6 +5,7 @@ import platform
 import re
 import subprocess
 from pathlib import Path
+from statistics import median
 
 GIBIBYTE = 1 << 20  # /proc/meminfo counts in kB
 
@@ -29,16 +30,41 @@ def java_version(said: str) -> str:
     return found[1] if found else "unknown"
 
 
+def commit(folder: Path) -> str:
+    """The commit that a checkout stands at, and whether its source differs from it."""
+    git = ["git", "-C", str(folder.parent)]
+    head = _said([*git, "rev-parse", "--short", "HEAD"])
+    changed = _said([*git, "status", "--porcelain", "--", "src"])
+    return f"{head or 'unknown'}{' with changes' if changed else ''}"
+
+
+def rest(busy_cores: list[float]) -> str:
+    """How quiet the machine was, from the cores that were busy while nothing was measured."""
+    if not busy_cores:
+        return "not looked at"
+    return f"{median(busy_cores):.1f} cores busy (median), {max(busy_cores):.1f} at most"
+
+
 def describe(kafka_version: str, librdkafka_version: str) -> dict[str, str]:
     """Everything that a reader needs to judge the figures by."""
-    java = subprocess.run(["java", "-version"], check=False, text=True, capture_output=True)
     model = cpu_model(Path("/proc/cpuinfo").read_text())
     return {
         "CPU": f"{model}, {len(os.sched_getaffinity(0))} cores",
         "memory": f"{memory_gib(Path('/proc/meminfo').read_text())} GiB",
         "kernel": f"{platform.system()} {platform.release()}",
         "Python": platform.python_version(),
-        "Java": java_version(java.stderr + java.stdout),
+        "Java": java_version(_said(["java", "-version"])),
         "Apache Kafka": kafka_version,
+        "Ottla": commit(Path(__file__).parent),
         "client": f"librdkafka {librdkafka_version}",
     }
+
+
+def _said(command: list[str]) -> str:
+    try:
+        done = subprocess.run(
+            command, check=False, text=True, stdout=subprocess.PIPE, stderr=subprocess.STDOUT
+        )
+    except FileNotFoundError:
+        return ""
+    return "" if done.returncode else done.stdout.strip()

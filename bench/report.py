@@ -19,7 +19,9 @@ producer without a library (`bench/flood.py`), because librdkafka's own cost gro
 number. CPU time is user and system time of the broker with all its processes, from `/proc`.
 `limit: A | B` says what held Kafka | Ottla back: the *client* (its busiest thread was never idle),
 the *broker* (it used a core or more), the *machine* (all cores were busy, with other work too), or
-none of these, so that time went into *waiting*.
+none of these, so that time went into *waiting*. The bench looks at the machine before each work,
+while both brokers are at rest: what is busy then (below, "at rest") is other people's work, and the
+more there is, the less the figures say.
 
 Before a produce round the bench writes dirty pages back and makes sure that the kernel has as much
 backed memory at hand as the round needs: in a virtual machine that returns memory to its host, the

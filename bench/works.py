@@ -11,7 +11,7 @@ from bench.proc import Memory
 from bench.rows import Goal, Row
 from bench.server import Server
 from bench.sizes import FEW_PARTITIONS, LATENCY_RATE, MESSAGE_BYTES
-from bench.stats import median, percentile
+from bench.stats import percentile
 
 PRODUCE = "produce 200 B, batched"
 UNBATCHED = "produce 200 B, one a batch"
@@ -188,8 +188,7 @@ def _throughput(
 
 
 def _limits(kafka: list[Run], ottla: list[Run]) -> str:
-    others = median([run.others for run in (*kafka, *ottla)])
-    return f"limit: {limit_of(kafka)} | {limit_of(ottla)}; other work: {others:.1f} cores"
+    return f"limit: {limit_of(kafka)} | {limit_of(ottla)}"
 
 
 def _rate(run: Run) -> str:

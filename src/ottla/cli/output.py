@@ -77,10 +77,13 @@ def record_fields(record: "Record") -> dict[str, Json]:
 
 
 def time_text(milliseconds: int) -> str:
-    """A point in time for people: UTC, to the second."""
+    """A point in time for people: UTC, to the second. Producers may send any number as one."""
     from datetime import UTC, datetime
 
-    return datetime.fromtimestamp(milliseconds / 1000, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+    try:
+        return datetime.fromtimestamp(milliseconds / 1000, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+    except (ValueError, OverflowError, OSError):
+        return f"{milliseconds}ms"
 
 
 def size_text(size: float) -> str:

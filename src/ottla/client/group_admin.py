@@ -53,17 +53,6 @@ from ottla.wire.messages.offset_fetch import (
     OffsetFetchResponseTopics,
 )
 
-STATES = (
-    "PreparingRebalance",
-    "CompletingRebalance",
-    "Assigning",
-    "Reconciling",
-    "Stable",
-    "Empty",
-    "Dead",
-)
-"""Kafka's names for the states of a group, of either protocol."""
-
 LAST_WITH_TOPIC_NAMES = 9
 NO_OFFSET = -1
 

@@ -38,18 +38,6 @@ from ottla.wire.messages.write_txn_markers import (
     WriteTxnMarkersResponse,
 )
 
-STATES = (
-    "Empty",
-    "Ongoing",
-    "PrepareCommit",
-    "PrepareAbort",
-    "CompleteCommit",
-    "CompleteAbort",
-    "PrepareEpochFence",
-    "Dead",
-)
-"""Kafka's names for the states of a transactional id."""
-
 ANY_DURATION = -1
 NO_TRANSACTION = -1
 PARTITIONS_IN_A_REQUEST = 500
@@ -220,17 +208,28 @@ class TxnAdmin:
             for item in self.open_transactions(partitions)
             if now_ms - item.producer.last_timestamp > older_than_ms
         ]
-        if not old:
-            return []
-        producer_ids = sorted({item.producer.producer_id for item in old})
+        ended_by_others = self.coordinated(old)
+        return [item for item in old if item not in ended_by_others]
+
+    def coordinated(
+        self, transactions: Sequence[OpenTransaction]
+    ) -> dict[OpenTransaction, TransactionInfo]:
+        """Those of the transactions that a coordinator is going to end, with what it knows."""
+        producer_ids = sorted({item.producer.producer_id for item in transactions})
+        if not producer_ids:
+            return {}
         listed = self.list_transactions(producer_ids=producer_ids)
         known = self.describe_transactions([item.transactional_id for item in listed])
-        expected = {
-            (info.producer_id, partition)
+        by_part = {
+            (info.producer_id, partition): info
             for info in known.values()
             for partition in info.partitions
         }
-        return [item for item in old if (item.producer.producer_id, item.partition) not in expected]
+        return {
+            item: by_part[part]
+            for item in transactions
+            if (part := (item.producer.producer_id, item.partition)) in by_part
+        }
 
     def abort(self, transaction: OpenTransaction) -> None:
         """End a transaction in one partition, in its coordinator's place."""

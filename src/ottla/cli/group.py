@@ -1,0 +1,296 @@
+"""`ottla group`: list, describe and delete consumer groups, and what they have committed."""
+
+from typing import TYPE_CHECKING
+
+import click
+
+from ottla.cli.group_reset import reset_offsets
+from ottla.cli.group_topics import TopicChoice, chosen_partitions, topics_option
+from ottla.cli.options import bootstrap_option, connect, json_option
+from ottla.cli.output import Json, print_json, print_table
+
+if TYPE_CHECKING:
+    from ottla.client import Client
+    from ottla.client.cluster import TopicPartition
+    from ottla.client.group_admin import CommittedOffset, GroupInfo, MemberInfo
+
+STATES = click.Choice(
+    [
+        "Stable",
+        "Empty",
+        "PreparingRebalance",
+        "CompletingRebalance",
+        "Assigning",
+        "Reconciling",
+        "Dead",
+    ],
+    case_sensitive=False,
+)
+
+
+@click.group("group")
+def command() -> None:
+    """Look at consumer groups, and move or delete what they have committed.
+
+    \b
+    Example:
+      ottla group describe billing
+      ottla group reset-offsets billing --topic orders --to-earliest
+    """
+
+
+command.add_command(reset_offsets)
+
+
+@command.command("list")
+@click.option(
+    "--state", "states", type=STATES, multiple=True, help="Only groups in it. May be repeated."
+)
+@bootstrap_option
+@json_option
+def list_groups(states: tuple[str, ...], bootstrap: str, as_json: bool) -> None:
+    """List the groups.
+
+    \b
+    Example:
+      ottla group list --state Stable --state Empty
+    """
+    from ottla.client.group_admin import GroupAdmin
+
+    with connect(bootstrap) as client:
+        groups = GroupAdmin(client).list_groups(states=states)
+    if as_json:
+        print_json(
+            [
+                {
+                    "group": item.group_id,
+                    "state": item.state,
+                    "type": item.type,
+                    "protocol": item.protocol_type,
+                }
+                for item in groups
+            ]
+        )
+    elif not groups:
+        click.echo("no groups" + (f" that are {' or '.join(states)}" if states else ""))
+    else:
+        rows = [
+            (item.group_id, item.state, item.type, item.protocol_type or None) for item in groups
+        ]
+        print_table(("group", "state", "type", "protocol"), rows)
+
+
+@command.command("describe")
+@click.argument("groups", nargs=-1, required=True, metavar="GROUP...")
+@bootstrap_option
+@json_option
+def describe(groups: tuple[str, ...], bootstrap: str, as_json: bool) -> None:
+    """Show the state and members of groups, and for each partition how far behind they are.
+
+    The lag of a partition is the number of offsets between what is committed and its end.
+
+    \b
+    Example:
+      ottla group describe billing
+    """
+    from ottla.client.group_admin import GroupAdmin
+
+    described = []
+    with connect(bootstrap) as client:
+        admin = GroupAdmin(client)
+        for group in groups:
+            info = admin.describe_group(group)
+            described.append(_described(client, info, admin.committed_offsets(group)))
+    if as_json:
+        print_json(list(described))
+        return
+    for number, document in enumerate(described):
+        if number:
+            click.echo()
+        _show(document)
+
+
+@command.command("delete")
+@click.argument("groups", nargs=-1, required=True, metavar="GROUP...")
+@click.option("--if-exists", is_flag=True, help="A group that does not exist is no error.")
+@bootstrap_option
+@json_option
+def delete(groups: tuple[str, ...], if_exists: bool, bootstrap: str, as_json: bool) -> None:
+    """Delete groups that have no members, with all that they have committed.
+
+    \b
+    Example:
+      ottla group delete billing
+    """
+    from ottla.client.group_admin import GroupAdmin, UnknownGroup
+
+    results: list[Json] = []
+    with connect(bootstrap) as client:
+        for group in groups:
+            deleted = True
+            try:
+                GroupAdmin(client).delete_group(group)
+            except UnknownGroup:
+                if not if_exists:
+                    raise
+                deleted = False
+            results.append({"group": group, "deleted": deleted})
+            if not as_json:
+                click.echo(f"deleted group {group}" if deleted else f"there is no group {group}")
+    if as_json:
+        print_json(results)
+
+
+@command.command("delete-offsets")
+@click.argument("group")
+@topics_option
+@bootstrap_option
+@json_option
+def delete_offsets(
+    group: str, topics: tuple[TopicChoice, ...], bootstrap: str, as_json: bool
+) -> None:
+    """Delete what GROUP has committed for topics that none of its members reads.
+
+    \b
+    Example:
+      ottla group delete-offsets billing --topic orders --topic returns:0,1
+    """
+    from ottla.client.admin import Admin
+    from ottla.client.group_admin import GroupAdmin
+
+    if not topics:
+        raise click.UsageError("give --topic, once or more.")
+    with connect(bootstrap) as client:
+        partitions = chosen_partitions(Admin(client), topics)
+        outcomes = GroupAdmin(client).delete_offsets(group, partitions)
+    failures = [problem for problem in outcomes.values() if problem is not None]
+    if as_json:
+        print_json(
+            [
+                {
+                    "topic": partition.topic,
+                    "partition": partition.partition,
+                    "deleted": problem is None,
+                    "error": None if problem is None else problem.code.name,
+                }
+                for partition, problem in sorted(outcomes.items())
+            ]
+        )
+    else:
+        rows = [
+            (*partition, "deleted" if problem is None else problem.code.name)
+            for partition, problem in sorted(outcomes.items())
+        ]
+        print_table(("topic", "partition", "outcome"), rows)
+    if failures:
+        raise click.ClickException(
+            f"the offsets of {len(failures)} partitions were not deleted: {failures[0]}"
+        )
+
+
+def _described(
+    client: "Client",
+    info: "GroupInfo",
+    committed: "dict[TopicPartition, CommittedOffset]",
+) -> dict[str, Json]:
+    from ottla.client.admin import LATEST, Admin
+
+    readers = {
+        partition: member.member_id for member in info.members for partition in member.assignment
+    }
+    partitions = sorted({*committed, *readers})
+    ends = Admin(client).list_offsets(dict.fromkeys(client.led(partitions), LATEST))
+    rows: list[Json] = []
+    total = 0
+    for partition in partitions:
+        own = committed.get(partition)
+        end = ends[partition].offset if partition in ends else None
+        lag = None if own is None or end is None else end - own.offset
+        total += lag or 0
+        rows.append(
+            {
+                "topic": partition.topic,
+                "partition": partition.partition,
+                "committed": None if own is None else own.offset,
+                "metadata": None if own is None else own.metadata,
+                "end": end,
+                "lag": lag,
+                "member_id": readers.get(partition),
+            }
+        )
+    return {
+        "group": info.group_id,
+        "state": info.state,
+        "type": info.type,
+        "protocol": info.protocol_type,
+        "assignor": info.assignor,
+        "epoch": info.epoch,
+        "coordinator": info.coordinator,
+        "members": [_member(member) for member in info.members],
+        "partitions": rows,
+        "total_lag": total,
+    }
+
+
+def _member(member: "MemberInfo") -> dict[str, Json]:
+    def listed(partitions: "list[TopicPartition]") -> list[Json]:
+        return [{"topic": topic, "partition": partition} for topic, partition in partitions]
+
+    return {
+        "member_id": member.member_id,
+        "instance_id": member.instance_id,
+        "client_id": member.client_id,
+        "host": member.host,
+        "epoch": member.epoch,
+        "assignment": listed(member.assignment),
+        "target": listed(member.target),
+    }
+
+
+def _show(group: dict[str, Json]) -> None:
+    facts = [f"{group['type']} group", f"coordinator {group['coordinator']}"]
+    facts += [
+        f"{name} {group[name]}"
+        for name in ("protocol", "assignor", "epoch")
+        if group[name] not in ("", None)
+    ]
+    click.echo(f"{group['group']} is {group['state']}  ({', '.join(facts)})")
+    members, partitions = _objects(group["members"]), _objects(group["partitions"])
+    if members:
+        click.echo()
+        print_table(
+            ("member", "instance", "client", "host", "reads"),
+            [
+                (
+                    item["member_id"],
+                    item["instance_id"],
+                    item["client_id"],
+                    item["host"],
+                    _reads(item),
+                )
+                for item in members
+            ],
+        )
+    if partitions:
+        click.echo()
+        names = ("topic", "partition", "committed", "end", "lag", "member_id")
+        rows = [tuple(item[name] for name in names) for item in partitions]
+        print_table((*names[:-1], "member"), rows)
+    without = sum(item["lag"] is None for item in partitions)
+    note = f" (not known for {without} partitions)" if without else ""
+    click.echo(f"\ntotal lag: {group['total_lag']}{note}")
+
+
+def _reads(member: dict[str, Json]) -> str:
+    """What a member has to read: `orders 0,1; returns 0`."""
+    topics: dict[str, list[str]] = {}
+    for item in _objects(member["assignment"]):
+        topics.setdefault(str(item["topic"]), []).append(str(item["partition"]))
+    text = "; ".join(f"{topic} {','.join(numbers)}" for topic, numbers in topics.items())
+    settled = member["assignment"] == member["target"]
+    return (text or "nothing") + ("" if settled else " (changing)")
+
+
+def _objects(items: Json) -> list[dict[str, Json]]:
+    assert isinstance(items, list)
+    return [item for item in items if isinstance(item, dict)]
