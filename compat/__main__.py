@@ -7,21 +7,22 @@ load) and `fuzz`. The exit status is 1 if anything failed.
 
 import subprocess
 import sys
-import tempfile
 from pathlib import Path
+from tempfile import TemporaryDirectory
 
 import click
 from rich.console import Console
 from rich.table import Table
 
-from compat import dump, fuzz, java_runtime, kill, tools
+import compat.dump
+import compat.tools  # noqa: F401  # imported, like the one above, for the checks they register
+from compat import fuzz, java_runtime, kill
 from compat.checks import CHECKS, Check, CheckError, Ending, Result, try_check
 from compat.clients import BY_NAME
 from compat.clients.kcat import Kcat
 from compat.process import BrokerProcess
 
 SECTIONS = ("clients", "tools", "dump", "kill", "fuzz")
-assert dump, tools  # imported for the checks that they register
 ROOT = Path(__file__).parent.parent
 WORK = ROOT / "compat" / ".work"
 COLOURS = {Ending.PASSED: "green", Ending.FAILED: "red", Ending.NOT_SERVED: "yellow"}
@@ -47,9 +48,8 @@ def _clients(_: BrokerProcess) -> str:
 
 def _kill(rounds: int, seed: int) -> Check:
     def run(_: BrokerProcess) -> str:
-        with tempfile.TemporaryDirectory() as folder:
-            with BrokerProcess(Path(folder) / "broker") as broker:
-                records = kill.run(broker, rounds, seed, kill.Report())
+        with TemporaryDirectory() as folder, BrokerProcess(Path(folder) / "broker") as broker:
+            records = kill.run(broker, rounds, seed, kill.Report())
         return f"{records:,} records, each there once and in order"
 
     return Check("kill", f"kill -9 under load, {rounds} rounds", run)
@@ -61,10 +61,12 @@ def _fuzz(inputs: int, seed: int, first_round: int) -> Check:
         print(f"  {outcome.inputs:,} inputs, {rate:,.0f}/s, memory {outcome.growth >> 10:+,} kB")
 
     def run(_: BrokerProcess) -> str:
-        with tempfile.TemporaryDirectory() as folder:
-            with BrokerProcess(Path(folder) / "broker", fuzz.SETTINGS) as broker:
-                fuzzer = fuzz.Fuzzer(broker, seed, WORK / "fuzz")
-                outcome = fuzzer.run(inputs, first_round, report)
+        with (
+            TemporaryDirectory() as folder,
+            BrokerProcess(Path(folder) / "broker", fuzz.SETTINGS) as broker,
+        ):
+            fuzzer = fuzz.Fuzzer(broker, seed, WORK / "fuzz")
+            outcome = fuzzer.run(inputs, first_round, report)
         grown = f"{outcome.growth / 2**20:+.1f} MB"
         return f"{outcome.inputs:,} inputs, {outcome.connections:,} connections, memory {grown}"
 
@@ -116,7 +118,7 @@ def main(only: tuple[str, ...], rounds: int, inputs: int, seed: int, first_round
     if any(check.section in ("clients", "tools", "dump") for check in wanted):
         java_runtime.prepare()
     results = []
-    with tempfile.TemporaryDirectory() as folder, BrokerProcess(Path(folder) / "broker") as broker:
+    with TemporaryDirectory() as folder, BrokerProcess(Path(folder) / "broker") as broker:
         for check in wanted:
             console.print(f"{check.section}: {check.name} ...", highlight=False)
             result = try_check(check, broker)

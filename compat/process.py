@@ -155,17 +155,16 @@ class BrokerProcess:
         os.truncate(self.log, 0)
 
     def tracebacks(self) -> list[str]:
-        """The places in the log where an exception escaped, with what follows them."""
-        lines = self.log_text().splitlines()
+        """The exceptions that escaped into the log (where each event is a line of JSON)."""
         return [
-            "\n".join(lines[number : number + 30])
-            for number, line in enumerate(lines)
+            line.replace("\\n", "\n")
+            for line in self.log_text().splitlines()
             if "Traceback (most recent call last)" in line
         ]
 
     def last_words(self) -> str:
         """The end of the log."""
-        return "\n".join(self.log_text().splitlines()[-15:]) or "(it printed nothing)"
+        return "\n".join(self.log_text().splitlines()[-5:]) or "(it printed nothing)"
 
     def __enter__(self) -> Self:
         return self.start()

@@ -353,7 +353,13 @@ class Consumer:
     owned: dict[str, list[int]] = field(default_factory=dict)
 
     def send(
-        self, *, full: bool = False, owned: bool = True, version: int = 1, **overrides: object
+        self,
+        changes: Mapping[str, object] | None = None,
+        *,
+        full: bool = False,
+        owned: bool = True,
+        version: int = 1,
+        **more_changes: object,
     ) -> ConsumerGroupHeartbeatResponse:
         """Send a heartbeat, and note nothing of the answer."""
         request = ConsumerGroupHeartbeatRequest(
@@ -373,7 +379,7 @@ class Consumer:
             request.subscribed_topic_names = self.topics
             request.subscribed_topic_regex = self.regex
             request.server_assignor = self.assignor
-        for name, value in overrides.items():
+        for name, value in {**(changes or {}), **more_changes}.items():
             setattr(request, name, value)
         result = self.world.shard.handle_consumer_group_heartbeat(
             request, context(version), self.world.now

@@ -144,6 +144,29 @@ def test_a_bad_batch_past_the_recovery_point_ends_the_log_there(logs: Logs) -> N
     assert append(log, batch(3, producer=1, epoch=0, sequence=15)).base_offset == 15
 
 
+def test_a_segment_whose_predecessor_lost_its_end_is_cut_too(logs: Logs) -> None:
+    log = filled(logs)
+    whole = read_all(log)
+    logs.crash(log)
+    size = len(whole) // 60
+    first = next(every_file(logs.directory, ".log"))
+    os.truncate(first, first.stat().st_size - size)
+    log, found = recovered(logs, 0)
+    assert "does not follow" in str(found.problem)
+    assert read_all(log) == whole[: first.stat().st_size]
+
+
+def test_in_a_compacted_log_batches_may_be_missing_between_segments(logs: Logs) -> None:
+    log = filled(logs)
+    whole = read_all(log)
+    logs.crash(log)
+    size = len(whole) // 60
+    first = next(every_file(logs.directory, ".log"))
+    os.truncate(first, first.stat().st_size - size)
+    log = logs.open(LogConfig(cleanup_policy=frozenset({"compact"})), clean=False)
+    assert len(read_all(log)) == len(whole) - size
+
+
 @pytest.mark.parametrize("damage", ["changed", "cut off", "gone"])
 def test_a_bad_batch_below_the_recovery_point_is_never_cut(logs: Logs, damage: str) -> None:
     log = filled(logs, 5)

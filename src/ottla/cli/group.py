@@ -30,7 +30,7 @@ STATES = click.Choice(
 
 @click.group("group")
 def command() -> None:
-    """Look at consumer groups, and move or delete what they have committed.
+    """Look at consumer groups; reset or delete their offsets.
 
     \b
     Example:
@@ -184,7 +184,8 @@ def delete_offsets(
         print_table(("topic", "partition", "outcome"), rows)
     if failures:
         raise click.ClickException(
-            f"the offsets of {len(failures)} partitions were not deleted: {failures[0]}"
+            f"the offsets of {len(failures)} of {len(outcomes)} partitions were not deleted: "
+            f"{failures[0]}"
         )
 
 
@@ -277,7 +278,7 @@ def _show(group: dict[str, Json]) -> None:
         rows = [tuple(item[name] for name in names) for item in partitions]
         print_table((*names[:-1], "member"), rows)
     without = sum(item["lag"] is None for item in partitions)
-    note = f" (not known for {without} partitions)" if without else ""
+    note = f" (not known for {without} of {len(partitions)} partitions)" if without else ""
     click.echo(f"\ntotal lag: {group['total_lag']}{note}")
 
 

@@ -20,7 +20,7 @@ COMMANDS = {
     "topic": "Create, list, describe, alter and delete topics.",
     "produce": "Write lines to a topic.",
     "consume": "Read a topic's records.",
-    "group": "Look at consumer groups, and move or delete what they have committed.",
+    "group": "Look at consumer groups; reset or delete their offsets.",
     "txn": "Look at transactions, and end those that hang.",
     "config": "Look up and change the settings of topics and brokers.",
     "log": "Look into a partition's files.",

@@ -37,7 +37,8 @@ def print_table(columns: Sequence[str], rows: Sequence[Sequence[object]]) -> Non
     is_terminal = sys.stdout.isatty()
     table = Table(box=SIMPLE_HEAD, show_edge=False, pad_edge=False)
     for number, title in enumerate(columns):
-        numeric = bool(rows) and all(isinstance(row[number], int) for row in rows)
+        cells = [row[number] for row in rows if row[number] is not None]
+        numeric = bool(cells) and all(isinstance(cell, int) for cell in cells)
         table.add_column(title, justify="right" if numeric else "left", overflow="fold")
     for row in rows:
         table.add_row(*(Text("-" if cell is None else str(cell)) for cell in row))

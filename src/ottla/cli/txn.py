@@ -28,6 +28,9 @@ STATES = click.Choice(
     ],
     case_sensitive=False,
 )
+OPEN = ("Ongoing", "PrepareCommit", "PrepareAbort")
+"""The states with a transaction that can be old. By its age alone, a coordinator also finds those
+that have none."""
 LONGEST_TIMEOUT = "transaction.max.timeout.ms"
 
 
@@ -66,6 +69,8 @@ def list_transactions(
     from ottla.client.txn_admin import ANY_DURATION, TxnAdmin
 
     duration = ANY_DURATION if older_than is None else older_than * 1000
+    if older_than is not None and not states:
+        states = OPEN
     with connect(bootstrap) as client:
         found = TxnAdmin(client).list_transactions(states=states, older_than_ms=duration)
     if as_json:
@@ -81,7 +86,7 @@ def list_transactions(
             ]
         )
     elif not found:
-        click.echo("no such transactions" if states or duration >= 0 else "no transactions")
+        click.echo("no such transactions" if states else "no transactions")
     else:
         rows = [
             (item.transactional_id, item.state, item.producer_id, item.coordinator)
@@ -264,7 +269,8 @@ def _ask(admin: "TxnAdmin", transaction: "OpenTransaction") -> None:
             "tears the transaction apart.",
             err=True,
         )
-    click.confirm("Abort it?", abort=True, err=True)
+    if not click.confirm("Abort it?", err=True):
+        raise click.ClickException("nothing was changed")
 
 
 def _not_found(topic: str, partition: int, found: "Sequence[OpenTransaction]") -> str:

@@ -464,9 +464,7 @@ class Log(Storage):
         if self.flushing:
             raise RuntimeError(f"{self} cannot be closed while it is being flushed")
         try:
-            if self._writable is not None or self.directory_changed:
-                self.segments.active.note_largest_timestamp()
-                self.directory_changed = True  # so that the flush looks at the indexes again
+            self.segments.active.note_largest_timestamp()
             if self.end_offset > max(self.snapshots.newest, 0):
                 self.snapshots.write(self.end_offset, self.producers, sync=False)
                 self.directory_changed = True

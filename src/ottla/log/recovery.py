@@ -4,7 +4,8 @@ Rules kept here:
 1. Below the recovery point nothing is scanned and nothing is ever cut: a batch that is damaged or
    missing there means lost data, and raises CorruptLog.
 2. At or above it every batch is read and its CRC checked. The first that is not whole and right is
-   a torn tail: it is cut, with all that follows it, and the bytes are counted.
+   a torn tail: it is cut, with all that follows it, and the bytes are counted. So what is left is
+   always a beginning of what was written.
 3. Indexes, aborted transactions, leader epochs and producers past the recovery point are rebuilt
    from the batches, as if these had just been appended.
 
@@ -122,10 +123,13 @@ class _Recovery:
         segments.active.unseal()
         rest = segments.active.size
         log = self._log_at_recovery_point(segments, is_last=at + 1 == len(bases))
+        if at > 0 and bases[at] == self._recovery_point:
+            # The last flush came right before the roll, so it did not cover what sealing added.
+            log.complete_sealed(segments.floor(bases[at] - 1))
         self._replay(log, rest)
         for base_offset in bases[at + 1 :]:
-            if self._problem is None and base_offset < log.end_offset:
-                self._problem = f"segment {base_offset} begins before offset {log.end_offset}"
+            if self._problem is None and not self._may_follow(log.end_offset, base_offset):
+                self._problem = f"segment {base_offset} does not follow offset {log.end_offset}"
             if self._problem is None:
                 self._replay_segment(log, base_offset)
             else:
@@ -143,6 +147,15 @@ class _Recovery:
             self._cut,
             self._problem,
         )
+
+    def _may_follow(self, end_offset: int, base_offset: int) -> bool:
+        """False where batches are missing between two segments: the first one lost its end.
+
+        Compaction removes batches anywhere, so in a compacted log that cannot be told.
+        """
+        if "compact" in self._config.cleanup_policy:
+            return base_offset >= end_offset
+        return base_offset == end_offset
 
     def _log_at_recovery_point(self, segments: Segments, *, is_last: bool) -> Log:
         """The log as if it ended at the recovery point; what is past it is still in the file."""

@@ -152,9 +152,6 @@ class Segment:
         except FileNotFoundError:
             return b""
 
-    def _drop_indexes(self) -> None:
-        self._index = self._time_index = self._txn_index = None
-
     def add_index_entry(self, last_offset: int, position: int) -> None:
         """Note the batch at a position, and the largest timestamp so far."""
         self.index.add(last_offset - self.base_offset, position)
@@ -209,8 +206,14 @@ class Segment:
 
     def note_largest_timestamp(self) -> None:
         """Give the time index its last entry, which retention and the next start go by."""
-        largest = self.largest_timestamp()
-        self.time_index.add(largest, self.max_timestamp_offset - self.base_offset)
+        if self.max_timestamp is not None:
+            offset = self.max_timestamp_offset - self.base_offset
+            self.time_index.add(self.max_timestamp, offset)
+
+    def complete_time_index(self) -> None:
+        """Give the time index its last entry where a crash came before it was saved."""
+        self._find_largest_timestamp()
+        self.note_largest_timestamp()
 
     def seal(self) -> None:
         """No more appends."""
@@ -228,13 +231,18 @@ class Segment:
         self.sealed = False
         self.file.on_close = None
 
-    def _drop_indexes_if_saved(self) -> None:
-        if (
+    @property
+    def indexes_are_saved(self) -> bool:
+        """True where the index files hold all that is in memory."""
+        return (
             (self._index is None or self._index.saved == len(self._index.entries))
             and (self._time_index is None or self._time_index.saved == len(self._time_index))
             and (self._txn_index is None or self._txn_index.saved == len(self._txn_index.entries))
-        ):
-            self._drop_indexes()
+        )
+
+    def _drop_indexes_if_saved(self) -> None:
+        if self.indexes_are_saved:
+            self._index = self._time_index = self._txn_index = None
 
     # Time ---------------------------------------------------------------------------------
 

@@ -314,6 +314,11 @@ class Storage:
         self._take_snapshot(base_offset)
         return segment
 
+    def complete_sealed(self, segment: Segment) -> None:
+        """A segment was sealed before a crash, but perhaps not saved since."""
+        segment.complete_time_index()
+        self._rolled.append(segment)
+
     def begin_recovered_segment(self, segment: Segment) -> None:
         """The next segment that was found after a crash; its batches are noted one by one."""
         self.segments.add(segment)
@@ -349,8 +354,11 @@ class Storage:
         """
         if self.offline or self._flush is not None:
             return None
-        if self.recovery_point == self.end_offset and not (
-            self.directory_changed or self.epochs.dirty
+        if (
+            self.recovery_point == self.end_offset
+            and self.segments.active.indexes_are_saved
+            and not self.directory_changed
+            and not self.epochs.dirty
         ):
             return None
         flush = Flush(self.files, self.end_offset)

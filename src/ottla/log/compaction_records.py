@@ -1,0 +1,172 @@
+"""The records of a batch as compaction sees them: where they lie, which key, which offset, a value.
+
+Rules kept here:
+1. A record that stays keeps its bytes. Only where the base timestamp of its batch changes is the one
+   field that counts from it written anew. Nothing is decoded that is not needed to decide.
+2. A batch keeps its offsets, its sequences and its producer, however few of its records stay: so
+   producers, readers and followers see the same log with gaps. Without any record it is a header.
+3. The delete horizon (KIP-534), from which on tombstones and markers may go, stands in the base
+   timestamp of a batch, and attribute bit 6 says so.
+4. Bytes that are not records raise CORRUPT_MESSAGE.
+"""
+
+from collections.abc import Iterator
+from typing import NoReturn, TypeAlias
+
+from crc32c import crc32c
+
+from ottla.records.compression import Codec, compress
+from ottla.records.record import varint
+from ottla.wire.batch import (
+    CODEC_MASK,
+    CONTROL,
+    CRC_COVERS_FROM,
+    DELETE_HORIZON,
+    HEADER,
+    HEADER_SIZE,
+    LOG_APPEND_TIME,
+    LOG_OVERHEAD,
+    NO_TIMESTAMP,
+    TRANSACTIONAL,
+    BatchHeader,
+)
+from ottla.wire.errors import ErrorCode, KafkaError
+
+RawRecord: TypeAlias = tuple[int, int, int, int, int, bytes | None, bool]
+"""Where a record begins, where its offset delta does, where it ends; its timestamp delta, offset
+delta and key; whether it has a value. A plain tuple: one is made for each record of a log."""
+
+
+def raw_records(body: bytes, count: int) -> Iterator[RawRecord]:
+    """The records in a batch's (decompressed) body."""
+    end = len(body)
+    start = 0
+    try:
+        for _ in range(count):
+            byte = body[start]
+            at = start + 1
+            if byte < 0x80:
+                size = (byte >> 1) ^ -(byte & 1)
+            else:
+                size, at = _varint(body, start)
+            stop = at + size
+            if size <= 0 or stop > end:
+                _corrupt(f"a record of {size} bytes with {end - at} left")
+            at += 1  # the attributes, which mean nothing yet
+            byte = body[at]
+            if byte < 0x80:
+                timestamp_delta = (byte >> 1) ^ -(byte & 1)
+                rest = at + 1
+            else:
+                timestamp_delta, rest = _varint(body, at)
+            byte = body[rest]
+            at = rest + 1
+            if byte < 0x80:
+                offset_delta = (byte >> 1) ^ -(byte & 1)
+            else:
+                offset_delta, at = _varint(body, rest)
+            byte = body[at]
+            if byte < 0x80:
+                key_size = (byte >> 1) ^ -(byte & 1)
+                at += 1
+            else:
+                key_size, at = _varint(body, at)
+            key: bytes | None = None
+            if key_size >= 0:
+                key = body[at : at + key_size]
+                at += key_size
+            byte = body[at]
+            value_size = (byte >> 1) ^ -(byte & 1) if byte < 0x80 else _varint(body, at)[0]
+            if at >= stop:
+                _corrupt(f"a record of {size} bytes has a key of {key_size}")
+            yield start, rest, stop, timestamp_delta, offset_delta, key, value_size >= 0
+            start = stop
+    except IndexError:
+        _corrupt("a record passes the end of its batch")
+    if start != end:
+        _corrupt(f"{end - start} bytes after the last record of a batch")
+
+
+def _varint(data: bytes, at: int) -> tuple[int, int]:
+    """A zigzag number of more than one byte, and where it ends."""
+    value = data[at] & 0x7F
+    shift = 7
+    while True:
+        at += 1
+        byte = data[at]
+        if byte < 0x80:
+            value |= byte << shift
+            return (value >> 1) ^ -(value & 1), at + 1
+        value |= (byte & 0x7F) << shift
+        shift += 7
+        if shift > 63:
+            _corrupt("a varint without an end")
+
+
+def _corrupt(what: str) -> NoReturn:
+    raise KafkaError(ErrorCode.CORRUPT_MESSAGE, what)
+
+
+def delete_horizon(header: BatchHeader) -> int | None:
+    """When the batch's tombstones, or its marker, may go; None where it was not yet decided."""
+    return header.base_timestamp if header.attributes & DELETE_HORIZON else None
+
+
+def batch_of(
+    header: BatchHeader, body: bytes, kept: list[RawRecord], horizon: int | None
+) -> tuple[bytes, int]:
+    """The batch with only these of its records, and its largest timestamp.
+
+    With a horizon, that is set for the first time.
+    """
+    base = header.base_timestamp
+    if header.is_log_append_time:
+        largest = header.max_timestamp
+    else:
+        largest = base + max(record[3] for record in kept)
+    attributes = header.attributes
+    if horizon is None:
+        data = b"".join([body[record[0] : record[2]] for record in kept])
+    else:
+        attributes |= DELETE_HORIZON
+        data = b"".join([_moved(body, record, base - horizon) for record in kept])
+        base = horizon
+    data = compress(Codec(attributes & CODEC_MASK), data)
+    return _batch(header, attributes, base, largest, len(kept), data), largest
+
+
+def _moved(body: bytes, record: RawRecord, by: int) -> bytes:
+    """A record's bytes with a timestamp delta that is larger by so much."""
+    rest = body[record[1] : record[2]]
+    delta = varint(record[3] + by)
+    # Kafka gives the attributes of a record no meaning, so they are one zero byte.
+    return b"".join((varint(1 + len(delta) + len(rest)), b"\0", delta, rest))
+
+
+def emptied(header: BatchHeader) -> bytes:
+    """What stays of a batch without records: whose it was, and which offsets and sequences."""
+    attributes = header.attributes & (LOG_APPEND_TIME | TRANSACTIONAL | CONTROL)
+    return _batch(header, attributes, NO_TIMESTAMP, header.max_timestamp, 0, b"")
+
+
+def _batch(
+    header: BatchHeader,
+    attributes: int,
+    base_timestamp: int,
+    max_timestamp: int,
+    count: int,
+    body: bytes,
+) -> bytes:
+    batch = bytearray(HEADER_SIZE)
+    batch += body
+    changed = header._replace(
+        length=len(batch) - LOG_OVERHEAD,
+        attributes=attributes,
+        base_timestamp=base_timestamp,
+        max_timestamp=max_timestamp,
+        record_count=count,
+    )
+    HEADER.pack_into(batch, 0, *changed)
+    crc = crc32c(memoryview(batch)[CRC_COVERS_FROM:])
+    HEADER.pack_into(batch, 0, *changed._replace(crc=crc))
+    return bytes(batch)
