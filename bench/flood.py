@@ -81,7 +81,7 @@ def fill(server: Server, topic: str, partitions: int, batch: bytes) -> None:
 
 
 def flood(
-    server: Server, topic: str, partitions: list[int], batch: bytes, seconds: float
+    server: Server, topic: str, partitions: list[int], batch: bytes, seconds: float = float("inf")
 ) -> Throughput:
     """One batch to each of `partitions` in turn, or to as many as `seconds` allow."""
     messages_a_batch = struct.unpack_from(">i", batch, 57)[0]

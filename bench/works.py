@@ -15,6 +15,7 @@ from bench.stats import percentile
 
 PRODUCE = "produce 200 B, batched"
 UNBATCHED = "produce 200 B, one a batch"
+RAW_UNBATCHED = "the same, no client library"
 CONSUME = "consume from the page cache"
 LATENCY = "end to end"
 START = "start to first Metadata"
@@ -46,7 +47,8 @@ def produce(arena: Arena, pair: Pair) -> list[Row]:
     kafka, ottla = arena.take_turns("produce", pair, once, _rate)
     # Where the client is the limit there is nothing to win: then as fast as Kafka is enough.
     faster = 1.0 if limit_of(ottla) == "client" else 1.2
-    return _throughput(PRODUCE, kafka, ottla, faster, 0.5)
+    goals = Goal(ratio_at_least=faster), Goal(ratio_at_most=0.5)
+    return _throughput(PRODUCE, kafka, ottla, goals)
 
 
 def unbatched(arena: Arena, pair: Pair) -> list[Row]:
@@ -57,7 +59,24 @@ def unbatched(arena: Arena, pair: Pair) -> list[Row]:
         return _produce(arena, server, f"unbatched-{number}", arena.sizes.unbatched, **one)
 
     kafka, ottla = arena.take_turns("unbatched", pair, once, _rate)
-    return _throughput(UNBATCHED, kafka, ottla, 4.0, 0.2)
+    goals = Goal(ratio_at_least=4.0), Goal(ratio_at_most=0.2)
+    return [*_throughput(UNBATCHED, kafka, ottla, goals), *_raw_unbatched(arena, pair)]
+
+
+def _raw_unbatched(arena: Arena, pair: Pair) -> list[Row]:
+    """The same without librdkafka, whose own cost for a request is above that of a fast broker."""
+    topic, batch = "unbatched-raw", record_batch(1, MESSAGE_BYTES)
+    for server in pair:
+        topics.create(server, topic)
+        fill(server, topic, 1, batch)
+
+    def once(server: Server, _: int) -> Run:
+        targets = [0] * arena.sizes.unbatched
+        disk.settle(arena.folder, len(targets) * len(batch))
+        return timed(server, lambda: flood(server, topic, targets, batch))
+
+    kafka, ottla = arena.take_turns("unbatched, no library", pair, once, _rate)
+    return _throughput(RAW_UNBATCHED, kafka, ottla, (Goal(), Goal()))
 
 
 def consume(arena: Arena, pair: Pair) -> list[Row]:
@@ -75,7 +94,8 @@ def consume(arena: Arena, pair: Pair) -> list[Row]:
     kafka, ottla = arena.take_turns("consume", pair, once, _rate)
     for server in pair:
         topics.delete(server, topic)
-    return _throughput(CONSUME, kafka, ottla, 1.0, 0.6)
+    goals = Goal(ratio_at_least=1.0), Goal(ratio_at_most=0.6)
+    return _throughput(CONSUME, kafka, ottla, goals)
 
 
 def latency(arena: Arena, pair: Pair) -> list[Row]:
@@ -176,11 +196,10 @@ def _produce(arena: Arena, server: Server, topic: str, messages: int, **options:
 
 
 def _throughput(
-    work: str, kafka: list[Run], ottla: list[Run], faster: float, cheaper: float
+    work: str, kafka: list[Run], ottla: list[Run], goals: tuple[Goal, Goal]
 ) -> list[Row]:
     kafka_rates, ottla_rates = ([run.rate for run in side] for side in (kafka, ottla))
     kafka_cpu, ottla_cpu = ([run.cpu_us for run in side] for side in (kafka, ottla))
-    goals = Goal(ratio_at_least=faster), Goal(ratio_at_most=cheaper)
     return [
         Row(work, "rate", "/s", kafka_rates, ottla_rates, goals[0], _limits(kafka, ottla)),
         Row(work, "broker CPU a message", "µs", kafka_cpu, ottla_cpu, goals[1]),

@@ -39,6 +39,7 @@ TOPIC_ID_POOL = [UUID(int=0), UUID(int=1), UUID(int=2**128 - 1), UUID(int=0x1234
 
 INT_BITS = {"int8": 8, "int16": 16, "int32": 32, "int64": 64}
 PARTITION_COUNTS = [1, 2, 3, -1, 0, -(2**31), 2**31 - 1, 1_000_000]
+PRODUCER_IDS = [*range(20), -1, -(2**63), 2**63 - 1]
 WAITS_MS = [0, 0, 0, 0, 0, 1, -1, 2**31 - 1]
 
 HOSTILE = [
@@ -143,6 +144,8 @@ class Inputs:
             return chance.choice(PARTITION_COUNTS)
         if name == "max_wait_ms":
             return chance.choice(WAITS_MS)
+        if name == "producer_id":
+            return chance.choice(PRODUCER_IDS)
         if name == "acks":
             return chance.choice([-1, -1, 1, 1, 2, -100])
         dice = chance.random()
@@ -171,7 +174,7 @@ class Inputs:
         batch = Batch([Plain(b"v" * chance.choice([0, 1, 50]), key=b"k")] * chance.randint(1, 3))
         batch.base_timestamp = 1_700_000_000_000
         if dice < 0.3:
-            batch.producer_id = chance.randint(0, 20)
+            batch.producer_id = chance.choice(PRODUCER_IDS)
             batch.producer_epoch = chance.randint(0, 2)
             batch.base_sequence = chance.randint(0, 3)
         elif dice < 0.4:

@@ -53,7 +53,7 @@ def wait_until_ready(bootstrap: str, seconds: float = READY_SECONDS) -> None:
         time.sleep(POLL_SECONDS)
 
 
-def _plain_environment() -> dict[str, str]:
+def plain_environment() -> dict[str, str]:
     """This process's environment without what would configure the broker."""
     return {name: value for name, value in os.environ.items() if not name.startswith("OTTLA_")}
 
@@ -104,7 +104,7 @@ class BrokerProcess:
                 stdout=log,
                 stderr=subprocess.STDOUT,
                 start_new_session=True,
-                env=_plain_environment(),
+                env=plain_environment(),
             )
         deadline = time.monotonic() + READY_SECONDS
         while not is_ready(self.bootstrap):
@@ -127,17 +127,17 @@ class BrokerProcess:
             pass
         self._process.wait()
 
-    def stop(self) -> int:
-        """SIGTERM; return the exit status."""
+    def stop(self, by: signal.Signals = signal.SIGTERM) -> int:
+        """Ask the process to end; return its exit status."""
         process = self._process
         if process is None:
             return 0
-        process.terminate()
+        process.send_signal(by)
         try:
             return process.wait(STOP_SECONDS)
         except subprocess.TimeoutExpired:
             raise BrokerError(
-                f"still running {STOP_SECONDS:.0f} s after SIGTERM: {self.last_words()}"
+                f"still running {STOP_SECONDS:.0f} s after {by.name}: {self.last_words()}"
             ) from None
         finally:
             self.kill()

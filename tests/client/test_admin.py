@@ -49,6 +49,12 @@ def test_partitions_can_be_added_but_not_taken_away(admin: Admin, topic: str) ->
     assert caught.value.code == ErrorCode.INVALID_PARTITIONS
 
 
+def test_only_partitions_that_exist_are_led(client: Client, topic: str) -> None:
+    there, gone = TopicPartition(topic, 2), TopicPartition(f"{topic}.gone", 0)
+    assert client.led([gone, there, TopicPartition(topic, 3)]) == [there]
+    assert client.led([]) == []
+
+
 def test_settings_are_set_and_taken_back(admin: Admin, topic: str) -> None:
     resource = Resource(ResourceType.TOPIC, topic)
     admin.alter_settings(resource, {"retention.ms": "12345", "segment.ms": "60000"})

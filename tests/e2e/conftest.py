@@ -43,6 +43,9 @@ from ottla.wire.messages.metadata import (
     MetadataResponseTopic,
 )
 
+# A new group would wait three seconds for more members: tests start many groups.
+SETTINGS = {"group.initial.rebalance.delay.ms": "0"}
+
 
 def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--bootstrap", help="run against this broker instead of a fresh Ottla")
@@ -89,7 +92,7 @@ def bootstrap(
     if given is not None:
         yield given
         return
-    with BrokerProcess(tmp_path_factory.mktemp("broker")) as broker:
+    with BrokerProcess(tmp_path_factory.mktemp("broker"), SETTINGS) as broker:
         yield broker.bootstrap
         assert broker.stop() == 0
         assert broker.tracebacks() == []

@@ -196,8 +196,9 @@ class LogMachine(RuleBasedStateMachine):
         self._open(clean=False)
         assert self.log.end_offset >= self.recovery_checkpoint
         kept = [each for each in self.batches if each.next_offset <= self.log.end_offset]
-        lost_all = not kept and self.log.end_offset == self.log.segments.first.base_offset
-        assert lost_all or kept[-1].next_offset == self.log.end_offset
+        if self.log.size == 0:
+            kept = []  # it begins again, at its start offset where all that was left lay below it
+        assert not kept or kept[-1].next_offset == self.log.end_offset
         self.batches, self.end = kept, self.log.end_offset
         self.files.everything_is_synced(self.logs.directory)
         self._start_may_have_gone_back()

@@ -8,6 +8,7 @@ from ottla.wire.apis import ApiKey
 from ottla.wire.errors import ErrorCode, KafkaError
 from ottla.wire.messages.init_producer_id import InitProducerIdRequest, InitProducerIdResponse
 
+NO_PRODUCER_ID = -1
 NO_EPOCH = -1
 
 
@@ -18,6 +19,8 @@ async def init_producer_id(
     """Give a producer its id and epoch."""
     node = request.node
     try:
+        if (asked.producer_id == NO_PRODUCER_ID) != (asked.producer_epoch == NO_EPOCH):
+            raise KafkaError(ErrorCode.INVALID_REQUEST)
         if asked.transactional_id is None:
             return InitProducerIdResponse(producer_id=await node.new_producer_id())
         if not asked.transactional_id:

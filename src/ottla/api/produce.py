@@ -8,7 +8,15 @@ KIPs: 98 (idempotence, transactions), 467 (faulty records), 516 (topic ids), 890
 
 import asyncio
 
-from ottla.api.registry import Outcome, Parts, Request, UnanswerableError, error_of, raw_api
+from ottla.api.registry import (
+    Outcome,
+    Parts,
+    Pending,
+    Request,
+    UnanswerableError,
+    error_of,
+    raw_api,
+)
 from ottla.broker.partition import Partition
 from ottla.broker.verification import Verdict, is_transactional, verify
 from ottla.wire import produce as wire
@@ -120,11 +128,13 @@ async def _append_when_verified(
     outcome = _append(request, asked, await verdict)
     if outcome is None:
         return ()
-    if isinstance(outcome, tuple | list):
-        return outcome
-    assert asyncio.iscoroutine(outcome)
-    parts: Parts = await outcome
-    return parts
+    if isinstance(outcome, Pending):
+        ready = asyncio.get_running_loop().create_future()
+        outcome.notify = lambda: ready.set_result(None)
+        await ready
+        outcome = outcome.parts
+    assert isinstance(outcome, tuple | list)
+    return outcome
 
 
 # Errors -----------------------------------------------------------------------------------
@@ -177,12 +187,14 @@ def _answer_when_flushed(
         for partition in partitions:
             request.node.run_in_background(partition.flush())
         return None
-    return _flush_then_answer(request, results, partitions)
+    pending = Pending()
+    request.node.run_in_background(_flush_then_answer(request, results, partitions, pending))
+    return pending
 
 
 async def _flush_then_answer(
-    request: Request, results: Results, partitions: list[Partition]
-) -> Parts:
+    request: Request, results: Results, partitions: list[Partition], pending: Pending
+) -> None:
     unsafe: dict[tuple[TopicKey, int], KafkaError] = {}
     for partition in partitions:
         try:
@@ -197,4 +209,4 @@ async def _flush_then_answer(
                 answers[place] = PartitionResult(
                     result.partition, failure.code, message=failure.message
                 )
-    return (wire.response(request.version, results),)
+    pending.complete((wire.response(request.version, results),))

@@ -61,6 +61,8 @@ async def _verify(request: Request, asked: TxnOffsetCommitRequest, partition: in
     if code:
         if code == ErrorCode.TRANSACTION_ABORTABLE and request.version < FIRST_THAT_ADDS - 1:
             code = ErrorCode.INVALID_TXN_STATE
+        if code == ErrorCode.PRODUCER_FENCED:
+            code = ErrorCode.INVALID_PRODUCER_EPOCH  # as Kafka's brokers say it to each other
         raise KafkaError(ErrorCode(code))
 
 

@@ -1,8 +1,8 @@
 """The records of a batch as compaction sees them: where they lie, which key, which offset, a value.
 
 Rules kept here:
-1. A record that stays keeps its bytes. Only where the base timestamp of its batch changes is the one
-   field that counts from it written anew. Nothing is decoded that is not needed to decide.
+1. A record that stays keeps its bytes; only where the base timestamp of its batch changes is the
+   one field that counts from it written anew. What is not needed to decide is not decoded.
 2. A batch keeps its offsets, its sequences and its producer, however few of its records stay: so
    producers, readers and followers see the same log with gaps. Without any record it is a header.
 3. The delete horizon (KIP-534), from which on tombstones and markers may go, stands in the base

@@ -29,9 +29,7 @@ class SegmentTooLarge(Exception):  # noqa: N818 (it names a state of the segment
 class CleanedSegment:
     """A segment being written."""
 
-    def __init__(
-        self, files: Files, directory: str, base_offset: int, index_interval: int
-    ) -> None:
+    def __init__(self, files: Files, directory: str, base_offset: int, index_interval: int) -> None:
         self._files = files
         self._path = f"{directory}/{stem(base_offset)}"
         self._base_offset = base_offset

@@ -31,7 +31,7 @@ class CleanedTransactions:
         """Aborted transactions that stay in the index; whoever writes it takes them out."""
 
     def will_abort(self, transactions: Iterable[AbortedTransaction]) -> None:
-        """These transactions are met from here on, or are being met; saying so again is harmless."""
+        """These transactions are met from here on. Saying so twice of one is harmless."""
         for each in transactions:
             heappush(self._to_come, (each.first_offset, each))
 

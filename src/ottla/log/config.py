@@ -31,3 +31,13 @@ class LogConfig:
     min_cleanable_dirty_ratio: float = 0.5
     preallocate: bool = False
     producer_id_expiration_ms: int = 86400000
+
+    @property
+    def max_segment_ms(self) -> int:
+        """How long a segment is appended to, at most.
+
+        Only sealed segments are compacted, so `max.compaction.lag.ms` needs them sealed in time.
+        """
+        if "compact" in self.cleanup_policy and self.max_compaction_lag_ms > 0:
+            return min(self.segment_ms, self.max_compaction_lag_ms)
+        return self.segment_ms

@@ -42,6 +42,7 @@ OPERATIONS = (
     "rmdir",
     "listdir",
     "stat",
+    "utime",
 )
 
 
@@ -64,6 +65,7 @@ class Files:
     rmdir: Callable[[str], None]
     listdir: Callable[[str], list[str]]
     stat: Callable[[str], os.stat_result]
+    utime: Callable[[str, tuple[float, float]], None]
 
     def __init__(self) -> None:
         self.open = os.open
@@ -81,6 +83,7 @@ class Files:
         self.rmdir = os.rmdir
         self.listdir = os.listdir
         self.stat = os.stat
+        self.utime = os.utime
 
     def read_file(self, path: str) -> bytes:
         """All bytes of a (small) file."""

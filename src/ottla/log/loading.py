@@ -45,13 +45,16 @@ class Inventory:
         except FileNotFoundError:
             files.mkdir(self.directory)
             self.names = set()
-        if any(name.endswith((DELETED, CLEANED, SWAP, ".tmp")) for name in self.names):
+        interrupted = any(name.endswith((DELETED, CLEANED, SWAP, ".tmp")) for name in self.names)
+        if interrupted:
             self.names = _tidy(files, self.directory, self.names)
         self.bases = sorted(
             int(name[: -len(LOG)])
             for name in self.names
             if name.endswith(LOG) and _is_segment(name)
         )
+        if interrupted:
+            self.remove_orphans()
 
     def path(self, name: str) -> str:
         """The path of a file of the folder."""
@@ -136,7 +139,7 @@ def load_clean(
     end_offset = end_of(files, segments.active)
     snapshots = inventory.snapshots()
     if snapshots.offsets:
-        producers = snapshots.restore(segments, end_offset, start_offset)
+        producers = snapshots.restore(segments, end_offset)
         producers.seen(now)
     else:
         producers = ProducerStates()

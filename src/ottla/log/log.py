@@ -20,7 +20,7 @@ from uuid import uuid4
 
 from crc32c import crc32c
 
-from ottla.log import lookup, replication, retention
+from ottla.log import compaction_swap, lookup, replication, retention
 from ottla.log.config import LogConfig
 from ottla.log.files import FileCache, Files, Slice
 from ottla.log.leader_epochs import LeaderEpochs
@@ -292,7 +292,7 @@ class Log(Storage):
             segment.max_timestamp = timestamp
             segment.max_timestamp_offset = last_offset
         if position == 0:
-            segment.begin_rolling_clock(timestamp, self.config.segment_ms)
+            segment.begin_rolling_clock(timestamp, self.config.max_segment_ms)
         elif segment.since_index > self._index_interval:
             self._index(segment, last_offset, position)
         segment.since_index += size
@@ -451,6 +451,10 @@ class Log(Storage):
             self._next_expiry = now + EXPIRY_EVERY_MS
             self.producers.expire(now, self.config.producer_id_expiration_ms)
         return retention.maintain(self, now)
+
+    def replace_segments(self, old: list[Segment], now: int) -> None:
+        """Put the `.cleaned` files of a compaction in the place of neighbouring sealed segments."""
+        compaction_swap.replace_segments(self, old, now)
 
     # Ending -------------------------------------------------------------------------------
 

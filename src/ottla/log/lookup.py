@@ -33,7 +33,8 @@ def offset_for_timestamp(log: Storage, timestamp: int, limit: int) -> TimestampA
         for segment in log.segments:
             if segment.age_timestamp() >= timestamp:
                 found = _search(log, segment, timestamp, log.start_offset)
-                return found if found is not None and found.offset < limit else None
+                if found is not None:  # compaction leaves batches without records
+                    return found if found.offset < limit else None
     except (OSError, CorruptLog) as error:
         raise log.failed(error) from error
     return None

@@ -190,7 +190,7 @@ class _Recovery:
             cache=self._cache,
             segments=segments,
             snapshots=snapshots,
-            producers=snapshots.restore(segments, end_offset, start_offset),
+            producers=snapshots.restore(segments, end_offset),
             epochs=epochs,
             start_offset=start_offset,
             end_offset=end_offset,

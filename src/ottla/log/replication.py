@@ -104,7 +104,7 @@ def _cut(log: Storage, offset: int) -> None:
     log.snapshots.remove_after(end_offset)
     if log.producers.by_id:
         before = log.producers
-        log.producers = log.snapshots.restore(segments, end_offset, log.start_offset)
+        log.producers = log.snapshots.restore(segments, end_offset)
         log.producers.seen(now)
         for producer_id, producer in log.producers.by_id.items():
             if producer_id in before.by_id:

@@ -26,7 +26,7 @@ def maintain(log: Storage, now: int) -> bool:
     active = log.segments.active
     try:
         rolled = False
-        if active.size and now - active.created > log.config.segment_ms - active.jitter:
+        if active.size and now - active.created > log.config.max_segment_ms - active.jitter:
             log.roll(now)
             rolled = True
         return _remove_below_start(log, now) | _remove_by_config(log, now) | rolled

@@ -62,3 +62,14 @@ class Segments:
         if self._segments:
             self.active = self._segments[-1]
         return removed
+
+    def holds(self, run: list[Segment]) -> bool:
+        """True where these very segments are here, one behind the other."""
+        at = bisect_left(self._bases, run[0].base_offset) if run else 0
+        return self._segments[at : at + len(run)] == run
+
+    def replace(self, run: list[Segment], new: Segment) -> None:
+        """Put a segment in the place of some that holds() is true for, the last one excluded."""
+        at = bisect_left(self._bases, new.base_offset)
+        self._segments[at : at + len(run)] = [new]
+        self._bases[at : at + len(run)] = [new.base_offset]

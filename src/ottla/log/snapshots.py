@@ -81,12 +81,13 @@ class Snapshots:
             return None
         return path + DELETED
 
-    def restore(self, segments: Segments, end_offset: int, start_offset: int) -> ProducerStates:
+    def restore(self, segments: Segments, end_offset: int) -> ProducerStates:
         """The producers as they were when the log ended at an offset."""
         producers = ProducerStates()
         known = self._load_newest(producers, end_offset)
         if known < end_offset:
-            replay_batches(self._files, segments, producers, max(known, start_offset), end_offset)
+            start = max(known, segments.first.base_offset)
+            replay_batches(self._files, segments, producers, start, end_offset)
         return producers
 
     def _load_newest(self, producers: ProducerStates, at_most: int) -> int:

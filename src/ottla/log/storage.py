@@ -73,6 +73,7 @@ class Storage:
         "snapshots",
         "start_offset",
         "topic",
+        "truncations",
     )
 
     def __init__(
@@ -118,6 +119,8 @@ class Storage:
         self.directory_is_new = False
         """True where the folder itself was made since the last flush."""
         self.last_flush_time = now
+        self.truncations = 0
+        """How often records were removed from the end."""
         self._flush: Flush | None = None
         self._rolled: list[Segment] = []
         """Segments sealed since the last flush: their indexes got a last entry."""
@@ -140,7 +143,8 @@ class Storage:
         self._append_time = config.message_timestamp_type == "LogAppendTime"
         self._compacted = "compact" in config.cleanup_policy
         if self._writable is not None:
-            self._writable.begin_rolling_clock(self._writable.first_timestamp, config.segment_ms)
+            first_timestamp = self._writable.first_timestamp
+            self._writable.begin_rolling_clock(first_timestamp, config.max_segment_ms)
 
     # Failing ------------------------------------------------------------------------------
 
@@ -180,7 +184,7 @@ class Storage:
             segment.largest_timestamp()
             if segment.size:
                 first = segment.header(0)
-                segment.begin_rolling_clock(first.max_timestamp, self.config.segment_ms)
+                segment.begin_rolling_clock(first.max_timestamp, self.config.max_segment_ms)
                 segment.since_index = segment.size - segment.index.position(MAX_RELATIVE)
         except (OSError, CorruptLog) as error:
             raise self.failed(error) from error
@@ -250,7 +254,7 @@ class Storage:
         last_offset = header.last_offset
         size = header.size
         if segment.size == 0:
-            segment.begin_rolling_clock(header.max_timestamp, self.config.segment_ms)
+            segment.begin_rolling_clock(header.max_timestamp, self.config.max_segment_ms)
         segment.note(header, self._index_interval)
         if segment.indexes_are_full(self.config.segment_index_bytes):
             segment.roll_after = ROLL_NOW
@@ -279,7 +283,7 @@ class Storage:
         if now is None:
             now = time.time_ns() // 1_000_000
         config = self.config
-        jitter = random.randint(0, min(config.segment_jitter_ms, config.segment_ms))
+        jitter = random.randint(0, min(config.segment_jitter_ms, config.max_segment_ms))
         segment = Segment.create(
             self.files, self.cache, str(self.directory), base_offset, now=now, jitter=jitter
         )
@@ -447,6 +451,7 @@ class Storage:
             self._flush.end_offset = min(self._flush.end_offset, offset)
 
     def _ends_at(self, end_offset: int) -> None:
+        self.truncations += 1
         self.lower_recovery_point(end_offset)
         self.end_offset = end_offset
         self.start_offset = min(self.start_offset, end_offset)

@@ -2,7 +2,8 @@
 
 Rules kept here:
 1. A connection's next request starts after the previous reply, as in Kafka; only Produce may
-   start behind waiting Produce requests, and only `MOST_PIPELINED` of them.
+   start behind Produce requests whose batches are appended and only wait to be safe, and only
+   `MOST_PIPELINED` of them.
 2. Replies leave in the order of the requests.
 3. A client that does not read stops being read: what it can make us hold is bounded.
 4. A frame that cannot be answered closes the connection; nothing else it says does.
@@ -51,7 +52,15 @@ _API_VERSIONS: Final = int(ApiKey.API_VERSIONS)
 class _Slot:
     """The place of one reply among those that are waited for."""
 
-    __slots__ = ("correlation_id", "endpoint", "flexible", "parts", "pending", "started")
+    __slots__ = (
+        "correlation_id",
+        "endpoint",
+        "flexible",
+        "is_under_way",
+        "parts",
+        "pending",
+        "started",
+    )
 
     def __init__(
         self,
@@ -68,6 +77,7 @@ class _Slot:
         self.started = started
         self.pending = pending
         self.parts = parts
+        self.is_under_way = True
 
 
 class Connection:
@@ -114,8 +124,17 @@ class Connection:
 
     @property
     def idle(self) -> bool:
-        """True while nothing is under way: no request waits, nothing is to be sent."""
-        return not self._slots and not self._outbox
+        """True while no request waits. A reply that the client does not take changes nothing."""
+        return not self._slots
+
+    @property
+    def deaf(self) -> bool:
+        """True while nothing is read: the client may have gone without our learning it."""
+        return not self._reading and not self._writing
+
+    def fileno(self) -> int:
+        """The socket's descriptor."""
+        return self._fd
 
     def closed(self) -> bool:
         """True once the connection has ended; any call that sends or handles may end it."""
@@ -163,6 +182,8 @@ class Connection:
             self._handle_frames()
         except UnanswerableError as reason:
             log.info("connection closed", client=self._client_host, reason=str(reason))
+            if self._outbox and not self._writing:
+                self._send()  # what was asked before is answered, if the socket takes it
             self.close()
         except Exception:
             log.exception("a request failed and its connection was closed")
@@ -200,9 +221,11 @@ class Connection:
 
     def _may_join(self, view: memoryview, start: int) -> bool:
         (key,) = _KEY.unpack_from(view, start + SIZE_BYTES)
+        last = self._slots[-1]
         return (
             key == _PRODUCE
-            and self._slots[0].endpoint.key == _PRODUCE
+            and last.endpoint.key == _PRODUCE
+            and last.is_under_way
             and len(self._slots) < MOST_PIPELINED
         )
 
@@ -244,10 +267,14 @@ class Connection:
         if isinstance(outcome, _READY):
             parts: Parts = outcome
         else:
+            # A coroutine may still have everything before it; a Pending has only its reply.
+            is_under_way = isinstance(outcome, Pending)
             pending = outcome if isinstance(outcome, Pending) else self._start_task(outcome)
             if pending.parts is None:
                 pending.notify = self._on_ready
-                self._slots.append(_Slot(endpoint, correlation_id, flexible, started, pending))
+                slot = _Slot(endpoint, correlation_id, flexible, started, pending)
+                slot.is_under_way = is_under_way
+                self._slots.append(slot)
                 return
             parts = pending.parts
         if self._slots:
@@ -257,10 +284,11 @@ class Connection:
 
     def _start_task(self, work: Coroutine[Any, Any, Parts]) -> Pending:
         pending = Pending()
-        task = self._server.loop.create_task(work)
+        task = self._server.start_task(work)
 
         def finish(done: asyncio.Task[Parts]) -> None:
-            if done.cancelled():
+            if done.cancelled():  # the broker stops
+                self.close()
                 return
             problem = done.exception()
             if problem is None:

@@ -13,7 +13,7 @@ import signal
 import sys
 from collections.abc import Mapping
 from contextlib import AsyncExitStack
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 
 import structlog
 
@@ -27,8 +27,6 @@ if TYPE_CHECKING:
     from ottla.broker.exposition import MetricsServer
 
 log = structlog.get_logger()
-
-FILES_FOR_OTHER_USES: Final = 256
 
 
 class RunningBroker:
@@ -59,7 +57,7 @@ class RunningBroker:
             ports = server.listen(self.config.bound_listeners)
         except ListenError as problem:
             raise StartError(str(problem)) from None
-        self._stack.callback(server.close)
+        self._stack.push_async_callback(server.stop)
         await node.start(ports)
         if self.config.ottla_metrics_port >= 0:
             await self._serve_metrics()

@@ -3,17 +3,23 @@
 Rules kept here:
 1. `max.connections` is a promise about memory: past it nothing is accepted, and the kernel's
    backlog waits. `max.connections.per.ip` closes what is over it at once.
-2. A connection on which nothing was under way for `connections.max.idle.ms` is closed.
-3. A machine out of file descriptors stops accepting for a moment; it does not spin.
+2. A connection on which no request waits, and nothing has moved for `connections.max.idle.ms`, is
+   closed. So is one whose client has gone while nobody read from it.
+3. Connections and logs share the file descriptors: connections leave the logs some, and leave some
+   for flushes and checkpoints. When there are no more, accepting pauses; it does not spin.
+4. The end waits for requests that are being worked on, for a moment.
 """
 
 from __future__ import annotations
 
 import asyncio
 import errno
+import os
+import resource
+import select
 import socket
-from collections.abc import Sequence
-from typing import TYPE_CHECKING, Final
+from collections.abc import Coroutine, Sequence
+from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 import structlog
 
@@ -31,7 +37,13 @@ ACCEPTED_IN_ONE_TURN: Final = 100
 PAUSE_SECONDS: Final = 0.5
 BUFFER_KEPT_SECONDS: Final = 5.0
 SWEEP_SECONDS: Final = 5.0
+REQUESTS_MAY_TAKE_SECONDS: Final = 2.0
+"""At the end; longer waits are those of clients for each other, and the clients have gone."""
+FILES_ARE_SHORT: Final = "the limit of open files (ulimit -n) is near"
+_GONE: Final = select.POLLHUP | select.POLLERR | getattr(select, "POLLRDHUP", 0)
 _OUT_OF_ROOM: Final = frozenset({errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM})
+
+T = TypeVar("T")
 
 
 class ListenError(Exception):
@@ -53,6 +65,9 @@ class Server:
         self._numbers = 0
         self._sweep: asyncio.TimerHandle | None = None
         self._resume: asyncio.TimerHandle | None = None
+        self._full = False
+        self._files = _FileShares(node.file_cache.limit)
+        self._tasks: set[asyncio.Task[Any]] = set()
 
     @property
     def largest_request(self) -> int:
@@ -119,6 +134,9 @@ class Server:
         self._resume = None
         if self._accepting:
             return
+        if self._files.are_short():
+            self._pause_accepting(FILES_ARE_SHORT)
+            return
         self._accepting = True
         for sock, name in self._listening:
             self.loop.add_reader(sock.fileno(), self._on_client, sock, name)
@@ -131,21 +149,36 @@ class Server:
 
     def _on_client(self, listening: socket.socket, listener: str) -> None:
         for _ in range(ACCEPTED_IN_ONE_TURN):
-            if len(self.connections) >= self.node.config.max_connections:
+            most = self.node.config.max_connections
+            if len(self.connections) >= most:
+                self._tell_full(f"max.connections={most} is reached")
                 self._stop_accepting()
                 return
             try:
                 sock, address = listening.accept()
             except BlockingIOError:
+                self._full = False
                 return
             except OSError as problem:
                 if problem.errno in _OUT_OF_ROOM:
-                    log.warning("cannot accept a connection", reason=problem.strerror)
-                    self._stop_accepting()
-                    self._resume = self.loop.call_later(PAUSE_SECONDS, self._accept_again)
+                    self._pause_accepting(str(problem.strerror))
                     return
                 continue
             self._admit(sock, address[0], listener)
+            if sock.fileno() > self._files.last_for_connections:
+                self._pause_accepting(FILES_ARE_SHORT)
+                return
+
+    def _tell_full(self, reason: str) -> None:
+        """Say once that clients have to wait."""
+        if not self._full:
+            self._full = True
+            log.warning("new connections wait", reason=reason, connections=len(self.connections))
+
+    def _pause_accepting(self, reason: str) -> None:
+        self._tell_full(reason)
+        self._stop_accepting()
+        self._resume = self.loop.call_later(PAUSE_SECONDS, self._accept_again)
 
     def _admit(self, sock: socket.socket, host: str, listener: str) -> None:
         config = self.node.config
@@ -171,13 +204,19 @@ class Server:
         self._numbers += 1
         self._by_host[host] = here + 1
         self.connections.add(Connection(self, sock, host, listener, self._numbers))
-        self.metrics.connections = len(self.connections)
         self.metrics.accepted += 1
+        self._count()
+
+    def _count(self) -> None:
+        connections = len(self.connections)
+        self.metrics.connections = connections
+        if connections >= self._files.unshared:
+            self.node.file_cache.limit = self._files.for_logs(connections)
 
     def forget(self, connection: Connection) -> None:
         """A connection has closed."""
         self.connections.discard(connection)
-        self.metrics.connections = len(self.connections)
+        self._count()
         left = self._by_host[connection.client_host] - 1
         if left:
             self._by_host[connection.client_host] = left
@@ -191,11 +230,22 @@ class Server:
         allowed = self.node.config.connections_max_idle_ms / 1000
         for connection in list(self.connections):
             quiet = now - connection.last_active
-            if quiet > allowed >= 0 and connection.idle:
+            if (quiet > allowed >= 0 and connection.idle) or (
+                connection.deaf and _gone(connection)
+            ):
                 connection.close()
             elif quiet > BUFFER_KEPT_SECONDS:
                 connection.release_buffer()
+        if self._resume is None and self._listening:
+            self._accept_again()  # max.connections may have been raised
         self._sweep = self.loop.call_later(SWEEP_SECONDS, self._sweep_idle)
+
+    def start_task(self, work: Coroutine[Any, Any, T]) -> asyncio.Task[T]:
+        """Work on a request that has to wait for something."""
+        task = self.loop.create_task(work)
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+        return task
 
     def _close_listening(self) -> None:
         self._stop_accepting()
@@ -203,19 +253,61 @@ class Server:
             sock.close()
         self._listening.clear()
 
-    def stop_listening(self) -> None:
-        """Accept nobody any more; connections go on."""
+    def close(self) -> None:
+        """Accept nobody any more, and close every connection."""
         if self._resume is not None:
             self._resume.cancel()
-        self._close_listening()
-
-    def close(self) -> None:
-        """Close everything."""
-        self.stop_listening()
         if self._sweep is not None:
             self._sweep.cancel()
+        self._close_listening()
         for connection in list(self.connections):
             connection.close()
+
+    async def stop(self) -> None:
+        """Close, and let the requests that are being worked on end."""
+        self.close()
+        if self._tasks:
+            _, waiting = await asyncio.wait(self._tasks, timeout=REQUESTS_MAY_TAKE_SECONDS)
+            for task in waiting:
+                task.cancel()
+            await asyncio.gather(*waiting, return_exceptions=True)
+
+
+class _FileShares:
+    """How the process's file descriptors are shared out."""
+
+    def __init__(self, most_for_logs: int) -> None:
+        soft, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
+        self._most = 1 << 20 if soft == resource.RLIM_INFINITY else min(soft, 1 << 20)
+        self._spare = min(128, self._most // 8)
+        """For flushes, checkpoints, the metadata store."""
+        self._most_for_logs = most_for_logs
+        self._least_for_logs = min(1024, self._most // 8)
+        self.unshared = self._most - self._spare - most_for_logs
+        """So many connections take nothing from the logs."""
+        # Descriptors are given out lowest first: a high one says that few are left.
+        self.last_for_connections = self._most - self._spare
+
+    def are_short(self) -> bool:
+        """True if another connection would take what is spared."""
+        try:
+            next_one = os.open(os.devnull, os.O_RDONLY | os.O_CLOEXEC)
+        except OSError:
+            return True
+        os.close(next_one)
+        return next_one > self.last_for_connections
+
+    def for_logs(self, connections: int) -> int:
+        """How many files the logs may keep open beside so many connections."""
+        left = self._most - self._spare - connections
+        return max(self._least_for_logs, min(self._most_for_logs, left))
+
+
+def _gone(connection: Connection) -> bool:
+    """True if the client has closed its side, or the connection is broken."""
+    poll = select.poll()
+    poll.register(connection.fileno(), _GONE)
+    return bool(poll.poll(0))
 
 
 def _hosts_to_bind(host: str) -> tuple[str, ...]:
