@@ -89,6 +89,10 @@ def _table(results: list[Result]) -> Table:
     return table
 
 
+def _is(check: Check, wanted: str) -> bool:
+    return check.section == wanted if wanted in SECTIONS else wanted in check.name
+
+
 @click.command(help=__doc__)
 @click.option(
     "--only", multiple=True, metavar="SECTION|CHECK", help="A section, or part of a name."
@@ -107,11 +111,7 @@ def main(only: tuple[str, ...], rounds: int, inputs: int, seed: int, first_round
         _kill(rounds, seed),
         _fuzz(inputs, seed, first_round),
     ]
-    wanted = [
-        check
-        for check in checks
-        if not only or any(part == check.section or part in check.name for part in only)
-    ]
+    wanted = [check for check in checks if not only or any(_is(check, part) for part in only)]
     console = Console()
     if not wanted:
         raise click.UsageError(f"no check matches; sections are {', '.join(SECTIONS)}")

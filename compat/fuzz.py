@@ -264,12 +264,3 @@ def _last_answered(connection: socket.socket, sentinel: int) -> int:
     except (ConnectionError, TimeoutError):
         pass
     return last
-
-
-def replay(bootstrap: str, path: Path) -> None:
-    """Send the inputs of a failure again, each on a connection of its own."""
-    for line in path.read_text().split():
-        with Connection(bootstrap) as connection:
-            data = bytes.fromhex(line)
-            connection.send_bytes(frame(data))
-            connection.has_reply(ANSWER_SECONDS)

@@ -39,7 +39,7 @@ TOPIC_ID_POOL = [UUID(int=0), UUID(int=1), UUID(int=2**128 - 1), UUID(int=0x1234
 
 INT_BITS = {"int8": 8, "int16": 16, "int32": 32, "int64": 64}
 PARTITION_COUNTS = [1, 2, 3, -1, 0, -(2**31), 2**31 - 1, 1_000_000]
-PRODUCER_IDS = [*range(20), -1, -(2**63), 2**63 - 1]
+PRODUCER_IDS: list[int] = [*range(20), -1, -(2**63), 2**63 - 1]
 WAITS_MS = [0, 0, 0, 0, 0, 1, -1, 2**31 - 1]
 
 HOSTILE = [

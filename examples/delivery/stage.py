@@ -148,6 +148,7 @@ def run(
         folder = stack.enter_context(tempfile.TemporaryDirectory(prefix="delivery-"))
         stage = Stage(bootstrap, uuid.uuid4().hex[:8], Path(folder), asked.crash)
         set_up(stage)
+        stack.callback(clean_up, stage)
         if start_worker(stage, asked.crash) == CRASHED:
             start_worker(stage, None)
         elif asked.crash not in (None, EXCEPTION):
@@ -166,6 +167,13 @@ def set_up(stage: Stage) -> None:
         producer.produce(stage.orders, order)
     producer.flush()
     print(f"{len(ORDERS)} orders are in topic {stage.orders}")
+
+
+def clean_up(stage: Stage) -> None:
+    """Delete the topics: what the group has committed for them goes along, and so does the group."""
+    admin = AdminClient({"bootstrap.servers": stage.bootstrap})
+    for deleted in admin.delete_topics([stage.orders, stage.invoices]).values():
+        deleted.result(PATIENCE_SECONDS)
 
 
 def start_worker(stage: Stage, crash: str | None) -> int:

@@ -4,6 +4,7 @@ from collections.abc import Callable, Iterator
 from typing import NamedTuple
 
 import pytest
+import structlog
 
 from ottla.cli.main import main
 from ottla.client import Client
@@ -28,6 +29,17 @@ class Ran(NamedTuple):
 
 
 Ottla = Callable[..., Ran]
+
+
+@pytest.fixture(autouse=True)
+def logging_stays_as_it_was() -> Iterator[None]:
+    """`ottla serve` sets up the logging of its process, which here is that of all tests."""
+    was_configured, before = structlog.is_configured(), structlog.get_config()
+    yield
+    if was_configured:
+        structlog.configure(**before)
+    else:
+        structlog.reset_defaults()
 
 
 @pytest.fixture

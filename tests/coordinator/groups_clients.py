@@ -145,6 +145,7 @@ class ClassicClient:
         *,
         protocol_type: str | None = None,
         protocol_name: str | None = None,
+        version: int = 5,
     ) -> SyncGroupResponse | Deferred:
         request = SyncGroupRequest(
             group_id=self.group_id,
@@ -155,11 +156,12 @@ class ClassicClient:
                 SyncGroupRequestAssignment(member_id=member_id, assignment=data)
                 for member_id, data in (assignments or {}).items()
             ],
-            protocol_type=protocol_type,
-            protocol_name=protocol_name,
         )
+        if version >= 5:
+            request.protocol_type = protocol_type or self.protocol_type
+            request.protocol_name = protocol_name or self.protocols[0][0]
         return self.world.take(
-            self.world.shard.handle_sync_group(request, context(5), self.world.now)
+            self.world.shard.handle_sync_group(request, context(version), self.world.now)
         )
 
     def sync(self, assignments: Mapping[str, bytes] | None = None) -> int:

@@ -5,7 +5,7 @@ Checked, beside what groups_invariants has after every step:
    partition has one owner there, no two live members read the same partition.
 2. The group's epoch never goes back, nor a member's while it stays a member.
 3. When members are left alone, all come to rest: each partition of each topic that is subscribed
-   to has an owner, the members have their targets, and nobody is asked to do more.
+   to has an owner, the members have their targets, and no request stays parked.
 4. An offset whose commit was acknowledged is the one that is fetched, also after restarts.
 5. A coordinator that lost the unacknowledged end of its log goes on from what is left.
 """
@@ -26,8 +26,8 @@ from .groups_clients import ClassicClient, Consumer, commit, fetch, subscription
 from .groups_invariants import check, check_log
 from .groups_world import Topics, World
 
-RUNS = 150
-STEPS = 60
+RUNS = 100
+STEPS = 50
 GONE = (
     ErrorCode.UNKNOWN_MEMBER_ID,
     ErrorCode.FENCED_MEMBER_EPOCH,
@@ -228,8 +228,8 @@ class Life:
 
     def come_to_rest(self) -> None:
         """Nobody disturbs the members any more."""
-        for _ in range(30):
-            self.world.advance(3_000)
+        for _ in range(24):
+            self.world.advance(4_000)
             for reader in self.readers:
                 reader.beat()
             for member in self.consumers:
@@ -256,6 +256,7 @@ class Life:
                 assert info is not None
                 wanted |= {(topic, number) for number in range(info.partitions)}
         assert owned.keys() == wanted
+        assert not self.world.parked
 
 
 @pytest.mark.parametrize("block", range(4))

@@ -6,7 +6,8 @@ from dataclasses import dataclass, replace
 
 from compat.batches import Batch, Plain
 from compat.raw import PATIENCE_SECONDS, Connection
-from ottla.wire.batch import TRANSACTIONAL
+from ottla.records import decode_batch
+from ottla.wire.batch import TRANSACTIONAL, headers
 from ottla.wire.errors import ErrorCode
 from ottla.wire.messages.add_offsets_to_txn import AddOffsetsToTxnRequest, AddOffsetsToTxnResponse
 from ottla.wire.messages.add_partitions_to_txn import (
@@ -228,3 +229,20 @@ def fetch_committed(
     (partition,) = partitions_of(connection.ask(request, FetchResponse, FETCH))
     assert partition.error_code == 0
     return partition
+
+
+def visible(found: PartitionData) -> list[str]:
+    """What is left of a fetch when a reader, as every client does it, hides what was aborted."""
+    ranges = sorted(found.aborted_transactions or [], key=lambda each: each.first_offset)
+    hidden: set[int] = set()
+    kept: list[str] = []
+    data = memoryview(found.records or b"")
+    for at, header in headers(data):
+        while ranges and ranges[0].first_offset <= header.last_offset:
+            hidden.add(ranges.pop(0).producer_id)
+        if header.is_control:
+            hidden.discard(header.producer_id)
+        elif not (header.is_transactional and header.producer_id in hidden):
+            records = decode_batch(data[at : at + header.size])
+            kept += [(record.value or b"").decode() for record in records]
+    return kept

@@ -259,9 +259,7 @@ def test_small_segments_become_one(logs: Logs) -> None:
 
 def test_segments_do_not_merge_past_the_size_of_an_index(logs: Logs) -> None:
     log = filled(logs, SMALL)
-    log.set_config(
-        LogConfig(cleanup_policy=frozenset({"compact"}), segment_index_bytes=40 * 12)
-    )
+    log.set_config(LogConfig(cleanup_policy=frozenset({"compact"}), segment_index_bytes=40 * 12))
     compacted(log)
     assert len(log.segments) > 2
     for path in logs.directory.glob("*.timeindex"):

@@ -55,6 +55,8 @@ class LogMachine(RuleBasedStateMachine):
         self.start = self.end = 0
         self.start_checkpoint = self.recovery_checkpoint = 0
         self.leader_epoch = 0
+        self.consumed = 0
+        """Up to where a consumer has read that follows the log."""
         self.epochs_known_from = 0
         """A start offset that was raised, and lost again in a crash, takes older epochs with it."""
 
@@ -232,6 +234,13 @@ class LogMachine(RuleBasedStateMachine):
         assert log.size == sum(len(each.data) for each in self.batches)
         visible = [each for each in self.batches if each.next_offset > self.start]
         assert read_all(log) == b"".join(each.data for each in visible)
+
+    @invariant()
+    def a_consumer_that_follows_gets_what_is_new(self) -> None:
+        offset = min(max(self.consumed, self.start), self.end)
+        new = [each.data for each in self.batches if each.next_offset > offset]
+        assert read_all(self.log, offset) == b"".join(new)
+        self.consumed = self.end
 
     @invariant()
     def every_offset_finds_its_batch(self) -> None:

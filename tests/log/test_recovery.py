@@ -187,6 +187,30 @@ def test_a_bad_batch_below_the_recovery_point_is_never_cut(logs: Logs, damage: s
     assert path.read_bytes() == left
 
 
+@pytest.mark.parametrize("clean", [True, False])
+@pytest.mark.parametrize("left", ["an empty file", "an empty folder", "nothing"])
+def test_a_log_whose_files_are_gone_is_not_begun_anew(logs: Logs, clean: bool, left: str) -> None:
+    log = filled(logs, 5)
+    log.close()
+    for path in logs.directory.iterdir():
+        if left == "an empty file" and path.name == f"{0:020d}.log":
+            os.truncate(path, 0)
+        else:
+            path.unlink()
+    if left == "nothing":
+        logs.directory.rmdir()
+    assert needs_recovery_bytes(logs.directory, 15, logs.files) > 0
+    with pytest.raises(CorruptLog, match="before its recovery point 15"):
+        logs.open(CONFIG, clean=clean, recovery_point=15)
+
+
+def test_a_new_log_needs_no_recovery(logs: Logs) -> None:
+    assert needs_recovery_bytes(logs.directory, 0, logs.files) == 0
+    assert not logs.directory.exists()
+    logs.open().close()
+    assert needs_recovery_bytes(logs.directory, 0, logs.files) == 0
+
+
 def test_a_log_all_of_which_was_deleted_may_end_before_its_recovery_point(logs: Logs) -> None:
     log = filled(logs, 5)
     flush(log)

@@ -1,4 +1,4 @@
-"""What a broker does in the background: flushes, checkpoints, retention, removal of old files.
+"""What a broker does in the background, and when: flushes, checkpoints, retention, removals.
 
 Rules kept here:
 1. Every partition that was written to is flushed within a minute (or `flush.ms`), so that the
@@ -6,19 +6,21 @@ Rules kept here:
    nobody writes to costs nothing.
 2. Waiting for a disk happens in threads; walks over all partitions give way to clients.
 3. A file is removed `file.delete.delay.ms` after it was renamed, whatever else goes on.
+4. What fails because a disk is full, or for one partition, is said in a line and tried again at
+   its next time; the other partitions do not notice.
 """
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterable
+from collections.abc import Awaitable, Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, TypeVar
 
 import structlog
 
+from ottla.broker.checkpoints import Checkpoints, in_turns
 from ottla.broker.partition import Partition
-from ottla.log.folder import HIGH_WATERMARKS, RECOVERY_POINTS, START_OFFSETS
 from ottla.wire.errors import KafkaError
 
 if TYPE_CHECKING:
@@ -28,9 +30,9 @@ log = structlog.get_logger()
 
 LATEST_FLUSH_MS: Final = 60_000
 FLUSHES_AT_ONCE: Final = 4
-PARTITIONS_IN_ONE_TURN: Final = 50
+FLUSH_AGAIN_MS: Final = 5_000
+"""After a flush that a full disk did not take."""
 
-Offsets = dict[tuple[str, int], int]
 T = TypeVar("T")
 
 
@@ -42,8 +44,7 @@ class Maintenance:
         self._tasks: list[asyncio.Task[None]] = []
         self._flushing: set[asyncio.Task[None]] = set()
         self._flush_slots = asyncio.Semaphore(FLUSHES_AT_ONCE)
-        self._checkpointing = asyncio.Lock()
-        self._written: dict[str, Offsets] = {}
+        self.checkpoints = Checkpoints(node)
 
     def start(self) -> None:
         """Begin."""
@@ -63,10 +64,16 @@ class Maintenance:
     async def _repeat(
         self, work: Callable[[], Awaitable[None]], every_ms: Callable[[], int]
     ) -> None:
+        failing = ""
         while True:
             await asyncio.sleep(every_ms() / 1000)
             try:
                 await work()
+                failing = ""
+            except OSError as problem:
+                if str(problem) != failing:  # a disk that stays full is told once
+                    failing = str(problem)
+                    log.error("background work failed", work=work.__name__, reason=failing)
             except Exception:
                 log.exception("background work failed", work=work.__name__)
 
@@ -74,8 +81,10 @@ class Maintenance:
 
     def flush_later(self, partition: Partition) -> None:
         """A partition has its first unflushed record."""
-        delay = min(partition.log.config.flush_ms, LATEST_FLUSH_MS)
-        asyncio.get_running_loop().call_later(delay / 1000, self._flush_due, partition)
+        self._flush_in(min(partition.log.config.flush_ms, LATEST_FLUSH_MS), partition)
+
+    def _flush_in(self, delay_ms: int, partition: Partition) -> None:
+        asyncio.get_running_loop().call_later(delay_ms / 1000, self._flush_due, partition)
 
     def _flush_due(self, partition: Partition) -> None:
         if partition.deleted or partition.log.offline or not self._node.running:
@@ -89,7 +98,18 @@ class Maintenance:
             async with self._flush_slots:
                 await partition.flush()
         except KafkaError as problem:
-            log.error("a partition is offline", partition=str(partition), reason=problem.message)
+            if partition.log.offline:
+                if not partition.deleted:
+                    log.error(
+                        "a partition is offline", partition=str(partition), reason=problem.message
+                    )
+                return
+            log.error(
+                "a partition could not be flushed",
+                partition=str(partition),
+                reason=problem.message,
+            )
+            self._flush_in(FLUSH_AGAIN_MS, partition)
             return
         partition.has_unflushed = partition.log.recovery_point < partition.log.end_offset
         if partition.has_unflushed:
@@ -98,27 +118,12 @@ class Maintenance:
     # Checkpoints --------------------------------------------------------------------------
 
     async def checkpoint(self) -> None:
-        """Write the checkpoint files whose content has changed."""
-        await self._write(RECOVERY_POINTS, lambda each: each.log.recovery_point)
-        await self._write(HIGH_WATERMARKS, lambda each: each.high_watermark)
-        await self.checkpoint_start_offsets()
+        """Write the checkpoint files whose content has changed; raises OSError."""
+        await self.checkpoints.write()
 
     async def checkpoint_start_offsets(self) -> None:
-        """Make raised start offsets survive a restart."""
-        await self._write(START_OFFSETS, lambda each: each.log.start_offset)
-
-    async def _write(self, name: str, offset_of: Callable[[Partition], int]) -> None:
-        async with self._checkpointing:
-            offsets: Offsets = {}
-            async for partition in in_turns(self._node.partitions):
-                offset = offset_of(partition)
-                if offset > 0:
-                    offsets[partition.topic, partition.index] = offset
-            if offsets == self._written.get(name):
-                return
-            write = self._node.folder.write_checkpoint
-            await asyncio.get_running_loop().run_in_executor(None, write, name, offsets)
-            self._written[name] = offsets
+        """Make raised start offsets survive a restart; raises OSError."""
+        await self.checkpoints.write_start_offsets()
 
     # Retention ----------------------------------------------------------------------------
 
@@ -135,7 +140,9 @@ class Maintenance:
                 log.error(
                     "a log could not be maintained", partition=str(partition), reason=str(problem)
                 )
-            if partition.log.start_offset != before:
+            except Exception:
+                log.exception("a log could not be maintained", partition=str(partition))
+            if partition.log.start_offset != before or partition.log.offline:
                 partition.wake_readers()
             self.remove_doomed(partition)
 
@@ -150,7 +157,7 @@ class Maintenance:
         """Take a deleted partition's folder out of the way now, and remove it later."""
         try:
             folder = partition.log.delete()
-        except OSError as problem:
+        except (OSError, KafkaError) as problem:
             log.error(
                 "a deleted partition's folder stays", partition=str(partition), reason=str(problem)
             )
@@ -176,11 +183,3 @@ class Maintenance:
 def _tell_failure(work: asyncio.Future[None]) -> None:
     if not work.cancelled() and work.exception() is not None:
         log.error("a file could not be removed", reason=str(work.exception()))
-
-
-async def in_turns(partitions: Iterable[Partition]) -> AsyncIterator[Partition]:
-    """Walk over partitions, giving way to clients now and then."""
-    for number, partition in enumerate(partitions, 1):
-        yield partition
-        if number % PARTITIONS_IN_ONE_TURN == 0:
-            await asyncio.sleep(0)

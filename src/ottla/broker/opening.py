@@ -6,24 +6,30 @@ Rules kept here:
    larger ones by a child process, one partition after the other, because Python work of seconds
    would stall the loop. Partitions that are open are served meanwhile.
 3. A log that cannot be opened takes its partition offline (KAFKA_STORAGE_ERROR), not the broker.
+   Where the disk was only full, or too many files were open, it is tried again.
 4. Opening many gives way to clients.
+5. What a checkpoint says was on disk and is not there any more is an error, never an empty log
+   without a word.
+6. A folder belongs to a topic's id, not to its name; that of another topic is set aside.
 """
 
 from __future__ import annotations
 
 import asyncio
-import json
-import sys
 from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from uuid import uuid4
 
 import structlog
 
+from ottla.broker.checkpoints import Key
 from ottla.broker.log_settings import log_config
 from ottla.broker.partition import Partition
+from ottla.broker.recovery_process import RecoveryProcess
 from ottla.cluster.image import TopicImage
-from ottla.log.folder import RECOVERY_POINTS, START_OFFSETS, FolderError
+from ottla.log.files import DISK_IS_FULL
+from ottla.log.folder import FolderError
 from ottla.log.log import Log
 from ottla.log.recovery import Recovered, needs_recovery_bytes, recover
 from ottla.log.scan import CorruptLog
@@ -37,6 +43,8 @@ log = structlog.get_logger()
 SCANNED_IN_PLACE: Final = 1 << 20
 """A scan of so many bytes takes milliseconds; starting a child takes longer."""
 OPENED_IN_ONE_TURN: Final = 20
+TRY_AGAIN_SECONDS: Final = 5.0
+LONGEST_NAME: Final = 255
 
 
 class _Place(NamedTuple):
@@ -46,6 +54,10 @@ class _Place(NamedTuple):
     recovery_point: int
     start_offset: int
 
+    @property
+    def key(self) -> Key:
+        return self.topic.name, self.partition
+
 
 class LogOpener:
     """Opens logs for one node."""
@@ -53,11 +65,15 @@ class LogOpener:
     def __init__(self, node: Node) -> None:
         self._node = node
         self._recovering: asyncio.Task[None] | None = None
-        self.all_open = True
-        folder = node.folder
-        self._recovery_points = folder.read_checkpoint(RECOVERY_POINTS)
-        self._start_offsets = folder.read_checkpoint(START_OFFSETS)
-        self._clean = folder.take_clean_mark()
+        self._unopened: set[Key] = set(node.image.partitions)
+        self._checkpoints = node.maintenance.checkpoints
+        self._checkpoints.load()
+        self._clean = node.folder.take_clean_mark()
+
+    @property
+    def all_open(self) -> bool:
+        """True if every partition was opened: then, and only then, can a stop be clean."""
+        return self._unopened.isdisjoint(self._node.image.partitions)
 
     async def open_all(self) -> None:
         """Open every partition of the image; large recoveries go on after this returns."""
@@ -77,7 +93,6 @@ class LogOpener:
                 if opened % OPENED_IN_ONE_TURN == 0:
                     await asyncio.sleep(0)
         if large:
-            self.all_open = False
             large.sort(key=lambda each: each[0])
             places = [place for _, place in large]
             total = sum(size for size, _ in large)
@@ -89,10 +104,38 @@ class LogOpener:
         partitions = self._node.partitions
         known = partitions.count_of(topic.name)
         partitions.expect(topic.name, topic.id, len(topic.assignment))
-        for index in range(known, len(topic.assignment)):
-            self._open(self._place(topic, index), clean=True)
-            if index % OPENED_IN_ONE_TURN == OPENED_IN_ONE_TURN - 1:
+        places = [
+            self._place(topic, index)._replace(recovery_point=0, start_offset=0)
+            for index in range(known, len(topic.assignment))
+        ]
+        self._unopened.update(place.key for place in places)
+        try:
+            await self._checkpoints.forget(place.key for place in places)
+        except OSError as problem:
+            for place in places:
+                self._failed(place, problem)
+            return
+        for number, place in enumerate(places, 1):
+            self._open(place, clean=True)
+            if number % OPENED_IN_ONE_TURN == 0:
                 await asyncio.sleep(0)
+
+    def delete_unopened(self, topic: TopicImage) -> None:
+        """A topic was deleted: take the folders of its partitions that are not open away, too."""
+        for index in range(len(topic.assignment)):
+            place = self._place(topic, index)
+            if place.key not in self._unopened:
+                continue
+            self._unopened.discard(place.key)
+            try:
+                if self._node.folder.read_topic_id(place.directory) == topic.id:
+                    self._delete_folder(place.directory)
+            except (OSError, FolderError) as problem:
+                log.error(
+                    "a deleted partition's folder stays",
+                    partition=place.directory.name,
+                    reason=str(problem),
+                )
 
     async def stop(self) -> None:
         """Give up recoveries that are under way; they are done again at the next start."""
@@ -106,8 +149,8 @@ class LogOpener:
             topic,
             index,
             self._node.folder.path / f"{topic.name}-{index}",
-            self._recovery_points.get(key, 0),
-            self._start_offsets.get(key, 0),
+            self._checkpoints.recovery_point(key),
+            self._checkpoints.start_offset(key),
         )
 
     def _bytes_to_scan(self, place: _Place) -> int:
@@ -117,11 +160,12 @@ class LogOpener:
             return 0
 
     def _open(self, place: _Place, *, clean: bool) -> None:
+        if not self._is_wanted(place):
+            return
         node = self._node
-        topic = place.topic
         try:
-            self._prepare(place)
-            settings = log_config(topic.configs, node.config)
+            place = self._prepare(place)
+            settings = log_config(place.topic.configs, node.config)
             if clean:
                 opened = Log.open(
                     place.directory,
@@ -133,6 +177,11 @@ class LogOpener:
                     clean=True,
                     now=node.now_ms(),
                 )
+                if opened.end_offset < place.recovery_point:
+                    raise CorruptLog(
+                        f"{place.directory} ends at offset {opened.end_offset}, before its "
+                        f"recovery point {place.recovery_point}"
+                    )
             else:
                 opened, found = recover(
                     place.directory,
@@ -144,27 +193,55 @@ class LogOpener:
                     now=node.now_ms(),
                 )
                 _tell(place, found)
-        except (OSError, CorruptLog, FolderError) as problem:
-            self._failed(place, str(problem))
+        except (OSError, CorruptLog, FolderError, KafkaError) as problem:
+            self._failed(place, problem)
+            if isinstance(problem, OSError) and problem.errno in DISK_IS_FULL:
+                loop = asyncio.get_running_loop()
+                loop.call_later(TRY_AGAIN_SECONDS, self._try_again, place, clean)
             return
         self._serve(place, opened)
 
-    def _prepare(self, place: _Place) -> None:
+    def _try_again(self, place: _Place, clean: bool) -> None:
+        if self._node.running:
+            self._open(place, clean=clean)
+
+    def _is_wanted(self, place: _Place) -> bool:
+        """False where the topic was deleted meanwhile."""
+        topic = self._node.image.topics.get(place.topic.name)
+        return topic is not None and topic.id == place.topic.id
+
+    def _prepare(self, place: _Place) -> _Place:
         """Have a folder that belongs to this topic and not to an older one of the same name."""
-        folder = self._node.folder
-        found = folder.read_topic_id(place.directory)
-        if found is not None and found != place.topic.id:
-            stray = place.directory.with_name(f"{place.directory.name}.{found.hex}-stray")
+        folder, files = self._node.folder, self._node.files
+        directory = place.directory
+        found = folder.read_topic_id(directory)
+        if found == place.topic.id:
+            return place
+        if found is not None:
+            stray = _beside(directory, f".{found.hex}-stray")
             log.warning(
                 "a folder of another topic with this name is set aside",
-                folder=place.directory.name,
+                folder=directory.name,
                 now=stray.name,
             )
-            self._node.files.rename(str(place.directory), str(stray))
-            found = None
-        if found is None:
-            place.directory.mkdir(exist_ok=True)
-            folder.write_topic_id(place.directory, place.topic.id)
+            files.rename(str(directory), str(stray))
+            place = place._replace(recovery_point=0, start_offset=0)
+        if not files.exists(str(directory)):
+            if place.recovery_point > place.start_offset:
+                log.error(
+                    "a partition's folder is gone, and its records with it",
+                    partition=directory.name,
+                    goes_on_from_offset=place.recovery_point,
+                )
+                place = place._replace(start_offset=place.recovery_point)
+            files.mkdir(str(directory))
+        folder.write_topic_id(directory, place.topic.id)
+        return place
+
+    def _delete_folder(self, directory: Path) -> None:
+        target = _beside(directory, f".{uuid4().hex}-delete")
+        self._node.files.rename(str(directory), str(target))
+        self._node.maintenance.remove_directory(target)
 
     def _sweep(self) -> None:
         """Finish deletions that a stop interrupted, and tell of folders that nobody claims."""
@@ -185,25 +262,28 @@ class LogOpener:
 
     def _serve(self, place: _Place, opened: Log) -> None:
         node = self._node
-        topic = node.image.topics.get(place.topic.name)
-        if topic is None or topic.id != place.topic.id:
-            opened.close()  # deleted while it was recovered; the folder is swept at the next start
-            return
-        state = node.image.partitions.get((topic.name, place.partition))
-        node.serve(
-            Partition(
-                topic.name,
-                topic.id,
-                place.partition,
-                0 if state is None else state.leader_epoch,
-                opened,
-                node.metrics_of(topic.name),
-                node.maintenance.flush_later,
-            )
+        topic = place.topic
+        state = node.image.partitions.get(place.key)
+        partition = Partition(
+            topic.name,
+            topic.id,
+            place.partition,
+            0 if state is None else state.leader_epoch,
+            opened,
+            node.metrics_of(topic.name),
+            node.maintenance.flush_later,
         )
+        self._unopened.discard(place.key)
+        node.serve(partition)
+        if opened.unflushed_messages and not partition.has_unflushed:
+            # What was scanned need not be scanned again after the next kill.
+            partition.has_unflushed = True
+            node.maintenance.flush_later(partition)
 
-    def _failed(self, place: _Place, reason: str) -> None:
-        self.all_open = False
+    def _failed(self, place: _Place, problem: Exception) -> None:
+        if not self._is_wanted(place):
+            return
+        reason = str(problem)
         log.error("a partition is offline", partition=place.directory.name, reason=reason)
         self._node.partitions.put_failed(
             place.topic.name, place.partition, KafkaError(ErrorCode.KAFKA_STORAGE_ERROR, reason)
@@ -212,54 +292,42 @@ class LogOpener:
     # Recovery in a child process -----------------------------------------------------------
 
     async def _recover_all(self, places: list[_Place]) -> None:
-        child = await asyncio.create_subprocess_exec(
-            sys.executable,
-            "-m",
-            "ottla.log.recovery",
-            stdin=asyncio.subprocess.PIPE,
-            stdout=asyncio.subprocess.PIPE,
-        )
-        assert child.stdin is not None
-        assert child.stdout is not None
+        child = RecoveryProcess()
         try:
             for number, place in enumerate(places, 1):
-                child.stdin.write(self._order(place))
-                await child.stdin.drain()
-                line = await child.stdout.readline()
-                if not line:
-                    self._failed(place, "the recovery process ended unexpectedly")
-                    continue
-                self._recovered(place, json.loads(line), number, len(places))
-            self.all_open = not self._node.partitions.offline_count()
+                if self._is_wanted(place):
+                    self._recovered(place, await child.recover(self._order(place)))
+                    log.info("recovered", log=place.directory.name, done=number, of=len(places))
             log.info("all logs are recovered", partitions=len(places))
         finally:
-            if child.returncode is None:
-                child.kill()
-            await child.wait()
+            await child.end()
 
-    def _order(self, place: _Place) -> bytes:
+    def _order(self, place: _Place) -> dict[str, Any]:
         settings = asdict(log_config(place.topic.configs, self._node.config))
         settings["cleanup_policy"] = sorted(settings["cleanup_policy"])
-        order = {
+        return {
             "directory": str(place.directory),
             "recovery_point": place.recovery_point,
             "start_offset": place.start_offset,
             "config": settings,
         }
-        return json.dumps(order).encode() + b"\n"
 
-    def _recovered(self, place: _Place, reply: dict[str, Any], number: int, of: int) -> None:
-        if "error" in reply:
-            self._failed(place, reply["error"])
+    def _recovered(self, place: _Place, answer: dict[str, Any]) -> None:
+        if "error" in answer:
+            self._failed(place, CorruptLog(answer["error"]))
             return
-        del reply["directory"]
-        found = Recovered(**reply)
+        del answer["directory"]
+        found = Recovered(**answer)
         _tell(place, found)
-        log.info("recovered", partition=place.directory.name, done=number, of=of)
         self._open(
             place._replace(recovery_point=found.recovery_point, start_offset=found.start_offset),
             clean=True,
         )
+
+
+def _beside(directory: Path, suffix: str) -> Path:
+    """Another name in the same folder, as long as file systems allow."""
+    return directory.with_name(directory.name[: LONGEST_NAME - len(suffix)] + suffix)
 
 
 def _tell(place: _Place, found: Recovered) -> None:

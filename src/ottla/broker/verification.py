@@ -60,6 +60,8 @@ def verify(
     node: Node, transactional_id: str, version: int, batches: list[tuple[Partition, memoryview]]
 ) -> Verdict | asyncio.Future[Verdict]:
     """Ask the coordinator about the batches that begin a transaction in their partition."""
+    if version < FIRST_THAT_ADDS and not node.config.transaction_partition_verification_enable:
+        return {}
     topics: dict[str, AddPartitionsToTxnTopic] = {}
     producer = (-1, -1)
     for partition, records in batches:
@@ -125,6 +127,8 @@ def _verdict(answer: AddPartitionsToTxnResult, version: int) -> Verdict:
 def _told(code: int, version: int) -> KafkaError:
     """What a producer of this version is told: older ones do not know every error."""
     error = ErrorCode(code)
+    if error == ErrorCode.PRODUCER_FENCED:
+        return KafkaError(ErrorCode.INVALID_PRODUCER_EPOCH)
     if error == ErrorCode.CONCURRENT_TRANSACTIONS and version >= FIRST_THAT_ADDS:
         return KafkaError(error)
     if error in _RETRY:

@@ -78,6 +78,7 @@ from ottla.wire.messages.txn_offset_commit import (
 )
 
 BATCHED_LEAVE_FROM = 3
+PROTOCOL_IN_SYNC_FROM = 5
 GROUPS_IN_A_SLICE = 200
 
 _EXPIRY = GroupTimer(TimerKind.EXPIRE_OFFSETS)
@@ -220,6 +221,12 @@ class GroupShard:
         step = Step(now)
         if not request.group_id:
             return step.result(SyncGroupResponse(error_code=ErrorCode.INVALID_GROUP_ID))
+        if context.version >= PROTOCOL_IN_SYNC_FROM and (
+            request.protocol_type is None or request.protocol_name is None
+        ):
+            return step.result(
+                SyncGroupResponse(error_code=ErrorCode.INCONSISTENT_GROUP_PROTOCOL)
+            )
         group = self._state.groups.get(request.group_id)
         reply: SyncGroupResponse | Deferred
         if group is None:

@@ -8,6 +8,7 @@ Rules kept here:
 3. A log always has a segment, and never ends before it starts.
 """
 
+from collections.abc import Iterable
 from pathlib import Path
 from typing import NamedTuple
 
@@ -34,6 +35,12 @@ from ottla.log.segments import Segments
 from ottla.log.snapshots import Snapshots
 
 
+def segment_bases(names: Iterable[str]) -> list[int]:
+    """The base offsets of the segments among some files, in order."""
+    logs = [name for name in names if name.endswith(LOG) and _is_segment(name)]
+    return sorted(_offset(name) for name in logs)
+
+
 class Inventory:
     """The files of a log's folder, by what they are."""
 
@@ -48,11 +55,7 @@ class Inventory:
         interrupted = any(name.endswith((DELETED, CLEANED, SWAP, ".tmp")) for name in self.names)
         if interrupted:
             self.names = _tidy(files, self.directory, self.names)
-        self.bases = sorted(
-            int(name[: -len(LOG)])
-            for name in self.names
-            if name.endswith(LOG) and _is_segment(name)
-        )
+        self.bases = segment_bases(self.names)
         if interrupted:
             self.remove_orphans()
 
@@ -70,6 +73,14 @@ class Inventory:
         """True where a segment has no offset or time index."""
         name = stem(base_offset)
         return name + INDEX not in self.names or name + TIME_INDEX not in self.names
+
+    def check_end(self, end_offset: int, recovery_point: int) -> None:
+        """Raise CorruptLog where the log ends before what is known to have been on disk."""
+        if end_offset < recovery_point:
+            raise CorruptLog(
+                f"{self.directory} ends at offset {end_offset}, before its recovery point "
+                f"{recovery_point}"
+            )
 
     def snapshots(self) -> Snapshots:
         """The producer snapshots."""
@@ -114,13 +125,19 @@ def end_of(files: Files, segment: Segment) -> int:
 
 
 class Loaded(NamedTuple):
-    """What a clean stop left."""
+    """What a log's folder holds."""
 
     segments: Segments
     snapshots: Snapshots
     producers: ProducerStates
     epochs: LeaderEpochs
     end_offset: int
+
+
+def load_nothing(files: Files, directory: Path, start_offset: int) -> Loaded:
+    """What a folder without a segment holds."""
+    snapshots = Snapshots(files, str(directory), [])
+    return Loaded(Segments(), snapshots, ProducerStates(), LeaderEpochs(), start_offset)
 
 
 def load_clean(

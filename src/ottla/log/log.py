@@ -23,14 +23,11 @@ from crc32c import crc32c
 from ottla.log import compaction_swap, lookup, replication, retention
 from ottla.log.config import LogConfig
 from ottla.log.files import FileCache, Files, Slice
-from ottla.log.leader_epochs import LeaderEpochs
-from ottla.log.loading import Inventory, load_clean
+from ottla.log.loading import Inventory, load_clean, load_nothing
 from ottla.log.lookup import TimestampAndOffset
-from ottla.log.producer_state import SEQUENCE_MASK, ProducerStates
+from ottla.log.producer_state import SEQUENCE_MASK
 from ottla.log.scan import CorruptLog
 from ottla.log.segment import Segment
-from ottla.log.segments import Segments
-from ottla.log.snapshots import Snapshots
 from ottla.log.storage import Storage
 from ottla.log.validation import (
     PLAIN_ATTRIBUTES,
@@ -117,21 +114,19 @@ class Log(Storage):
             )[0]
         inventory = Inventory(files, directory)
         if not inventory.bases:
+            inventory.check_end(start_offset, recovery_point)
             return cls.begin(
                 directory, config, files=files, cache=cache, start_offset=start_offset, now=now
             )
         loaded = load_clean(inventory, config, cache, start_offset, now)
+        inventory.check_end(max(loaded.end_offset, start_offset), recovery_point)
         log = cls(
             directory,
             config,
             files=files,
             cache=cache,
-            segments=loaded.segments,
-            snapshots=loaded.snapshots,
-            producers=loaded.producers,
-            epochs=loaded.epochs,
+            loaded=loaded,
             start_offset=max(start_offset, loaded.segments.first.base_offset),
-            end_offset=loaded.end_offset,
             recovery_point=loaded.end_offset,
             now=now,
         )
@@ -155,25 +150,14 @@ class Log(Storage):
             config,
             files=files,
             cache=cache,
-            segments=Segments(),
-            snapshots=Snapshots(files, str(directory), []),
-            producers=ProducerStates(),
-            epochs=LeaderEpochs(),
+            loaded=load_nothing(files, directory, start_offset),
             start_offset=start_offset,
-            end_offset=start_offset,
             recovery_point=start_offset,
             now=now,
         )
         log.restart_at(start_offset, now)
         log.directory_is_new = True
         return log
-
-    def end_at_least_at_start(self, now: int) -> None:
-        """Where all that is left lies below the start offset, begin again at the start offset."""
-        if self.end_offset < self.start_offset:
-            start_offset = self.start_offset
-            self.restart_at(start_offset, now)
-            self.start_offset = start_offset
 
     # Writing ------------------------------------------------------------------------------
 
@@ -357,6 +341,17 @@ class Log(Storage):
             limit = end_offset
         if offset >= limit:
             return None
+        seam = self._seam
+        if seam is not None and seam[0] == offset and limit == end_offset:
+            _, segment, position = seam
+            if 0 < segment.size - position <= max_bytes:
+                file = segment.file
+                self._seam = (limit, segment, segment.size)
+                try:
+                    file.pin()
+                except OSError as error:
+                    raise self.failed(error) from error
+                return Slice(file, position, segment.size - position)
         segments = self.segments
         segment = segments.active
         if offset < segment.base_offset:
@@ -379,6 +374,7 @@ class Log(Storage):
                 size = max_bytes
             elif available > 0:
                 size = available
+                self._seam = (limit, segment, end)
             else:
                 return None
             segment.file.pin()

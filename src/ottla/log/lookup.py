@@ -7,6 +7,7 @@ Rules kept here:
 
 from __future__ import annotations
 
+from operator import itemgetter
 from typing import TYPE_CHECKING, NamedTuple
 
 from ottla.log.scan import CorruptLog, Scan
@@ -78,7 +79,10 @@ def max_timestamp_offset(log: Storage, limit: int) -> TimestampAndOffset | None:
 
 
 def aborted_transactions(log: Storage, start: int, end: int) -> list[tuple[int, int]]:
-    """Producer id and first offset of each aborted transaction with records in [start, end)."""
+    """Producer id and first offset of each aborted transaction with records in [start, end).
+
+    In the order of first offsets: a reader can then pass over them as it goes along.
+    """
     log.check_online()
     result: list[tuple[int, int]] = []
     try:
@@ -89,4 +93,5 @@ def aborted_transactions(log: Storage, start: int, end: int) -> list[tuple[int, 
                 break
     except OSError as error:
         raise log.failed(error) from error
+    result.sort(key=itemgetter(1))
     return result

@@ -24,7 +24,7 @@ from typing import TextIO
 
 from ottla.log.config import LogConfig
 from ottla.log.files import FileCache, Files
-from ottla.log.loading import Inventory, rebuild_indexes
+from ottla.log.loading import Inventory, Loaded, rebuild_indexes, segment_bases
 from ottla.log.log import Log
 from ottla.log.offset_index import MAX_RELATIVE, OffsetIndex
 from ottla.log.scan import CorruptLog, Scan
@@ -60,6 +60,7 @@ def recover(
     inventory = Inventory(files, directory)
     inventory.remove_orphans()
     if not inventory.bases:
+        inventory.check_end(start_offset, recovery_point)
         log = Log.begin(
             directory, config, files=files, cache=cache, start_offset=start_offset, now=now
         )
@@ -68,19 +69,25 @@ def recover(
 
 
 def needs_recovery_bytes(directory: Path, recovery_point: int, files: Files) -> int:
-    """How many bytes a recovery of a log would have to scan."""
-    inventory = Inventory(files, directory)
+    """How many bytes a recovery of a log would have to scan; 0 where none is needed."""
+    try:
+        bases = segment_bases(files.listdir(str(directory)))
+    except FileNotFoundError:
+        bases = []
     total = 0
-    for base_offset in reversed(inventory.bases):
-        path = inventory.path(stem(base_offset))
+    for base_offset in reversed(bases):
+        path = f"{directory}/{stem(base_offset)}"
         size = files.stat(path + LOG).st_size
         total += size
         if base_offset <= recovery_point:
             try:
                 index = OffsetIndex.from_bytes(files.read_file(path + INDEX), size)
             except FileNotFoundError:
-                return total
-            return total - index.position(max(0, recovery_point - 1 - base_offset))
+                break
+            total -= index.position(max(0, recovery_point - 1 - base_offset))
+            break
+    if total == 0 and recovery_point > (bases[-1] if bases else 0):
+        return 1  # something should be there: let the recovery say what is missing
     return total
 
 
@@ -182,18 +189,14 @@ class _Recovery:
         snapshots.remove_after(end_offset)
         epochs = self._inventory.epochs()
         epochs.truncate_from_end(end_offset)
-        start_offset = max(self._start_offset, segments.first.base_offset)
+        producers = snapshots.restore(segments, end_offset)
         return Log(
             self._directory,
             self._config,
             files=self._files,
             cache=self._cache,
-            segments=segments,
-            snapshots=snapshots,
-            producers=snapshots.restore(segments, end_offset),
-            epochs=epochs,
-            start_offset=start_offset,
-            end_offset=end_offset,
+            loaded=Loaded(segments, snapshots, producers, epochs, end_offset),
+            start_offset=max(self._start_offset, segments.first.base_offset),
             recovery_point=recovery_point,
             now=self._now,
         )

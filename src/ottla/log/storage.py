@@ -18,13 +18,10 @@ from ottla.log.config import LogConfig
 from ottla.log.files import DISK_IS_FULL, READ_WRITE, FileCache, Files
 from ottla.log.flush import Flush
 from ottla.log.leader_epochs import FILE_NAME as EPOCHS_FILE
-from ottla.log.leader_epochs import LeaderEpochs
+from ottla.log.loading import Loaded
 from ottla.log.offset_index import MAX_RELATIVE
-from ottla.log.producer_state import ProducerStates
 from ottla.log.scan import CorruptLog
 from ottla.log.segment import SUFFIXES, Segment, stem
-from ottla.log.segments import Segments
-from ottla.log.snapshots import Snapshots
 from ottla.log.txn_index import AbortedTransaction
 from ottla.wire.batch import LOG_OVERHEAD, BatchHeader
 from ottla.wire.errors import ErrorCode, KafkaError
@@ -49,6 +46,7 @@ class Storage:
         "_limit",
         "_next_expiry",
         "_rolled",
+        "_seam",
         "_segment_bytes",
         "_since_snapshot",
         "_writable",
@@ -83,12 +81,8 @@ class Storage:
         *,
         files: Files,
         cache: FileCache,
-        segments: Segments,
-        snapshots: Snapshots,
-        producers: ProducerStates,
-        epochs: LeaderEpochs,
+        loaded: Loaded,
         start_offset: int,
-        end_offset: int,
         recovery_point: int,
         now: int,
     ) -> None:
@@ -98,14 +92,14 @@ class Storage:
         self.directory = directory
         self.files = files
         self.cache = cache
-        self.segments = segments
-        self.snapshots = snapshots
-        self.producers = producers
-        self.epochs = epochs
+        self.segments = loaded.segments
+        self.snapshots = loaded.snapshots
+        self.producers = loaded.producers
+        self.epochs = loaded.epochs
         self.start_offset = start_offset
-        self.end_offset = end_offset
+        self.end_offset = loaded.end_offset
         self.recovery_point = recovery_point
-        self.size = sum(segment.size for segment in segments)
+        self.size = sum(segment.size for segment in loaded.segments)
         """Bytes of all segments."""
         self.high_watermark: int | None = None
         """Where replicas follow, what all of them have; None means: whatever is in the log."""
@@ -128,6 +122,9 @@ class Storage:
         self._next_expiry = now
         self._writable: Segment | None = None
         self._limit: tuple[int, Segment, int] | None = None
+        """The last limit of a reader, and where it is in a segment."""
+        self._seam: tuple[int, Segment, int] | None = None
+        """Where a reader that has read everything goes on when there is more."""
         self.set_config(config)
 
     def __repr__(self) -> str:
@@ -444,6 +441,13 @@ class Storage:
         self.snapshots.remove_all_but(set())
         self._ends_at(offset)
 
+    def end_at_least_at_start(self, now: int) -> None:
+        """Where all that is left lies below the start offset, begin again at the start offset."""
+        if self.end_offset < self.start_offset:
+            start_offset = self.start_offset
+            self.restart_at(start_offset, now)
+            self.start_offset = start_offset
+
     def lower_recovery_point(self, offset: int) -> None:
         """What lies at or after an offset is about to go: no checkpoint may promise it any more."""
         self.recovery_point = min(self.recovery_point, offset)
@@ -456,7 +460,7 @@ class Storage:
         self.end_offset = end_offset
         self.start_offset = min(self.start_offset, end_offset)
         self._writable = None
-        self._limit = None
+        self._limit = self._seam = None
 
     def doom(self, segments: list[Segment], now: int) -> None:
         """Rename the files of segments that are no longer in the log; their removal comes later."""
@@ -469,7 +473,7 @@ class Storage:
             paths.append(self.snapshots.rename_as_deleted(segment.base_offset))
             self.doomed += [(path, due) for path in paths if path is not None]
         self.directory_changed = True
-        self._limit = None
+        self._limit = self._seam = None
 
     def remove_doomed(self, now: int) -> int | None:
         """Remove the files whose time has come; returns when the next one's is."""

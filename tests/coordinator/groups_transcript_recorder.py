@@ -1,0 +1,211 @@
+"""Plays scripts of group requests on Apache Kafka, and writes down what it answers.
+
+    python -m tests.coordinator.groups_transcript_recorder HOST:PORT
+
+makes `groups_transcript.json` anew, from a single Kafka broker of version 4.3.0 with its default
+settings that has a topic `transcript6` with six partitions. It takes about a minute.
+
+Scripts keep to what does not depend on the order in which Kafka's tables list their members: no
+more than two classic members, so that who leads is never a matter of chance.
+"""
+
+import json
+import random
+import select
+import socket
+import sys
+from concurrent.futures import ThreadPoolExecutor
+from struct import Struct
+from time import monotonic, sleep
+
+from ottla.wire.codec import decode, encode
+from ottla.wire.headers import read_response_header, write_request_header
+from ottla.wire.message import Message
+from ottla.wire.messages import consumer_group_describe as describe_messages
+from ottla.wire.messages.consumer_group_heartbeat import ConsumerGroupHeartbeatResponse
+from ottla.wire.messages.delete_groups import DeleteGroupsResponse
+from ottla.wire.messages.describe_groups import DescribeGroupsResponse
+from ottla.wire.messages.heartbeat import HeartbeatResponse
+from ottla.wire.messages.join_group import JoinGroupRequest, JoinGroupResponse
+from ottla.wire.messages.leave_group import LeaveGroupResponse
+from ottla.wire.messages.offset_commit import OffsetCommitResponse
+from ottla.wire.messages.offset_delete import OffsetDeleteResponse
+from ottla.wire.messages.offset_fetch import OffsetFetchResponse
+from ottla.wire.messages.sync_group import SyncGroupRequest, SyncGroupResponse
+
+from .groups_transcript import PARKED, TRANSCRIPT, Answer, Play, Step
+
+_SIZE = Struct(">i")
+REPLIES: dict[int, type[Message]] = {
+    reply.API_KEY: reply
+    for reply in (
+        ConsumerGroupHeartbeatResponse,
+        DeleteGroupsResponse,
+        DescribeGroupsResponse,
+        HeartbeatResponse,
+        JoinGroupResponse,
+        LeaveGroupResponse,
+        OffsetCommitResponse,
+        OffsetDeleteResponse,
+        OffsetFetchResponse,
+        SyncGroupResponse,
+        describe_messages.ConsumerGroupDescribeResponse,
+    )
+}
+PARKED_AFTER_S = 0.25
+
+
+class Connection:
+    """One client's connection."""
+
+    def __init__(self, address: tuple[str, int]) -> None:
+        self._socket = socket.create_connection(address)
+        self._socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        self._expected: tuple[int, int] = (0, 0)
+
+    def send(self, request: Message, version: int) -> None:
+        data = write_request_header(request.API_KEY, version, 1, "app") + encode(request, version)
+        self._socket.sendall(_SIZE.pack(len(data)) + data)
+        self._expected = request.API_KEY, version
+
+    def receive(self, timeout_s: float) -> Message | None:
+        if not select.select([self._socket], [], [], timeout_s)[0]:
+            return None
+        (size,) = _SIZE.unpack(self._read(_SIZE.size))
+        data = self._read(size)
+        key, version = self._expected
+        _, at = read_response_header(memoryview(data), key, version)
+        return decode(REPLIES[key], version, data, at)
+
+    def _read(self, size: int) -> bytes:
+        data = b""
+        while len(data) < size:
+            part = self._socket.recv(size - len(data))
+            if not part:
+                raise ConnectionError("Kafka closed the connection")
+            data += part
+        return data
+
+
+class Kafka:
+    """A Kafka broker that coordinates everything itself."""
+
+    def __init__(self, address: tuple[str, int]) -> None:
+        self._address = address
+        self._connections: dict[str, Connection] = {}
+
+    def ask(self, client: str, request: Message, version: int) -> Message | None:
+        if client not in self._connections:
+            self._connections[client] = Connection(self._address)
+        connection = self._connections[client]
+        connection.send(request, version)
+        may_park = isinstance(request, JoinGroupRequest | SyncGroupRequest)
+        reply = connection.receive(PARKED_AFTER_S if may_park else 20)
+        assert reply is not None or may_park
+        return reply
+
+    def poll(self, client: str) -> Message | None:
+        return self._connections[client].receive(0)
+
+
+def classic_script(seed: int) -> list[Step]:
+    """Steps of two classic members; `wait` and `parked` are resolved while it is recorded."""
+    choose = random.Random(seed)
+    static = {name: f"i-{name}" if choose.random() < 0.4 else "" for name in "AB"}
+    version = {name: choose.choice([3, 5, 8, 9]) for name in "AB"}
+    session = {name: choose.choice([6_000, 9_000]) for name in "AB"}
+    steps: list[Step] = []
+    for _ in range(32):
+        name = choose.choice("AB")
+        join: Step = ["join", name, version[name], static[name], session[name]]
+        kind = choose.choices(
+            ["join", "sync", "beat", "wait", "leave", "forget", "commit", "fetch", "describe",
+             "drop", "delete"],
+            [10, 10, 6, 6, 1, 2 if static[name] else 0, 4, 2, 3, 1, 1],
+        )[0]  # fmt: skip
+        arguments: dict[str, Step] = {
+            "join": join,
+                "sync": [
+                    "sync", name, choose.choice([4, 5]),
+                    choose.choice(["range"] * 10 + ["", "other"]),
+                ],
+                "leave": ["leave", name, choose.choice([2, 5])],
+                "commit": ["commit", name, choose.choice([5, 8, 9]), choose.randrange(7)],
+                "fetch": ["fetch", choose.randrange(6)],
+                "drop": ["drop", choose.randrange(7)],
+                "wait": ["wait", choose.choice([700, 1_500, 3_300])],
+                "delete": ["delete"],
+                "describe": ["describe"],
+            }.get(kind, [kind, name])
+        )
+    return steps
+
+
+def consumer_script(seed: int) -> list[Step]:
+    """Steps of three members of the consumer protocol."""
+    choose = random.Random(seed)
+    static = {name: f"i-{name}" if choose.random() < 0.4 else "" for name in "CDE"}
+    assignor = choose.choice(["", "uniform", "range"])
+    steps: list[Step] = []
+    for _ in range(40):
+        name = choose.choice("CDE")
+        kind = choose.choices(
+            ["cjoin", "cbeat", "wait", "cleave", "forget", "commit", "fetch", "cdescribe",
+             "describe", "drop", "delete", "beat"],
+            [7, 20, 8, 1, 1 if static[name] else 0, 3, 1, 4, 1, 1, 1, 1],
+        )[0]  # fmt: skip
+        steps.append(
+            {
+                "cjoin": ["cjoin", name, static[name], assignor],
+                "cbeat": [
+                    "cbeat", name, int(choose.random() < 0.2), choose.choice([0] * 8 + [-1, 1])
+                ],
+                "cleave": ["cleave", name, choose.choice([-1, -2])],
+                "commit": ["commit", name, choose.choice([8, 9]), choose.randrange(7)],
+                "fetch": ["fetch", choose.randrange(6)],
+                "drop": ["drop", choose.randrange(7)],
+                "wait": ["wait", choose.choice([300, 1_150, 1_150])],
+                "delete": ["delete"],
+                "describe": ["describe"],
+                "cdescribe": ["cdescribe"],
+            }.get(kind, [kind, name])
+        )  # fmt: skip
+    return steps
+
+
+def record(address: tuple[str, int], name: str, steps: list[Step]) -> dict[str, object]:
+    """Play a script; return its steps with times and answers."""
+    play = Play(Kafka(address), f"{name}-{random.SystemRandom().randrange(1 << 32):x}")
+    start = monotonic()
+    written: list[tuple[int, Step, Answer]] = []
+    parked: set[str] = set()
+    for step in steps:
+        if step[0] == "wait":
+            sleep(int(step[1]) / 1_000)
+            continue
+        client = str(step[1]) if len(step) > 1 else ""
+        if client in parked:
+            step = ["poll", client]
+        at = int((monotonic() - start) * 1_000)
+        answer = play.step(step)
+        written.append((at, step, answer))
+        if answer == [PARKED]:
+            parked.add(client)
+        else:
+            parked.discard(client)
+    return {"name": name, "steps": written}
+
+
+def main() -> None:
+    host, _, port = sys.argv[1].rpartition(":")
+    address = host, int(port)
+    scripts = {f"classic-{seed}": classic_script(seed) for seed in range(40)}
+    scripts |= {f"consumer-{seed}": consumer_script(seed) for seed in range(40)}
+    with ThreadPoolExecutor(10) as pool:
+        recorded = list(pool.map(lambda item: record(address, item[0], item[1]), scripts.items()))
+    lines = (json.dumps(script, separators=(",", ":")) for script in recorded)
+    TRANSCRIPT.write_text("[\n" + ",\n".join(lines) + "\n]\n")
+
+
+if __name__ == "__main__":
+    main()
