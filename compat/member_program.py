@@ -126,7 +126,7 @@ def kafka_python(task: Task, voice: Voice) -> None:
         TopicPartition,
     )
     from kafka.coordinator.assignors.cooperative_sticky import (  # type: ignore[import-untyped]  # as above
-        CooperativeStickyPartitionAssignor,
+        CooperativeStickyAssignor,
     )
     from kafka.coordinator.assignors.range import (  # type: ignore[import-untyped]  # as above
         RangePartitionAssignor,
@@ -135,7 +135,7 @@ def kafka_python(task: Task, voice: Voice) -> None:
 
     strategies = {
         None: RangePartitionAssignor,
-        "cooperative-sticky": CooperativeStickyPartitionAssignor,
+        "cooperative-sticky": CooperativeStickyAssignor,
     }
 
     class Listener(ConsumerRebalanceListener):  # type: ignore[misc]  # as above

@@ -38,6 +38,7 @@ class Member:
         self.values: list[str] = []
         self.committed = 0
         self._news = news
+        self._may_end = False
         self._process = subprocess.Popen(
             [sys.executable, "-m", "compat.member_program", msgspec.json.encode(task).decode()],
             stdin=subprocess.PIPE,
@@ -60,18 +61,25 @@ class Member:
         return self._process.poll() is None
 
     @property
+    def has_failed(self) -> bool:
+        """True if it ended without being told to."""
+        return not self._may_end and not self.is_running
+
+    @property
     def committed_values(self) -> list[str]:
         """Those that the broker has confirmed a commit for."""
         return self.values[: self.committed]
 
     def kill(self) -> None:
         """kill -9: the broker hears nothing of it but the closed connection."""
+        self._may_end = True
         self._process.kill()
         self._end()
 
     def leave(self) -> None:
         """Let it leave its group and end."""
         assert self._process.stdin is not None
+        self._may_end = True
         self._process.stdin.close()
         self._end()
 
@@ -89,6 +97,7 @@ class Member:
             with self._news:
                 self._take(json.loads(line))
                 self._news.notify_all()
+        self._process.wait(PATIENCE_SECONDS)
         with self._news:
             self._news.notify_all()
 
@@ -135,9 +144,10 @@ class Members:
         with self._news:
             while not claim():
                 left = deadline - time.monotonic()
-                if left <= 0 or not self._news.wait(left):
+                failed = any(member.has_failed for member in self._all)
+                if failed or left <= 0 or not self._news.wait(left):
                     seen = "\n".join(str(member) for member in self._all)
-                    raise MembersError(f"not within {PATIENCE_SECONDS:.0f} s: {what}\n{seen}")
+                    raise MembersError(f"{what} did not come:\n{seen}")
 
     def wait_for_partitions(self, members: list[Member], sizes: list[int]) -> None:
         """Wait until members own every partition once, in shares of these sizes."""

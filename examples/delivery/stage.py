@@ -170,7 +170,7 @@ def set_up(stage: Stage) -> None:
 
 
 def clean_up(stage: Stage) -> None:
-    """Delete the topics: what the group has committed for them goes along, and so does the group."""
+    """Delete the topics; what the group has committed for them goes along."""
     admin = AdminClient({"bootstrap.servers": stage.bootstrap})
     for deleted in admin.delete_topics([stage.orders, stage.invoices]).values():
         deleted.result(PATIENCE_SECONDS)

@@ -116,6 +116,7 @@ class Play:
         self._group_id = group_id
         self._clients: dict[str, Client] = {}
         self._commits = 0
+        self._starts = 0
 
     def step(self, step: Step) -> Answer:
         """Play one step."""
@@ -266,7 +267,8 @@ class Play:
 
     def _cjoin(self, name: str, instance: str, assignor: str) -> Answer:
         client = self._client(name)
-        client.member_id = client.member_id or f"{name}-{len(self._clients)}-{self._commits}"
+        self._starts += 1
+        client.member_id = client.member_id or f"{name}-{self._starts}"
         client.instance_id = instance or None
         client.generation, client.owned = 0, {}
         return self._heartbeat(

@@ -105,11 +105,11 @@ class Kafka:
         return reply
 
     def poll(self, client: str) -> Message | None:
-        return self._connections[client].receive(0)
+        return self._connections[client].receive(0.05)
 
 
 def classic_script(seed: int) -> list[Step]:
-    """Steps of two classic members; `wait` and `parked` are resolved while it is recorded."""
+    """Steps of two classic members, some of them waits."""
     choose = random.Random(seed)
     static = {name: f"i-{name}" if choose.random() < 0.4 else "" for name in "AB"}
     version = {name: choose.choice([3, 5, 8, 9]) for name in "AB"}
@@ -117,60 +117,53 @@ def classic_script(seed: int) -> list[Step]:
     steps: list[Step] = []
     for _ in range(32):
         name = choose.choice("AB")
-        join: Step = ["join", name, version[name], static[name], session[name]]
-        kind = choose.choices(
-            ["join", "sync", "beat", "wait", "leave", "forget", "commit", "fetch", "describe",
-             "drop", "delete"],
-            [10, 10, 6, 6, 1, 2 if static[name] else 0, 4, 2, 3, 1, 1],
-        )[0]  # fmt: skip
-        arguments: dict[str, Step] = {
-            "join": join,
-                "sync": [
-                    "sync", name, choose.choice([4, 5]),
-                    choose.choice(["range"] * 10 + ["", "other"]),
-                ],
-                "leave": ["leave", name, choose.choice([2, 5])],
-                "commit": ["commit", name, choose.choice([5, 8, 9]), choose.randrange(7)],
-                "fetch": ["fetch", choose.randrange(6)],
-                "drop": ["drop", choose.randrange(7)],
-                "wait": ["wait", choose.choice([700, 1_500, 3_300])],
-                "delete": ["delete"],
-                "describe": ["describe"],
-            }.get(kind, [kind, name])
-        )
+        protocol = choose.choice(["range"] * 10 + ["", "other"])
+        some: list[tuple[int, Step]] = [
+            (10, ["join", name, version[name], static[name], session[name]]),
+            (10, ["sync", name, choose.choice([4, 5]), protocol]),
+            (6, ["beat", name]),
+            (6, ["wait", choose.choice([700, 1_500, 3_300])]),
+            (1, ["leave", name, choose.choice([2, 5])]),
+            (2 if static[name] else 0, ["forget", name]),
+            (4, ["commit", name, choose.choice([5, 8, 9]), choose.randrange(7)]),
+            (2, ["fetch", choose.randrange(6)]),
+            (3, ["describe"]),
+            (1, ["drop", choose.randrange(7)]),
+            (1, ["delete"]),
+        ]
+        steps.append(_one_of(choose, some))
     return steps
 
 
 def consumer_script(seed: int) -> list[Step]:
-    """Steps of three members of the consumer protocol."""
+    """Steps of three members of the consumer protocol, some of them waits."""
     choose = random.Random(seed)
     static = {name: f"i-{name}" if choose.random() < 0.4 else "" for name in "CDE"}
     assignor = choose.choice(["", "uniform", "range"])
     steps: list[Step] = []
     for _ in range(40):
         name = choose.choice("CDE")
-        kind = choose.choices(
-            ["cjoin", "cbeat", "wait", "cleave", "forget", "commit", "fetch", "cdescribe",
-             "describe", "drop", "delete", "beat"],
-            [7, 20, 8, 1, 1 if static[name] else 0, 3, 1, 4, 1, 1, 1, 1],
-        )[0]  # fmt: skip
-        steps.append(
-            {
-                "cjoin": ["cjoin", name, static[name], assignor],
-                "cbeat": [
-                    "cbeat", name, int(choose.random() < 0.2), choose.choice([0] * 8 + [-1, 1])
-                ],
-                "cleave": ["cleave", name, choose.choice([-1, -2])],
-                "commit": ["commit", name, choose.choice([8, 9]), choose.randrange(7)],
-                "fetch": ["fetch", choose.randrange(6)],
-                "drop": ["drop", choose.randrange(7)],
-                "wait": ["wait", choose.choice([300, 1_150, 1_150])],
-                "delete": ["delete"],
-                "describe": ["describe"],
-                "cdescribe": ["cdescribe"],
-            }.get(kind, [kind, name])
-        )  # fmt: skip
+        tells_all, epoch_change = int(choose.random() < 0.2), choose.choice([0] * 8 + [-1, 1])
+        some: list[tuple[int, Step]] = [
+            (7, ["cjoin", name, static[name], assignor]),
+            (20, ["cbeat", name, tells_all, epoch_change]),
+            (8, ["wait", choose.choice([300, 1_150, 1_150])]),
+            (1, ["cleave", name, choose.choice([-1, -2])]),
+            (1 if static[name] else 0, ["forget", name]),
+            (3, ["commit", name, choose.choice([8, 9]), choose.randrange(7)]),
+            (1, ["fetch", choose.randrange(6)]),
+            (4, ["cdescribe"]),
+            (1, ["describe"]),
+            (1, ["drop", choose.randrange(7)]),
+            (1, ["delete"]),
+            (1, ["beat", name]),
+        ]
+        steps.append(_one_of(choose, some))
     return steps
+
+
+def _one_of(choose: random.Random, some: list[tuple[int, Step]]) -> Step:
+    return choose.choices([step for _, step in some], [weight for weight, _ in some])[0]
 
 
 def record(address: tuple[str, int], name: str, steps: list[Step]) -> dict[str, object]:

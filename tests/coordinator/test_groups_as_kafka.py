@@ -1,12 +1,13 @@
 """The coordinator answers as Apache Kafka 4.3.0 did: see `groups_transcript`."""
 
 import json
-from typing import TypedDict
+from typing import TypedDict, TypeVar
 
 import pytest
 
 from ottla.coordinator.offset_fetch import groups_of, reply_of
 from ottla.coordinator.shard import Deferred
+from ottla.wire.codec import decode, encode
 from ottla.wire.message import Message
 from ottla.wire.messages import consumer_group_describe as describe_messages
 from ottla.wire.messages.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest
@@ -21,7 +22,7 @@ from ottla.wire.messages.offset_fetch import OffsetFetchRequest
 from ottla.wire.messages.sync_group import SyncGroupRequest
 
 from .groups_transcript import PARTITIONS, TOPIC, TRANSCRIPT, Answer, Play, Step
-from .groups_world import Topics, World, context
+from .groups_world import Topics, World, answer, context
 
 
 class Script(TypedDict):
@@ -31,7 +32,14 @@ class Script(TypedDict):
     steps: list[tuple[int, Step, Answer]]
 
 
+M = TypeVar("M", bound=Message)
+
 SCRIPTS: list[Script] = json.loads(TRANSCRIPT.read_text())
+
+
+def over_the_wire(message: M, version: int) -> M:
+    """The message without what its version does not carry."""
+    return decode(type(message), version, encode(message, version))
 
 
 class Ottla:
@@ -40,8 +48,18 @@ class Ottla:
     def __init__(self) -> None:
         self.world = World(topics=Topics(**{TOPIC: PARTITIONS}))
         self._waiting: dict[str, int] = {}
+        self._versions: dict[str, int] = {}
 
     def ask(self, client: str, request: Message, version: int) -> Message | None:
+        self._versions[client] = version
+        reply = self._ask(client, over_the_wire(request, version), version)
+        return None if reply is None else over_the_wire(reply, version)
+
+    def poll(self, client: str) -> Message | None:
+        reply = self.world.answers.get(self._waiting[client])
+        return None if reply is None else over_the_wire(reply, self._versions[client])
+
+    def _ask(self, client: str, request: Message, version: int) -> Message | None:
         shard, now, about = self.world.shard, self.world.now, context(version)
         reply: Message | Deferred
         match request:
@@ -63,7 +81,7 @@ class Ottla:
                 return self._ask_for_many(request, version)
         if isinstance(reply, Deferred):
             self._waiting[client] = reply.token
-            return self.poll(client)
+            return self.world.answers.get(reply.token)
         return reply
 
     def _ask_for_many(self, request: Message, version: int) -> Message:
@@ -71,32 +89,26 @@ class Ottla:
         shard, now, about = self.world.shard, self.world.now, context(version)
         match request:
             case OffsetFetchRequest():
-                found = [
-                    self.world.take(shard.handle_offset_fetch(group, about, now))
-                    for group in groups_of(request, version)
-                ]
-                return reply_of([group for group in found if not isinstance(group, Deferred)], 9)
+                return reply_of(
+                    [
+                        answer(shard.handle_offset_fetch(group, about, now))
+                        for group in groups_of(request, version)
+                    ],
+                    version,
+                )
             case DeleteGroupsRequest():
-                deleted = self.world.take(
-                    shard.handle_delete_groups(request.groups_names, about, now)
-                )
-                assert not isinstance(deleted, Deferred)
-                return DeleteGroupsResponse(results=deleted)
+                result = shard.handle_delete_groups(request.groups_names, about, now)
+                self.world.take(result)
+                return DeleteGroupsResponse(results=answer(result))
             case DescribeGroupsRequest():
-                groups = self.world.take(shard.handle_describe_groups(request.groups, about, now))
-                assert not isinstance(groups, Deferred)
-                return DescribeGroupsResponse(groups=groups)
-            case describe_messages.ConsumerGroupDescribeRequest():
-                described = self.world.take(
-                    shard.handle_consumer_group_describe(request.group_ids, about, now)
+                return DescribeGroupsResponse(
+                    groups=answer(shard.handle_describe_groups(request.groups, about, now))
                 )
-                assert not isinstance(described, Deferred)
-                return describe_messages.ConsumerGroupDescribeResponse(groups=described)
+            case describe_messages.ConsumerGroupDescribeRequest():
+                described = shard.handle_consumer_group_describe(request.group_ids, about, now)
+                return describe_messages.ConsumerGroupDescribeResponse(groups=answer(described))
             case _:
                 raise AssertionError(request)
-
-    def poll(self, client: str) -> Message | None:
-        return self.world.answers.get(self._waiting[client])
 
 
 @pytest.mark.parametrize("script", SCRIPTS, ids=lambda script: script["name"])
@@ -104,6 +116,6 @@ def test_the_answers_are_those_of_kafka(script: Script) -> None:
     ottla = Ottla()
     play = Play(ottla, "group")
     start = ottla.world.now
-    for number, (at, step, answer) in enumerate(script["steps"]):
+    for number, (at, step, expected) in enumerate(script["steps"]):
         ottla.world.advance(start + at - ottla.world.now)
-        assert [number, step, play.step(step)] == [number, step, answer]
+        assert [number, step, play.step(step)] == [number, step, expected]

@@ -4,7 +4,7 @@ import re
 import subprocess
 import sys
 from collections.abc import Iterator
-from functools import cache
+from concurrent.futures import Future, ThreadPoolExecutor
 from pathlib import Path
 from typing import NamedTuple
 
@@ -53,19 +53,12 @@ CRASHES = {
         "after-transaction": ALL_ONCE,
     },
 }
+Outputs = dict[tuple[str, str], Future[str]]
 POINTS = [(example, point) for example, points in CRASHES.items() for point in points]
 
 
-@pytest.fixture(scope="module")
-def broker() -> Iterator[Broker]:
-    """Groups of one need not wait for others to join."""
-    with Broker(group_initial_rebalance_delay_ms=0) as broker:
-        yield broker
-
-
-@cache
 def run(example: str, *flags: str) -> str:
-    """What an example prints; it must end well. It is run once for all who ask."""
+    """What an example prints; it must end well."""
     ran = subprocess.run(
         [sys.executable, str(EXAMPLES / f"{example}.py"), *flags],
         capture_output=True,
@@ -82,21 +75,30 @@ def counted(output: str) -> Counted:
     return Counted(*(int(found[name]) for name in Counted._fields))
 
 
+@pytest.fixture(scope="module")
+def outputs() -> Iterator[Outputs]:
+    """What the examples print with each crash. They mostly wait, so a few run at a time."""
+    # Groups of one need not wait for others to join.
+    with Broker(group_initial_rebalance_delay_ms=0) as broker, ThreadPoolExecutor(4) as pool:
+        flags = ("--bootstrap", broker.bootstrap_servers, "--crash")
+        yield {
+            (example, point): pool.submit(run, example, *flags, point) for example, point in POINTS
+        }
+
+
 @pytest.mark.parametrize(("example", "point"), POINTS)
-def test_a_crash_costs_what_the_page_says(broker: Broker, example: str, point: str) -> None:
-    output = run(example, "--bootstrap", broker.bootstrap_servers, "--crash", point)
+def test_a_crash_costs_what_the_page_says(outputs: Outputs, example: str, point: str) -> None:
+    output = outputs[example, point].result()
     assert ("CRASH" in output) == (point != "exception")
     assert counted(output) == CRASHES[example][point]
 
 
-def test_an_aborted_transaction_leaves_records_that_only_the_uncommitted_see(
-    broker: Broker,
+@pytest.mark.parametrize(("point", "records"), [("after-send", 14), ("after-commit", 10)])
+def test_what_is_aborted_is_in_the_log_and_not_among_the_committed(
+    outputs: Outputs, point: str, records: int
 ) -> None:
-    for point, records in (("after-send", 14), ("after-commit", 10)):
-        output = run(
-            "exactly_once_kafka", "--bootstrap", broker.bootstrap_servers, "--crash", point
-        )
-        assert f"holds {records} records, 10 committed" in output
+    output = outputs["exactly_once_kafka", point].result()
+    assert f"holds {records} records, 10 committed" in output
 
 
 def test_an_example_needs_no_broker_of_yours_and_no_crash() -> None:

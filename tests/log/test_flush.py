@@ -161,17 +161,3 @@ def test_closing_a_log_nobody_wrote_to_touches_nothing(tmp_path: Path) -> None:
     before = files.count
     log.close()
     assert files.count - before <= 1
-
-
-def test_closing_without_waiting_leaves_the_same_files(logs: Logs) -> None:
-    for name in ("a-0", "b-0"):
-        logs.directory = logs.directory.with_name(name)
-        log = logs.open(LogConfig(segment_bytes=300, index_interval_bytes=0))
-        for i in range(10):
-            append(log, batch(producer=1, epoch=0, sequence=i))
-        log.close(sync=name == "a-0")
-    kept = [
-        {path.name: path.read_bytes() for path in logs.directory.with_name(name).iterdir()}
-        for name in ("a-0", "b-0")
-    ]
-    assert kept[0] == kept[1]

@@ -91,17 +91,16 @@ class Checkpoints:
 
     async def _offsets(self, name: str) -> Offsets:
         node = self._node
-        seen: list[tuple[Partition, int]] = []
-        async for partition in in_turns(node.partitions):
-            seen.append((partition, _KEPT[name](partition)))
+        offset_of = _KEPT[name]
+        seen = [(each, offset_of(each)) async for each in in_turns(node.partitions)]
         offsets = {
-            (partition.topic, partition.index): offset
-            for partition, offset in seen
-            if offset > 0 and not partition.deleted
+            key: offset
+            for key, offset in self._written[name].items()
+            if key in node.image.partitions and node.partitions.get(*key) is None
         }
-        for key, offset in self._written[name].items():
-            if key in node.image.partitions and node.partitions.get(*key) is None:
-                offsets[key] = offset
+        for partition, offset in seen:
+            if offset > 0 and not partition.deleted:
+                offsets[partition.topic, partition.index] = offset
         return offsets
 
 

@@ -66,6 +66,13 @@ def families(node: Node, network: NetworkMetrics) -> Iterator[Metric]:
             buckets.append(("+Inf" if bound == float("inf") else repr(bound), float(count)))
         latency.add_metric([_api_name(key)], buckets, histogram.total)
     yield latency
+    parked = GaugeMetricFamily(
+        "kafka_server_delayedoperationpurgatory_purgatorysize",
+        "Requests that wait.",
+        labels=["delayedOperation"],
+    )
+    parked.add_metric(["Fetch"], node.parked_fetches)
+    yield parked
     for name, text, value in _gauges(node, network):
         yield GaugeMetricFamily(name, text, value=value)
     for name, text, value in (
@@ -98,11 +105,6 @@ def _gauges(node: Node, network: NetworkMetrics) -> Iterator[tuple[str, str, flo
         "kafka_server_socket_server_metrics_connection_count",
         "Open connections.",
         network.connections,
-    )
-    yield (
-        "kafka_server_delayedoperationpurgatory_purgatorysize_fetch",
-        "Fetches that wait for records.",
-        node.parked_fetches,
     )
     yield (
         "kafka_server_fetchsessioncache_numincrementalfetchsessions",

@@ -16,6 +16,7 @@ Rules kept here:
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Callable
 from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
@@ -109,11 +110,15 @@ class LogOpener:
             for index in range(known, len(topic.assignment))
         ]
         self._unopened.update(place.key for place in places)
+        await self._open_new(places)
+
+    async def _open_new(self, places: list[_Place]) -> None:
         try:
             await self._checkpoints.forget(place.key for place in places)
         except OSError as problem:
             for place in places:
                 self._failed(place, problem)
+            self._later(lambda: self._node.run_in_background(self._open_new(places)))
             return
         for number, place in enumerate(places, 1):
             self._open(place, clean=True)
@@ -195,15 +200,17 @@ class LogOpener:
                 _tell(place, found)
         except (OSError, CorruptLog, FolderError, KafkaError) as problem:
             self._failed(place, problem)
-            if isinstance(problem, OSError) and problem.errno in DISK_IS_FULL:
-                loop = asyncio.get_running_loop()
-                loop.call_later(TRY_AGAIN_SECONDS, self._try_again, place, clean)
+            if _may_pass(problem):
+                self._later(lambda: self._open(place, clean=clean))
             return
         self._serve(place, opened)
 
-    def _try_again(self, place: _Place, clean: bool) -> None:
-        if self._node.running:
-            self._open(place, clean=clean)
+    def _later(self, work: Callable[[], None]) -> None:
+        def begin() -> None:
+            if self._node.running:
+                work()
+
+        asyncio.get_running_loop().call_later(TRY_AGAIN_SECONDS, begin)
 
     def _is_wanted(self, place: _Place) -> bool:
         """False where the topic was deleted meanwhile."""
@@ -323,6 +330,12 @@ class LogOpener:
             place._replace(recovery_point=found.recovery_point, start_offset=found.start_offset),
             clean=True,
         )
+
+
+def _may_pass(problem: Exception) -> bool:
+    """True where the disk is only full, or too many files are open."""
+    reason = problem.__cause__ if isinstance(problem, KafkaError) else problem
+    return isinstance(reason, OSError) and reason.errno in DISK_IS_FULL
 
 
 def _beside(directory: Path, suffix: str) -> Path:

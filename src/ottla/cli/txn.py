@@ -195,10 +195,12 @@ def find_hanging(topic: str | None, older_than: int | None, bootstrap: str, as_j
 
 @command.command("abort")
 @click.option("--topic", required=True, metavar="NAME", help="The topic it wrote to.")
-@click.option("--partition", required=True, type=click.IntRange(0), metavar="P")
+@click.option(
+    "--partition", required=True, type=click.IntRange(0), metavar="P", help="And the partition."
+)
 @click.option("--start-offset", type=click.IntRange(0), metavar="N", help="Where it begins.")
 @click.option("--producer-id", type=click.IntRange(0), metavar="N", help="Whose it is.")
-@click.option("--producer-epoch", type=click.IntRange(0), metavar="N")
+@click.option("--producer-epoch", type=click.IntRange(0), metavar="N", help="With which epoch.")
 @click.option("--yes", is_flag=True, help="Do not ask.")
 @bootstrap_option
 @json_option

@@ -224,9 +224,7 @@ class GroupShard:
         if context.version >= PROTOCOL_IN_SYNC_FROM and (
             request.protocol_type is None or request.protocol_name is None
         ):
-            return step.result(
-                SyncGroupResponse(error_code=ErrorCode.INCONSISTENT_GROUP_PROTOCOL)
-            )
+            return step.result(SyncGroupResponse(error_code=ErrorCode.INCONSISTENT_GROUP_PROTOCOL))
         group = self._state.groups.get(request.group_id)
         reply: SyncGroupResponse | Deferred
         if group is None:

@@ -31,7 +31,6 @@ OPERATIONS = (
     "open",
     "close",
     "pread",
-    "preadv",
     "pwrite",
     "fsync",
     "fdatasync",
@@ -54,7 +53,6 @@ class Files:
     open: Callable[[str, int, int], int]
     close: Callable[[int], None]
     pread: Callable[[int, int, int], bytes]
-    preadv: Callable[[int, list[bytearray], int, int], int]
     pwrite: Callable[[int, Bytes, int], int]
     fsync: Callable[[int], None]
     fdatasync: Callable[[int], None]
@@ -71,7 +69,6 @@ class Files:
         self.open = os.open
         self.close = os.close
         self.pread = os.pread
-        self.preadv = os.preadv
         self.pwrite = os.pwrite
         self.fsync = os.fsync
         # Appended data needs no more than fdatasync: it writes the size too. macOS has only fsync.

@@ -52,23 +52,18 @@ class Flush:
         """Files were created or renamed in this folder."""
         self._directories.append(path)
 
-    def run(self, *, sync: bool = True) -> None:
-        """Wait until all of it is on the disk; raises OSError.
-
-        Without `sync` the files are written and nothing is waited for.
-        """
+    def run(self) -> None:
+        """Wait until all of it is on the disk; raises OSError."""
         files = self._files
         try:
-            if sync:
-                for file in self.pinned:
-                    files.fdatasync(file.fd)
-                for fd in self._written:
-                    files.fdatasync(fd)
+            for file in self.pinned:
+                files.fdatasync(file.fd)
+            for fd in self._written:
+                files.fdatasync(fd)
             for path, data in self._replacements:
-                files.replace_file(path, data, sync=sync)
-            if sync:
-                for path in self._directories:
-                    files.sync_directory(path)
+                files.replace_file(path, data)
+            for path in self._directories:
+                files.sync_directory(path)
             self.done = True
         except OSError as error:
             self.error = error

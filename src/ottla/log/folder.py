@@ -245,10 +245,6 @@ class DataFolder:
         path = str(directory / PARTITION_METADATA)
         self._files.replace_file(path, text.encode(), sync=sync)
 
-    def sync(self) -> None:
-        """Bring everything written so far to the disk, for logs closed with `sync=False`."""
-        os.sync()
-
     def _read(self, path: Path) -> bytes | None:
         try:
             return self._files.read_file(str(path))

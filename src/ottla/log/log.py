@@ -23,6 +23,7 @@ from crc32c import crc32c
 from ottla.log import compaction_swap, lookup, replication, retention
 from ottla.log.config import LogConfig
 from ottla.log.files import FileCache, Files, Slice
+from ottla.log.flush import Flush
 from ottla.log.loading import Inventory, load_clean, load_nothing
 from ottla.log.lookup import TimestampAndOffset
 from ottla.log.producer_state import SEQUENCE_MASK
@@ -454,28 +455,34 @@ class Log(Storage):
 
     # Ending -------------------------------------------------------------------------------
 
-    def close(self, *, sync: bool = True) -> None:
-        """Bring everything to the disk and let go of the files; raises where that fails.
+    def close(self) -> None:
+        """Bring everything to the disk and let go of the files; raises where that fails."""
+        flush = self.begin_close()
+        try:
+            if flush is not None:
+                flush.run()
+        finally:
+            self.end_close(flush)
 
-        Without `sync` nothing is waited for: the caller syncs the whole data folder at once.
+    def begin_close(self) -> Flush | None:
+        """Capture what closing has to bring to the disk, for a broker that closes many at once.
+
+        Flush.run() may wait in a thread; end_close() comes after it, also where this is None.
         """
         if self.offline:
-            return
+            return None
         if self.flushing:
             raise RuntimeError(f"{self} cannot be closed while it is being flushed")
-        try:
-            self.segments.active.note_largest_timestamp()
-            if self.end_offset > max(self.snapshots.newest, 0):
-                self.snapshots.write(self.end_offset, self.producers, sync=False)
-                self.directory_changed = True
-            flush = self.begin_flush()
-            if flush is not None:
-                flush.run(sync=sync)
-                self.end_flush(flush)
-        finally:
-            if self._flush is not None:
-                self.end_flush(self._flush)
-            self.fail(RuntimeError(f"{self} was closed"))
+        self.segments.active.note_largest_timestamp()
+        if self.end_offset > max(self.snapshots.newest, 0):
+            self.take_snapshot(self.end_offset)
+        return self.begin_flush()
+
+    def end_close(self, flush: Flush | None) -> None:
+        """Let go of the files."""
+        if flush is not None:
+            self.end_flush(flush)
+        self.fail(RuntimeError(f"{self} was closed"))
 
     def delete(self) -> Path:
         """Rename the log's folder so that nobody takes it for one; returns the new name.

@@ -8,7 +8,6 @@ Rules kept here:
 4. Bytes below `size` never change, except that truncation lowers `size`.
 """
 
-import os
 from typing import NamedTuple
 
 from ottla.log import offset_index, time_index, txn_index
@@ -382,8 +381,3 @@ class Segment:
         self.file.path += DELETED
         self.file.retire()
         return renamed
-
-    def move(self, directory: str) -> None:
-        """The log's folder got another name."""
-        self.path = os.path.join(directory, os.path.basename(self.path))
-        self.file.path = self.path + LOG

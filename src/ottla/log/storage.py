@@ -302,6 +302,7 @@ class Storage:
             active.seal()
             segment = self._new_segment(base_offset, now)
         except OSError as error:
+            active.unseal()
             path = f"{self.directory}/{stem(base_offset)}"
             for suffix in SUFFIXES:
                 try:
@@ -312,7 +313,7 @@ class Storage:
         self.segments.add(segment)
         self._rolled.append(active)
         self._writable = segment
-        self._take_snapshot(base_offset)
+        self.take_snapshot(base_offset)
         return segment
 
     def complete_sealed(self, segment: Segment) -> None:
@@ -324,9 +325,10 @@ class Storage:
         """The next segment that was found after a crash; its batches are noted one by one."""
         self.segments.add(segment)
         self.end_offset = segment.base_offset
-        self._take_snapshot(segment.base_offset)
+        self.take_snapshot(segment.base_offset)
 
-    def _take_snapshot(self, offset: int) -> None:
+    def take_snapshot(self, offset: int) -> None:
+        """Save the producers as they are at an offset."""
         try:
             self.snapshots.write(offset, self.producers, sync=False)
         except OSError as error:
@@ -365,7 +367,7 @@ class Storage:
         flush = Flush(self.files, self.end_offset)
         try:
             if self._since_snapshot >= SNAPSHOT_EVERY_BYTES:
-                self._take_snapshot(self.end_offset)
+                self.take_snapshot(self.end_offset)
             for segment in self.segments.starting_with(self.recovery_point):
                 flush.add_log(segment.file)
                 flush.add_written(segment.save_indexes())
