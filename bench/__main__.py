@@ -35,7 +35,8 @@ WORK = HERE / ".work"
 DOCS = HERE.parent / "docs"
 PLAIN_WIDTH = 140  # of the table where there is no terminal to ask
 
-# Works that share a pair of servers; `start` starts its own. The order is that of the table.
+# Works that share a pair of servers; `start` starts its own. The order is that of the table, with
+# the partitions last: removing their many files keeps the disk busy for a while.
 GROUPS: list[dict[str, Callable[[Arena, Pair], list[Row]]]] = [
     {
         "produce": works.produce,
@@ -44,8 +45,8 @@ GROUPS: list[dict[str, Callable[[Arena, Pair], list[Row]]]] = [
         "latency": works.latency,
         "memory": works.memory,
     },
-    {"partitions": works.partitions},
     {"stalls": stalls.stalls},
+    {"partitions": works.partitions},
 ]
 NAMES = ["start", *(name for group in GROUPS for name in group)]
 
@@ -166,12 +167,12 @@ def main(only: list[str], rounds: int | None, quick: bool, noise: bool) -> None:
             rows, failures = run(arena, only)
             described = machine.describe(kafka.VERSION, client.versions().librdkafka)
             described["at rest"] = machine.rest(arena.at_rest)
+            quiet = machine.is_quiet(arena.at_rest)
     except BenchError as error:
         raise click.ClickException(str(error)) from None
-    results = report.Results(report.today(), described, rows, failures)
+    results = report.Results(report.today(), described, quiet, rows, failures)
     report.save(results, WORK / "results.json")
     report.show(results, console, ("Kafka", Again.name if noise else Ottla.name))
-    console.print(f"with nothing measured, the machine had {described['at rest']}")
     if only == NAMES and not quick and not noise:
         report.write_docs(results, DOCS)
     if failures:

@@ -7,6 +7,9 @@ import subprocess
 from pathlib import Path
 from statistics import median
 
+# Busy cores, with nothing measured, up to which other work does not matter; an idle Kafka takes
+# a few hundredths of one.
+QUIET_CORES = 0.25
 GIBIBYTE = 1 << 20  # /proc/meminfo counts in kB
 
 
@@ -43,6 +46,11 @@ def rest(busy_cores: list[float]) -> str:
     if not busy_cores:
         return "not looked at"
     return f"{median(busy_cores):.1f} cores busy (median), {max(busy_cores):.1f} at most"
+
+
+def is_quiet(busy_cores: list[float]) -> bool:
+    """Whether figures from this machine can be quoted."""
+    return not busy_cores or median(busy_cores) <= QUIET_CORES
 
 
 def describe(kafka_version: str, librdkafka_version: str) -> dict[str, str]:

@@ -11,6 +11,7 @@ from bench.chart import svg
 from bench.rows import Row
 
 HEADINGS = ["work", "figure", "Kafka", "Ottla", "ratio", "wanted", "ok?", "note"]
+NOT_QUIET = "The machine had other work to do during this run: do not quote these figures."
 METHOD = """\
 Both brokers run on one machine in one run, each with its default settings, and take turns: after
 warm-up rounds, every round measures Kafka, then Ottla. A figure is the median of its rounds. The
@@ -34,6 +35,7 @@ class Results(msgspec.Struct, frozen=True):
 
     date: str
     machine: dict[str, str]
+    quiet: bool
     rows: list[Row]
     failures: dict[str, str]
 
@@ -55,6 +57,8 @@ def show(results: Results, console: Console, names: tuple[str, str]) -> None:
     console.print(table)
     for work, reason in results.failures.items():
         console.print(f"[red]not measured:[/] {work}: {reason}", highlight=False)
+    if not results.quiet:
+        console.print(f"[red]{NOT_QUIET}[/] ({results.machine['at rest']})", highlight=False)
 
 
 def page(results: Results) -> str:
@@ -64,6 +68,7 @@ def page(results: Results) -> str:
         "",
         f"`make bench` wrote this page on {results.date}. ![ratios](bench.svg)",
         "",
+        *([] if results.quiet else [f"**{NOT_QUIET}**", ""]),
         "| " + " | ".join(HEADINGS) + " |",
         "|" + "---|" * len(HEADINGS),
     ]

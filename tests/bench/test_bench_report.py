@@ -51,7 +51,7 @@ def test_labels_are_escaped() -> None:
 
 
 def test_the_page_says_what_falls_short_and_what_was_not_measured() -> None:
-    results = Results("2026-01-02", {"CPU": "two cores"}, ROWS, {"memory": "it died"})
+    results = Results("2026-01-02", {"CPU": "two cores"}, True, ROWS, {"memory": "it died"})
     text = page(results)
     assert "Falls short: start, time; failed, rate." in text
     assert "Not measured: memory (it died)." in text
@@ -60,9 +60,15 @@ def test_the_page_says_what_falls_short_and_what_was_not_measured() -> None:
 
 
 def test_a_bar_in_a_note_does_not_break_the_table() -> None:
-    text = page(Results("2026-01-02", {}, ROWS, {}))
+    text = page(Results("2026-01-02", {}, True, ROWS, {}))
     assert r"limit: a \| b |" in text
 
 
 def test_the_page_says_so_when_every_goal_is_met() -> None:
-    assert "Every goal is met." in page(Results("2026-01-02", {}, ROWS[:1], {}))
+    assert "Every goal is met." in page(Results("2026-01-02", {}, True, ROWS[:1], {}))
+
+
+def test_figures_of_a_busy_machine_are_not_to_be_quoted() -> None:
+    busy, quiet = (page(Results("2026-01-02", {}, calm, ROWS, {})) for calm in (False, True))
+    assert "do not quote" in busy
+    assert "do not quote" not in quiet

@@ -86,7 +86,7 @@ def test_members_of_both_protocols_are_still_members(own_broker: OwnBroker) -> N
 
 
 @pytest.mark.parametrize(
-    ("client", "protocol"),
+    ("library", "protocol"),
     [
         ("confluent-kafka", "classic"),
         ("confluent-kafka", "consumer"),
@@ -95,12 +95,12 @@ def test_members_of_both_protocols_are_still_members(own_broker: OwnBroker) -> N
     ],
 )
 def test_consumers_go_on_when_the_broker_is_back(
-    own_broker: OwnBroker, members: Members, client: str, protocol: str
+    own_broker: OwnBroker, members: Members, library: str, protocol: str
 ) -> None:
     broker = own_broker(SETTINGS)
     user = Confluent(broker.bootstrap)
     user.create_topic("topic", PARTITIONS)
-    task = Task(client, broker.bootstrap, "group", "topic", SESSION_MS, protocol)
+    task = Task(library, broker.bootstrap, "group", "topic", SESSION_MS, protocol)
     pair = [members.start(task) for _ in range(2)]
     members.wait_for_partitions(pair, [2, 2])
     wanted: set[str] = set()
@@ -110,14 +110,8 @@ def test_consumers_go_on_when_the_broker_is_back(
         user.produce("topic", [Message(v.encode(), partition=n % PARTITIONS) for n, v in places])
         wanted |= set(values)
         members.wait_for_values(pair, wanted)
-        confirmed = [list(member.committed_values) for member in pair]
         if round_ == 0:
             broker.kill()
             broker.start()
-    assert [member.values[len(had) :] for member, had in zip(pair, confirmed, strict=True)] == [
-        [],
-        [],
-    ]
-    assert sum(len(member.values) for member in pair) == len(wanted), (
-        "a committed record came again"
-    )
+    received = [value for member in pair for value in member.values]
+    assert sorted(received) == sorted(wanted), "a committed record came again"

@@ -167,6 +167,17 @@ def test_a_damaged_snapshot_means_reading_the_log(logs: Logs) -> None:
     assert [each.first_sequence for each in log.producers.by_id[9].batches] == [7, 8, 9, 10, 11]
 
 
+def test_missing_snapshots_mean_reading_the_log(logs: Logs) -> None:
+    log = logs.open(LogConfig(segment_bytes=500))
+    for sequence in range(12):
+        append(log, batch(producer=9, epoch=0, sequence=sequence))
+    log.close()
+    for path in logs.directory.glob("*.snapshot"):
+        path.unlink()
+    log = logs.open()
+    assert log.producers.by_id[9].last_sequence == 11
+
+
 def test_a_flush_of_much_data_takes_a_snapshot_and_removes_the_last_one(logs: Logs) -> None:
     log = logs.open()
     for sequence in range(3):

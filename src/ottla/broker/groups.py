@@ -145,6 +145,8 @@ class Groups(Coordinators[GroupRunner]):
         by_runner: dict[GroupRunner, list[str]] = {}
         for group_id in group_ids:
             try:
+                if not group_id:
+                    raise KafkaError(ErrorCode.INVALID_GROUP_ID, "A group has a name.")
                 by_runner.setdefault(self.runner_of(group_id), []).append(group_id)
             except KafkaError as problem:
                 answers.append(refuse(group_id, problem.code, problem.message))

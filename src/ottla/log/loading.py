@@ -155,11 +155,8 @@ def load_clean(
     segments.active.unseal()
     end_offset = end_of(files, segments.active)
     snapshots = inventory.snapshots()
-    if snapshots.offsets:
-        producers = snapshots.restore(segments, end_offset)
-        producers.seen(now)
-    else:
-        producers = ProducerStates()
+    producers = snapshots.restore(segments, end_offset)
+    producers.seen(now)
     epochs = inventory.epochs()
     epochs.truncate_from_end(end_offset)
     epochs.truncate_from_start(max(start_offset, segments.first.base_offset))

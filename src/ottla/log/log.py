@@ -457,8 +457,9 @@ class Log(Storage):
 
     def close(self) -> None:
         """Bring everything to the disk and let go of the files; raises where that fails."""
-        flush = self.begin_close()
+        flush = None
         try:
+            flush = self.begin_close()
             if flush is not None:
                 flush.run()
         finally:
