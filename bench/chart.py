@@ -10,8 +10,8 @@ from math import floor, log10
 
 from bench.rows import Row
 
-WIDTH = 760
-LABELS = 300  # where the plot begins
+WIDTH = 860
+LABELS = 370  # where the plot begins
 PLOT = 360
 TOP = 56
 LINE = 30

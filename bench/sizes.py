@@ -29,7 +29,7 @@ IDLE_CONNECTIONS = 5_000
 
 FULL = Sizes(
     rounds=5,
-    warm_up=2,
+    warm_up=3,
     batched=3_000_000,
     unbatched=40_000,
     latency_seconds=10,

@@ -23,7 +23,8 @@ from uuid import UUID
 
 from compat.fuzz_inputs import TOPICS, Inputs
 from compat.process import BrokerError, BrokerProcess
-from compat.raw import SIZE, ClosedError, Connection, address, frame, served
+from compat.raw import PATIENCE_SECONDS, SIZE, ClosedError, Connection, address, frame, served
+from ottla.wire.apis import ApiKey
 from ottla.wire.headers import write_request_header
 from ottla.wire.messages.api_versions import ApiVersionsRequest
 from ottla.wire.messages.create_topics import (
@@ -32,6 +33,10 @@ from ottla.wire.messages.create_topics import (
     CreateTopicsResponse,
 )
 from ottla.wire.messages.delete_topics import DeleteTopicsRequest, DeleteTopicsResponse
+from ottla.wire.messages.find_coordinator import (
+    FindCoordinatorRequest,
+    FindCoordinatorResponse,
+)
 from ottla.wire.messages.metadata import MetadataRequest, MetadataResponse
 
 ROUND_INPUTS = 500
@@ -44,14 +49,20 @@ BROKEN_SHARE = 0.1
 VALID_SHARE = 0.3
 HEALTH_SECONDS = 1.0
 ANSWER_SECONDS = 0.25
-"""Longer than any request takes that does not wait; a fetch that waits is left waiting."""
+"""Longer than any request takes that does not wait; a fetch or join that waits is left to."""
+LEAST_WAIT_SECONDS = 0.001
 TIDY_ROUNDS = 40
 LARGEST_LOG = 20 * 1024 * 1024
 MOST_GROWTH = 64 * 1024 * 1024
 WARM_UP_ROUNDS = 20
+GROUP, TRANSACTION = 0, 1
 
-# Honest requests that change what others see of the broker would only make noise here.
-SETTINGS = {"auto.create.topics.enable": "false"}
+SETTINGS = {
+    # Every odd name would become a topic, and memory would grow for good reason.
+    "auto.create.topics.enable": "false",
+    # Joins are answered at once.
+    "group.initial.rebalance.delay.ms": "0",
+}
 
 
 class FuzzError(Exception):
@@ -181,8 +192,9 @@ class Fuzzer:
             except (ConnectionError, TimeoutError):
                 pass
             sent.append((connection, batch))
+        deadline = monotonic() + ANSWER_SECONDS
         for connection, batch in sent:
-            last = _last_answered(connection, len(batch))
+            last = _last_answered(connection, len(batch), deadline)
             if last == len(batch):
                 connection.close()
             else:
@@ -212,7 +224,11 @@ class Fuzzer:
     def _tidy(self) -> None:
         """Make the broker's topics what they were at the start: that is not growth."""
         with Connection(self.broker.bootstrap) as connection:
-            names = [found.name or "" for found in self._ask_metadata(connection).topics]
+            names = [
+                found.name or ""
+                for found in self._ask_metadata(connection).topics
+                if not found.is_internal
+            ]
             for at in range(0, len(names), 100):
                 request = DeleteTopicsRequest(topic_names=names[at : at + 100], timeout_ms=30_000)
                 connection.ask(request, DeleteTopicsResponse, 5)
@@ -223,6 +239,19 @@ class Fuzzer:
             request_again = CreateTopicsRequest(topics=wanted, timeout_ms=30_000)
             created = connection.ask(request_again, CreateTopicsResponse, 7)
             self._topic_ids = [found.topic_id for found in created.topics]
+            if ApiKey.FIND_COORDINATOR in self.served:
+                self._wake_coordinators(connection)
+
+    def _wake_coordinators(self, connection: Connection) -> None:
+        """Groups and transactions are served from the first time that somebody looks for them."""
+        for kind in (GROUP, TRANSACTION):
+            request = FindCoordinatorRequest(key_type=kind, coordinator_keys=TOPICS)
+            answer = connection.ask(request, FindCoordinatorResponse, 4)
+            deadline = monotonic() + PATIENCE_SECONDS
+            while any(found.error_code for found in answer.coordinators):
+                if monotonic() > deadline:
+                    raise BrokerError(f"no coordinator: {answer.coordinators}")
+                answer = connection.ask(request, FindCoordinatorResponse, 4)
 
     def _failure(self, number: int, what: str) -> FuzzError:
         self.failures.mkdir(parents=True, exist_ok=True)
@@ -243,12 +272,13 @@ def _numbered(batch: list[bytes]) -> bytes:
     return b"".join([*frames, frame(sentinel)])
 
 
-def _last_answered(connection: socket.socket, sentinel: int) -> int:
-    """Read until the sentinel's reply, the end, or silence; -1 for no reply at all."""
+def _last_answered(connection: socket.socket, sentinel: int, deadline: float) -> int:
+    """Read until the sentinel's reply, the end, or the deadline; -1 for no reply at all."""
     last = -1
     received = bytearray()
     try:
         while last != sentinel:
+            connection.settimeout(max(LEAST_WAIT_SECONDS, deadline - monotonic()))
             chunk = connection.recv(1 << 20)
             if not chunk:
                 return last

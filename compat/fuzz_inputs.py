@@ -40,6 +40,7 @@ TOPIC_ID_POOL = [UUID(int=0), UUID(int=1), UUID(int=2**128 - 1), UUID(int=0x1234
 INT_BITS = {"int8": 8, "int16": 16, "int32": 32, "int64": 64}
 PARTITION_COUNTS = [1, 2, 3, -1, 0, -(2**31), 2**31 - 1, 1_000_000]
 PRODUCER_IDS: list[int] = [*range(20), -1, -(2**63), 2**63 - 1]
+TIMEOUTS_MS = [6_000, 6_000, 10_000, 45_000, 0, -1, 2**31 - 1]
 WAITS_MS = [0, 0, 0, 0, 0, 1, -1, 2**31 - 1]
 
 HOSTILE = [
@@ -144,10 +145,12 @@ class Inputs:
             return chance.choice(PARTITION_COUNTS)
         if name == "max_wait_ms":
             return chance.choice(WAITS_MS)
+        if name in ("session_timeout_ms", "rebalance_timeout_ms", "transaction_timeout_ms"):
+            return chance.choice(TIMEOUTS_MS)
         if name == "producer_id":
             return chance.choice(PRODUCER_IDS)
         if name == "acks":
-            return chance.choice([-1, -1, 1, 1, 2, -100])
+            return chance.choice([-1, -1, -1, -1, 1, 1, 1, 1, 2, -100])
         dice = chance.random()
         if dice < 0.6:
             return chance.choice([0, 0, 0, 1, 2, -1])
@@ -161,6 +164,8 @@ class Inputs:
             return chance.choice(CONFIGS if name == "name" else CONFIG_VALUES)
         if chance.random() < 0.1:
             return chance.choice(ODD_STRINGS)
+        if name in ("member_id", "protocol_type", "subscribed_topic_regex"):
+            return chance.choice(["", "", "consumer", "member", ".*"])
         if name == "resource_name" and chance.random() < 0.3:
             return chance.choice(["1", "", "2"])
         return chance.choice(TOPICS)

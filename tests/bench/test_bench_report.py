@@ -2,10 +2,12 @@
 
 from xml.etree import ElementTree
 
-from bench.chart import svg
+from bench import works
+from bench.chart import LABELS, svg
 from bench.report import Results, page
 from bench.rows import Goal, Row
 
+WIDEST_CHARACTER = 7  # pixels, on average, of the 13-pixel font
 SPACE = "{http://www.w3.org/2000/svg}"
 ROWS = [
     Row("produce", "rate", "/s", [100.0], [200.0], Goal(ratio_at_least=1.2), "limit: a | b"),
@@ -48,6 +50,12 @@ def test_labels_are_escaped() -> None:
     assert "a < b & c: rate" in [
         text.text for text in ElementTree.fromstring(svg([odd])).iter(f"{SPACE}text")
     ]
+
+
+def test_the_longest_label_fits_beside_the_plot() -> None:
+    names = [works.PRODUCE, works.UNBATCHED, works.CONSUME, works.START, works.MEMORY]
+    longest = max(len(f"{name}: broker CPU a message") for name in names)
+    assert longest * WIDEST_CHARACTER < LABELS
 
 
 def test_the_page_says_what_falls_short_and_what_was_not_measured() -> None:

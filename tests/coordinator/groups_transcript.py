@@ -9,7 +9,7 @@ millisecond at which it was taken, so that timers fire alike.
 |---------------------------------------------|-----------------------------------------------|
 | join client version instance session        | error, generation, protocol, leads, members   |
 |                                             | told of, skips; or "parked"                   |
-| sync client version protocol                | error, assignment, protocol; or "parked"      |
+| sync client version protocol                | error, partitions, protocol; or "parked"      |
 | poll client                                 | that of the join or sync that was parked      |
 | beat client                                 | error                                         |
 | leave client version                        | error, the error of each member               |
@@ -34,6 +34,7 @@ from pathlib import Path
 from typing import Protocol, TypeAlias
 from uuid import UUID
 
+from ottla.coordinator.consumer_protocol import read_assignment
 from ottla.wire.message import Message
 from ottla.wire.messages import consumer_group_describe as describe_messages
 from ottla.wire.messages.consumer_group_heartbeat import (
@@ -74,7 +75,7 @@ from ottla.wire.messages.sync_group import (
     SyncGroupResponse,
 )
 
-from .groups_clients import subscription
+from .groups_clients import assignment, subscription
 
 TRANSCRIPT = Path(__file__).with_name("groups_transcript.json")
 TOPIC = "transcript6"
@@ -105,6 +106,8 @@ class Client:
     instance_id: str | None = None
     generation: int = -1
     leader: str = ""
+    numbers: list[int] = field(default_factory=list)
+    """The partitions of a classic member."""
     owned: dict[UUID, list[int]] = field(default_factory=dict)
 
 
@@ -140,7 +143,11 @@ class Play:
             member_id=client.member_id,
             group_instance_id=client.instance_id,
             protocol_type="consumer",
-            protocols=[JoinGroupRequestProtocol(name="range", metadata=subscription(TOPIC))],
+            protocols=[
+                JoinGroupRequestProtocol(
+                    name="range", metadata=subscription(TOPIC, owned={TOPIC: client.numbers})
+                )
+            ],
         )
         return self._told(name, self._ask(name, request, version))
 
@@ -149,8 +156,11 @@ class Play:
         assignments = []
         if client.leader == client.member_id:
             assignments = [
-                SyncGroupRequestAssignment(member_id=other.member_id, assignment=letter.encode())
-                for letter, other in self._clients.items()
+                SyncGroupRequestAssignment(
+                    member_id=other.member_id,
+                    assignment=assignment(**{TOPIC: [number, number + 1, number + 2]}),
+                )
+                for other, number in zip(self._clients.values(), (0, 3), strict=False)
             ]
         request = SyncGroupRequest(
             group_id=self._group_id,
@@ -171,7 +181,12 @@ class Play:
         if reply is None:
             return [PARKED]
         if isinstance(reply, SyncGroupResponse):
-            return [reply.error_code, reply.assignment.decode(), reply.protocol_name or ""]
+            if reply.error_code == 0:
+                client.numbers = []
+                if reply.assignment:
+                    for topic in read_assignment(reply.assignment).assigned_partitions:
+                        client.numbers.extend(topic.partitions)
+            return [reply.error_code, len(client.numbers), reply.protocol_name or ""]
         assert isinstance(reply, JoinGroupResponse)
         if reply.error_code in (0, 79):
             client.member_id = reply.member_id

@@ -279,4 +279,6 @@ def test_requests_to_a_group_of_only_offsets_find_no_members() -> None:
     sync = SyncGroupRequest(group_id="g", member_id="m")
     unknown = ErrorCode.UNKNOWN_MEMBER_ID
     assert answer(world.shard.handle_heartbeat(heartbeat, context(4), now)).error_code == unknown
-    assert answer(world.shard.handle_sync_group(sync, context(5), now)).error_code == unknown
+    assert answer(world.shard.handle_sync_group(sync, context(4), now)).error_code == unknown
+    without_protocol = answer(world.shard.handle_sync_group(sync, context(5), now))
+    assert without_protocol.error_code == ErrorCode.INCONSISTENT_GROUP_PROTOCOL

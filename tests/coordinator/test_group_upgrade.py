@@ -1,4 +1,4 @@
-"""A classic group moves to the consumer protocol while it works."""
+"""A classic group moves to the consumer protocol while it works, and back."""
 
 import pytest
 
@@ -10,11 +10,20 @@ from ottla.wire.messages.join_group import JoinGroupResponse
 from ottla.wire.messages.leave_group import LeaveGroupRequest, MemberIdentity
 from ottla.wire.messages.sync_group import SyncGroupResponse
 
-from .groups_clients import ClassicClient, Consumer, assignment, commit, stable_group, subscription
+from .groups_clients import (
+    ClassicClient,
+    Consumer,
+    assignment,
+    commit,
+    stable_group,
+    subscription,
+    sync_all,
+)
 from .groups_world import World, answer, context
 from .test_classic_join import refused, state_of
 from .test_classic_requests import sync_error
 from .test_consumer_heartbeat import describe
+from .test_group_listing import described
 
 
 def classic_pair(world: World) -> list[ClassicClient]:
@@ -179,7 +188,7 @@ def test_members_of_the_new_protocol_cannot_use_classic_requests() -> None:
 
 
 def test_members_of_both_kinds_can_be_removed_by_the_classic_request() -> None:
-    world = World()
+    world = World(GroupConfig(group_consumer_downgrade=False))
     first, second = classic_pair(world)
     Consumer(world, "n", instance_id="i").join()
     request = LeaveGroupRequest(
@@ -235,6 +244,65 @@ def test_a_static_member_goes_back_to_the_classic_protocol() -> None:
     assert refused(ClassicClient(world, instance_id="j", member_id="m")) == (
         ErrorCode.UNKNOWN_MEMBER_ID
     )
+
+
+def test_when_only_classic_members_stay_the_group_turns_back() -> None:
+    world = World()
+    first, second = classic_pair(world)
+    newcomer = Consumer(world, "n")
+    newcomer.join()
+    rejoin(first, a=[0, 1])
+    rejoin(second, a=[2, 3])
+    newcomer.leave()
+    assert state_of(world) == "PreparingRebalance"
+    assert describe(world).error_code == ErrorCode.GROUP_ID_NOT_FOUND
+    assert [first.heartbeat(), second.heartbeat()] == [
+        ErrorCode.REBALANCE_IN_PROGRESS,
+        ErrorCode.ILLEGAL_GENERATION,
+    ]
+    tokens = [first.join(), second.join()]
+    assert [first.joined(tokens[0]).generation_id, second.joined(tokens[1]).generation_id] == [3, 3]
+    sync_all([first, second])
+    assert state_of(world) == "Stable"
+
+
+def test_a_member_of_the_new_protocol_that_falls_silent_turns_the_group_back() -> None:
+    world = World()
+    classic_pair(world)
+    newcomer = Consumer(world, "n")
+    newcomer.join()
+    readers = [ClassicClient(world, session_timeout_ms=100_000) for _ in range(2)]
+    for reader in readers:
+        reader.ask_to_join()
+        rejoin(reader)
+    world.advance(45_000)
+    assert state_of(world) == "PreparingRebalance"
+    assert len(described(world).members) == 2
+
+
+def test_a_group_that_turned_back_is_classic_after_a_restart() -> None:
+    world = World()
+    first, _ = classic_pair(world)
+    newcomer = Consumer(world, "n")
+    newcomer.join()
+    newcomer.leave()
+    world.restart()
+    group = described(world)
+    assert (group.group_state, len(group.members)) == ("Stable", 2)
+    assert not any(key for key in world.timers if "CONSUMER" in str(key))
+    first.join()
+    assert state_of(world) == "PreparingRebalance"
+
+
+def test_a_group_too_large_for_the_classic_protocol_does_not_turn_back() -> None:
+    world = World(GroupConfig(group_max_size=2))
+    classic_pair(world)
+    newcomer, reader = Consumer(world, "n"), ClassicClient(world)
+    newcomer.join()
+    reader.ask_to_join()
+    rejoin(reader)
+    newcomer.leave()
+    assert [member.member_type for member in describe(world).members] == [0, 0, 0]
 
 
 def test_joins_with_other_protocols_or_nonsense_are_refused() -> None:

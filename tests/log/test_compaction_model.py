@@ -28,7 +28,7 @@ from tests.log.making import NOW, Logs, append, flush, marker, read_all
 RETENTION = 100
 CONFIG = LogConfig(
     cleanup_policy=frozenset({"compact"}),
-    segment_bytes=800,
+    segment_bytes=500,
     index_interval_bytes=150,
     delete_retention_ms=RETENTION,
     file_delete_delay_ms=0,
@@ -78,7 +78,9 @@ class CompactionMachine(RuleBasedStateMachine):
         """Whether each ended transaction was committed."""
         self.transactions = 0
         self.has_forgotten = False
-        """True once the log in memory may know less of its producers than its batches tell."""
+        """True once the log in memory may know less of its producers than its files tell."""
+        self.forgotten: set[int] = set()
+        """Producers of which an older snapshot may know what the log no longer has to."""
         self.first_dirty = 0
         self.compacted_to = 0
         self.deleting_since: dict[int, int] = {}
@@ -107,6 +109,8 @@ class CompactionMachine(RuleBasedStateMachine):
         )
         appended = append(self.log, data, now=self.now)
         assert (appended.base_offset, appended.duplicate) == (self.end, False)
+        if producer is not None:
+            self.forgotten.discard(producer.id)
         for at, (key, value) in enumerate(pairs):
             encoded = None if value is None else value.encode()
             record = Record(self.end + at, self.now + at, key.encode(), encoded)
@@ -153,8 +157,10 @@ class CompactionMachine(RuleBasedStateMachine):
 
     @rule()
     def forget_producers(self) -> None:
-        self.has_forgotten = True
+        known = set(self.log.producers.by_id)
         self.log.producers.expire(self.now, -(1 << 60))
+        self.forgotten |= known - set(self.log.producers.by_id)
+        self.has_forgotten = True
 
     @rule()
     def flush(self) -> None:
@@ -256,6 +262,8 @@ class CompactionMachine(RuleBasedStateMachine):
         but need not know more than their last batch."""
         found = self._known()
         for id_, (epoch, first_offset, last) in known.items():
+            if id_ in self.forgotten:
+                continue
             assert found[id_][:2] == (epoch, first_offset)
             assert found[id_][2][-1:] == last[-1:]
 

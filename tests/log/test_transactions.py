@@ -173,6 +173,23 @@ def test_transactions_survive_a_restart(logs: Logs, ending: str) -> None:
     assert len(log.aborted_transactions(0, log.end_offset)) == 3
 
 
+@pytest.mark.parametrize("clean", [True, False])
+def test_aborted_transactions_are_not_forgotten_with_a_lost_offset_index(
+    logs: Logs, clean: bool
+) -> None:
+    log = logs.open()
+    transaction = Transaction(log, 1)
+    transaction.send()
+    transaction.end(ABORT)
+    log.roll()
+    append(log, batch())
+    log.close()
+    (logs.directory / f"{0:020d}.index").unlink()
+    log = logs.open(clean=clean, recovery_point=log.recovery_point)
+    assert log.aborted_transactions(0, 100) == [(1, 0)]
+    assert (logs.directory / f"{0:020d}.index").exists()
+
+
 def test_truncation_forgets_transactions_and_reopens_those_it_undecides(logs: Logs) -> None:
     log = logs.open()
     transaction = Transaction(log, 1)

@@ -49,6 +49,7 @@ log = structlog.get_logger()
 
 METADATA_FILE: Final = "metadata.sqlite"
 CONFLICTS_BEFORE_GIVING_UP: Final = 20
+LOGS_CLOSED_AT_ONCE: Final = 4
 T = TypeVar("T")
 
 
@@ -211,22 +212,15 @@ class Node:
         self.folder.unlock()
 
     async def _close_logs(self) -> bool:
-        clean = self._opener.all_open
-        loop = asyncio.get_running_loop()
-        for partition in self.partitions:
-            if partition.log.offline:
-                clean = False
-                continue
-            try:
-                # An fsync for each log that was written to: in a thread, so that the rest of
-                # the shutdown (and a second signal) is not held up by a slow disk.
-                await loop.run_in_executor(None, partition.log.close)
-            except Exception as problem:  # noqa: BLE001 one log's failure is not the others'
-                clean = False
-                log.error(
-                    "a log could not be closed", partition=str(partition), reason=str(problem)
-                )
-        return clean
+        """Flush and close every log, a few at a time; False where one could not be closed."""
+        slots = asyncio.Semaphore(LOGS_CLOSED_AT_ONCE)
+
+        async def close(partition: Partition) -> bool:
+            async with slots:
+                return await _close_log(partition)
+
+        closed = await asyncio.gather(*(close(partition) for partition in self.partitions))
+        return self._opener.all_open and all(closed)
 
     # Metadata -----------------------------------------------------------------------------
 
@@ -338,6 +332,21 @@ class Node:
         if found is None:
             found = self.topic_metrics[topic] = TopicMetrics()
         return found
+
+
+async def _close_log(partition: Partition) -> bool:
+    its_log = partition.log
+    if its_log.offline:
+        return False
+    try:
+        flush = its_log.begin_close()
+        if flush is not None:
+            await asyncio.get_running_loop().run_in_executor(None, flush.run)
+        its_log.end_close(flush)
+    except Exception as problem:  # noqa: BLE001 one log's failure is not the others'
+        log.error("a log could not be closed", partition=str(partition), reason=str(problem))
+        return False
+    return True
 
 
 def _open_files_limit() -> int:

@@ -185,7 +185,7 @@ def leave(
                 error_code=error,
             )
         )
-    remove_members(group, gone, state.topics, step)
+    remove_members(state, group, gone, step)
     return results
 
 

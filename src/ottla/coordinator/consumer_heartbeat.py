@@ -281,7 +281,7 @@ def _leave(
     if request.member_epoch == LEAVING_STATIC_EPOCH:
         leave_for_now(group, member, step)
     else:
-        remove_members(group, [member.member_id], state.topics, step)
+        remove_members(state, group, [member.member_id], step)
     return ConsumerGroupHeartbeatResponse(
         member_id=member.member_id, member_epoch=request.member_epoch
     )

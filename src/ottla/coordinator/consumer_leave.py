@@ -10,20 +10,24 @@ Rules kept here:
 from collections.abc import Iterable
 from dataclasses import replace
 
+from ottla.coordinator.classic_group import ClassicGroup
+from ottla.coordinator.classic_rebalance import expect_heartbeat, start_rebalance, write_group
 from ottla.coordinator.consumer_group import ConsumerGroup
 from ottla.coordinator.consumer_member import LEAVING_STATIC_EPOCH, ConsumerMember
 from ottla.coordinator.consumer_records import (
     current_record,
     epoch_record,
+    group_tombstones,
     member_record,
     member_tombstones,
     regex_tombstone,
     target_record,
 )
+from ottla.coordinator.downgrade import downgraded
+from ottla.coordinator.group_state import GroupState
 from ottla.coordinator.group_timers import GroupTimer, TimerKind
 from ottla.coordinator.step import Step
 from ottla.coordinator.subscriptions import metadata_hash, topic_names
-from ottla.coordinator.topics import TopicView
 
 CONSUMER_TIMERS = (
     TimerKind.CONSUMER_SESSION,
@@ -34,11 +38,15 @@ CONSUMER_TIMERS = (
 
 
 def remove_members(
-    group: ConsumerGroup, member_ids: Iterable[str], topics: TopicView, step: Step
+    state: GroupState, group: ConsumerGroup, member_ids: Iterable[str], step: Step
 ) -> None:
-    """Let members go."""
+    """Let members go. Where only classic members stay, the group becomes a classic one."""
     leaving = set(member_ids)
     if not leaving:
+        return
+    classic = downgraded(state.config, group, leaving, state.topics, step.now)
+    if classic is not None:
+        _take_back(state, group, classic, step)
         return
     for member_id in leaving:
         step.records.extend(member_tombstones(group.group_id, member_id))
@@ -49,8 +57,19 @@ def remove_members(
     step.records.extend(
         regex_tombstone(group.group_id, regex) for regex in group.regexes if regex not in used
     )
-    now_hash = metadata_hash(topic_names(staying, regexes), topics)
+    now_hash = metadata_hash(topic_names(staying, regexes), state.topics)
     step.records.append(epoch_record(group.group_id, group.epoch + 1, now_hash))
+
+
+def _take_back(state: GroupState, group: ConsumerGroup, classic: ClassicGroup, step: Step) -> None:
+    step.records.extend(group_tombstones(group))
+    write_group(classic, step)
+    state.groups[group.group_id] = classic
+    for member_id in group.members:
+        cancel_timers(group, member_id, step)
+    for member in classic.members.values():
+        expect_heartbeat(classic, member, step)
+    start_rebalance(state.config, classic, step)
 
 
 def leave_for_now(group: ConsumerGroup, member: ConsumerMember, step: Step) -> None:

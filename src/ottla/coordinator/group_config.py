@@ -21,6 +21,8 @@ class GroupConfig:
     group_consumer_assignment_interval_ms: int = 1_000
     group_consumer_upgrade: bool = True
     """True where `group.consumer.migration.policy` is `upgrade` or `bidirectional`."""
+    group_consumer_downgrade: bool = True
+    """True where it is `downgrade` or `bidirectional`."""
     offset_metadata_max_bytes: int = 4_096
     offsets_retention_ms: int = 10_080 * 60_000
     """`offsets.retention.minutes`, in milliseconds."""

@@ -150,7 +150,7 @@ class GroupShard:
             and key.kind in CONSUMER_TIMERS
             and key.member_id in group.members
         ):
-            remove_members(group, [key.member_id], self._state.topics, step)
+            remove_members(self._state, group, [key.member_id], step)
         return step.result(None)
 
     def _expire_offsets(self, step: Step) -> None:

@@ -37,6 +37,8 @@ PARTITION_METADATA = "partition.metadata"
 _PARTITION = re.compile(r"(?P<topic>[a-zA-Z0-9._-]+)-(?P<partition>\d+)", re.ASCII)
 _DELETED = re.compile(r"\S+-\d+\.[0-9a-f]{32}-delete", re.ASCII)
 
+_LONGEST_NAME = 255
+
 _log = structlog.get_logger()
 
 
@@ -69,6 +71,12 @@ def uuid_to_text(value: UUID) -> str:
 def uuid_from_text(text: str) -> UUID:
     """An id as Kafka writes it; raises ValueError."""
     return UUID(bytes=base64.b64decode(text + "==", altchars=b"-_", validate=True))
+
+
+def deleted_name(topic: str, partition: int) -> str:
+    """A name, Kafka's, for the folder of a deleted partition; a long topic name is cut."""
+    suffix = f"-{partition}.{uuid4().hex}-delete"
+    return topic[: _LONGEST_NAME - len(suffix)] + suffix
 
 
 class DataFolder:

@@ -166,8 +166,7 @@ def load_clean(
 def rebuild_indexes(files: Files, segment: Segment, interval: int) -> None:
     """Make the offset and time indexes of a segment anew, from its batches."""
     size = segment.size
-    segment.keep_indexes_below(segment.base_offset)
-    segment.shrink(0)
+    segment.begin_new_indexes()
     scan = Scan(files, segment.file.descriptor(), 0, size, segment.base_offset)
     for batch in scan.headers():
         segment.note(batch.header, interval)

@@ -4,8 +4,8 @@ Rules kept here:
 1. Offsets only grow. A batch gets the next offset, or is refused and leaves no trace.
 2. Records never change. Only truncation (a follower that parted from its leader) removes any from
    the end; retention, compaction and DeleteRecords remove from the start or between.
-3. A reader gets whole batches from the one that holds its offset, none that reaches the limit it
-   is given, and its file stays open until it is done, whatever happens to the segment.
+3. A reader gets batches from the one that holds its offset on, none that reaches the limit it is
+   given, and its file stays open until it is done, whatever happens to the segment.
 4. Nothing here waits for the disk except opening, closing and truncating: begin_flush() captures,
    Flush.run() waits (in a thread), end_flush() moves the recovery point (storage.py).
 5. One thread calls a log's methods.
@@ -16,7 +16,6 @@ append() is the hot path of the broker: it is one flat function on purpose.
 from pathlib import Path
 from struct import Struct
 from typing import NamedTuple
-from uuid import uuid4
 
 from crc32c import crc32c
 
@@ -24,14 +23,18 @@ from ottla.log import compaction_swap, lookup, replication, retention
 from ottla.log.config import LogConfig
 from ottla.log.files import FileCache, Files, Slice
 from ottla.log.flush import Flush
+from ottla.log.folder import deleted_name
 from ottla.log.loading import Inventory, load_clean, load_nothing
 from ottla.log.lookup import TimestampAndOffset
+from ottla.log.offset_index import MAX_RELATIVE
 from ottla.log.producer_state import SEQUENCE_MASK
 from ottla.log.scan import CorruptLog
 from ottla.log.segment import Segment
 from ottla.log.storage import Storage
 from ottla.log.validation import (
+    FIRST_VERSION_WITH_ZSTD,
     PLAIN_ATTRIBUTES,
+    ZSTD,
     check_batch,
     check_keys,
     check_timestamps,
@@ -53,14 +56,9 @@ from ottla.wire.errors import ErrorCode, KafkaError
 EXPIRY_EVERY_MS = 600_000
 """How often maintain() looks for silent producers."""
 
-_ZSTD = 4
-_FIRST_VERSION_WITH_ZSTD = 7
-_LARGEST_RELATIVE_OFFSET = 0x7FFFFFFF
 _BASE_LENGTH_EPOCH = Struct(">qii")
 _TIMESTAMP = Struct(">q")
 _MAX_TIMESTAMP_AT = 35
-_LONGEST_NAME = 255
-_DELETE = "-delete"
 
 
 class Appended(NamedTuple):
@@ -202,7 +200,7 @@ class Log(Storage):
             or count <= 0
             or size > self._largest_batch
             or attributes not in PLAIN_ATTRIBUTES
-            or (attributes & CODEC_MASK == _ZSTD and api_version < _FIRST_VERSION_WITH_ZSTD)
+            or (attributes & CODEC_MASK == ZSTD and api_version < FIRST_VERSION_WITH_ZSTD)
             or (producer_id >= 0 and sequence < 0 and from_client)
             or crc32c(batch[CRC_COVERS_FROM:]) != crc
         ):
@@ -254,7 +252,7 @@ class Log(Storage):
         if (
             position + size > self._segment_bytes
             or timestamp > segment.roll_after
-            or last_offset - segment.base_offset > _LARGEST_RELATIVE_OFFSET
+            or last_offset - segment.base_offset > MAX_RELATIVE
         ) and position:
             segment = self._roll(first_offset, now)
             position = 0
@@ -490,8 +488,7 @@ class Log(Storage):
 
         Its files are removed later. Readers in the middle of one are not disturbed.
         """
-        suffix = f"-{self.partition}.{uuid4().hex}{_DELETE}"
-        target = self.directory.with_name(self.topic[: _LONGEST_NAME - len(suffix)] + suffix)
+        target = self.directory.with_name(deleted_name(self.topic, self.partition))
         try:
             self.files.rename(str(self.directory), str(target))
         except OSError as error:

@@ -178,7 +178,9 @@ class Segment:
                 if index is None:
                     continue
                 data = index.unsaved()
-                if data or (self._indexes_dirty and self._files.exists(self.path + suffix)):
+                # There is a transaction index only where there was an aborted transaction.
+                is_needed = suffix != TXN_INDEX or self._files.exists(self.path + suffix)
+                if data or (self._indexes_dirty and is_needed):
                     fd = self._files.open(self.path + suffix, CREATE, 0o644)
                     written.append(fd)
                     self._files.write_fully(fd, data, index.saved * entry_size)
@@ -191,6 +193,13 @@ class Segment:
             raise
         self._indexes_dirty = False
         return written
+
+    def begin_new_indexes(self) -> None:
+        """Forget where batches are and when; they are about to be noted again, from the first."""
+        self._index = OffsetIndex()
+        self._time_index = TimeIndex()
+        self._indexes_dirty = True
+        self.shrink(0)
 
     def save_indexes_again(self) -> None:
         """What was saved was not brought to the disk."""

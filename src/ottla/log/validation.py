@@ -29,7 +29,7 @@ PLAIN_ATTRIBUTES = frozenset(
 """Attributes that need no second look: a known codec, in a transaction or not."""
 
 ZSTD = 4
-_FIRST_VERSION_WITH_ZSTD = 7
+FIRST_VERSION_WITH_ZSTD = 7
 _LARGEST_CODEC = 4
 _SMALLEST_MESSAGE = 14
 """What the oldest message format needs after its length; Kafka checks newer ones against it too."""
@@ -55,7 +55,7 @@ def check_batch(batch: memoryview, config: LogConfig, api_version: int) -> None:
     )
     if codec > _LARGEST_CODEC:
         raise KafkaError(ErrorCode.UNSUPPORTED_COMPRESSION_TYPE, f"unknown compression {codec}")
-    if codec == ZSTD and api_version < _FIRST_VERSION_WITH_ZSTD:
+    if codec == ZSTD and api_version < FIRST_VERSION_WITH_ZSTD:
         raise KafkaError(
             ErrorCode.UNSUPPORTED_COMPRESSION_TYPE, "zstd needs version 7 of Produce or later"
         )
