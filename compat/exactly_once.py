@@ -50,7 +50,7 @@ class Copier:
 
     def _start(self) -> subprocess.Popen[bytes]:
         return subprocess.Popen(
-            self._command, stdin=subprocess.PIPE, stderr=subprocess.DEVNULL, cwd=ROOT
+            self._command, stdin=subprocess.PIPE, stderr=None, cwd=ROOT
         )
 
     def keep_alive(self) -> None:
@@ -181,7 +181,8 @@ class Copying:
     def finish(self) -> None:
         """See that the copy is whole, and that nothing comes after it."""
         self.run_until(self._written * PARTITIONS)
-        if not all([copier.stop() for copier in self.copiers]):
+        ended_well = [copier.stop() for copier in self.copiers]
+        if not all(ended_well):
             raise NotOnceError("a copier did not end well")
         places = range(PARTITIONS)
         self._user.produce("copy", [Message(b"%d" % LAST, partition=place) for place in places])

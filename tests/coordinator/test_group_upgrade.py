@@ -316,6 +316,20 @@ def test_joins_with_other_protocols_or_nonsense_are_refused() -> None:
     assert refused(nonsense) == ErrorCode.UNKNOWN_SERVER_ERROR
 
 
+def test_a_member_whose_first_protocol_is_nonsense_gets_no_assignment() -> None:
+    world = World()
+    protocols = [("own", b"\xff"), ("range", subscription("a"))]
+    member, other = ClassicClient(world, protocols=protocols), ClassicClient(world)
+    tokens = [member.join(), other.join()]
+    while world.parked:
+        world.advance(500)
+    assert member.joined(tokens[0]).protocol_name == "range"
+    member.ask_to_sync({})
+    newcomer = Consumer(world, "n", topics=[])
+    newcomer.join()
+    assert sync_error(member, protocol_name="own") == ErrorCode.UNKNOWN_SERVER_ERROR
+
+
 def test_a_full_group_takes_no_classic_member_in() -> None:
     world = World(GroupConfig(group_consumer_max_size=3))
     classic_pair(world)

@@ -226,6 +226,13 @@ def test_a_retention_that_the_client_asked_for_is_kept(version: int) -> None:
     assert fetch(world) == -1
 
 
+def test_the_longest_retention_does_not_overflow() -> None:
+    world = World(RETENTION)
+    assert commit(world, 5, version=4, retention_ms=2**63 - 1) == ErrorCode.NONE
+    world.advance(10 * HOUR)
+    assert fetch(world) == 5
+
+
 def test_an_offset_with_something_pending_does_not_expire() -> None:
     world = World(RETENTION)
     commit(world, 5)

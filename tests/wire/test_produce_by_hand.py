@@ -145,3 +145,13 @@ def test_a_response_is_what_the_generated_codec_reads(
             for topic in read.responses
             for partition in topic.partition_responses
         ] == [result.leader or (-1, -1) for result in flat]
+
+
+@given(int32, int64, int64, int64, st.text(max_size=300), st.uuids(), st.sampled_from(VERSIONS))
+def test_the_short_way_to_answer_says_the_same_as_the_long_one(
+    partition: int, base: int, appended: int, start: int, name: str, topic_id: UUID, version: int
+) -> None:
+    topic: TopicKey = topic_id.bytes if version >= 13 else name
+    result = PartitionResult(partition, 0, base, appended, start)
+    short = by_hand.one_success(version, topic, partition, base, appended, start)
+    assert short == by_hand.response(version, [(topic, [result])])

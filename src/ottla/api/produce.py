@@ -32,13 +32,41 @@ def produce(request: Request, body: memoryview, at: int) -> Outcome:
     """Append every batch, then answer when what acks promises is true."""
     version = request.version
     asked = wire.read_request(body, at, version)
-    if asked.acks not in (-1, 0, 1):
+    acks = asked.acks
+    if not -1 <= acks <= 1:
         return (_refuse_all(version, asked, ErrorCode.INVALID_REQUIRED_ACKS),)
+    topics = asked.topics
+    if acks and len(topics) == 1:
+        topic, only = topics[0]
+        if len(only) == 1 and not is_transactional(only[0][1]):
+            return _append_one(request, topic, *only[0])
     for _, batches in asked.topics:
         for _, records in batches:
             if is_transactional(records):
                 return _produce_in_transaction(request, asked)
     return _append(request, asked, None)
+
+
+def _append_one(
+    request: Request, topic: TopicKey, index: int, records: memoryview | None
+) -> Outcome:
+    """The usual request, without the loops: one batch, acks of 1 or all, no transaction."""
+    node = request.node
+    partition: Partition | None = None
+    try:
+        partition = node.partitions.find(topic, index)
+        partition.metrics.produces += 1
+        appended = partition.append(records, node.now_ms(), request.version)
+    except Exception as problem:  # noqa: BLE001 the reply says what went wrong
+        refusal = _refused(partition, index, problem)
+        return (wire.response(request.version, [(topic, [refusal])]),)
+    base_offset, _, append_time, start_offset, _, must_flush = appended
+    if must_flush:
+        result = PartitionResult(index, 0, base_offset, append_time, start_offset)
+        return _answer_when_flushed(request, 1, [(topic, [result])], [partition])
+    return (
+        wire.one_success(request.version, topic, index, base_offset, append_time, start_offset),
+    )
 
 
 def _append(request: Request, asked: ProduceRequest, refused: Verdict | None) -> Outcome:

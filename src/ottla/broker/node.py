@@ -350,6 +350,6 @@ async def _close_log(partition: Partition) -> bool:
 
 
 def _open_files_limit() -> int:
-    """Half of what the process may have open is for logs; the rest is for clients."""
+    """Most of what the process may have open is for logs, as long as clients do not need it."""
     soft, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
-    return max(64, min(soft, 1 << 20) // 2)
+    return max(64, min(soft, 1 << 20) * 7 // 8)

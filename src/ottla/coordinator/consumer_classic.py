@@ -129,12 +129,19 @@ def sync(
     ):
         _expect_join(group, member, step)
         return SyncGroupResponse(error_code=ErrorCode.REBALANCE_IN_PROGRESS)
+    try:
+        assignment = write_assignment(
+            member.assigned, state.topics, read_version(protocol.metadata)
+        )
+    except DecodeError:
+        # The protocol that the classic group had chosen was read; this one may be another.
+        raise _malformed() from None
     step.cancel_timer(GroupTimer(TimerKind.CONSUMER_SYNC, group.group_id, member.member_id))
     _expect(group, member.member_id, TimerKind.CONSUMER_SESSION, classic.session_timeout_ms, step)
     return SyncGroupResponse(
         protocol_type=request.protocol_type,
         protocol_name=request.protocol_name,
-        assignment=write_assignment(member.assigned, state.topics, read_version(protocol.metadata)),
+        assignment=assignment,
     )
 
 
@@ -204,9 +211,12 @@ def _subscription(request: JoinGroupRequest) -> ConsumerProtocolSubscription:
     try:
         return read_subscription(request.protocols[0].metadata)
     except DecodeError:
-        raise KafkaError(
-            ErrorCode.UNKNOWN_SERVER_ERROR, "Malformed embedded consumer protocol."
-        ) from None
+        raise _malformed() from None
+
+
+def _malformed() -> KafkaError:
+    # Kafka has no better word for it.
+    return KafkaError(ErrorCode.UNKNOWN_SERVER_ERROR, "Malformed embedded consumer protocol.")
 
 
 def _rebalance_timeout(request: JoinGroupRequest) -> int:

@@ -310,7 +310,11 @@ class GroupShard:
     def handle_txn_offset_commit(
         self, request: TxnOffsetCommitRequest, context: RequestContext, now: int
     ) -> Result[TxnOffsetCommitResponse]:
-        """TxnOffsetCommit, versions 0 to 5."""
+        """TxnOffsetCommit, versions 0 to 5.
+
+        Only the replay of its records changes anything, so where the log refuses the producer,
+        the Result can be thrown away, and the shard goes on.
+        """
         step = Step(now)
         if not request.group_id:
             return step.result(_refuse_all(request, ErrorCode.INVALID_GROUP_ID))

@@ -55,6 +55,7 @@ GROUP_ID_NOT_FOUND_FROM = 9
 """Earlier versions say ILLEGAL_GENERATION where there is no group."""
 CONSUMER_PROTOCOL_FROM = 9
 NO_RETENTION = -1
+LATEST_TIMESTAMP = 2**63 - 1
 
 Partition = OffsetCommitRequestPartition | TxnOffsetCommitRequestPartition
 
@@ -107,7 +108,7 @@ def commit(
     )
     expire_at = NO_TIMESTAMP
     if request.retention_time_ms != NO_RETENTION:
-        expire_at = step.now + request.retention_time_ms
+        expire_at = min(step.now + request.retention_time_ms, LATEST_TIMESTAMP)
     errors = _commit(state, committer, topics, expire_at, step)
     return OffsetCommitResponse(
         topics=[
