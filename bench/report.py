@@ -12,6 +12,10 @@ from bench.rows import Row
 
 HEADINGS = ["work", "figure", "Kafka", "Ottla", "ratio", "wanted", "ok?", "note"]
 NOT_QUIET = "The machine had other work to do during this run: do not quote these figures."
+QUICK_IS_UNFAIR = (
+    "A quick run is too short for the JVM to compile what it runs often: Kafka's CPU time for an "
+    "unbatched message is up to three times that of a full run. Its ratios flatter Ottla."
+)
 METHOD = """\
 Both brokers run on one machine in one run, each with its default settings, and take turns: after
 warm-up rounds, every round measures Kafka, then Ottla. A figure is the median of its rounds. The

@@ -44,10 +44,10 @@ QUICK = Sizes(
     warm_up=2,
     batched=1_000_000,
     unbatched=10_000,
-    latency_seconds=3,
-    many_partitions=1_000,
+    latency_seconds=2,
+    many_partitions=500,
     partition_seconds=3,
     history=500_000,
-    stall_seconds=3,
+    stall_seconds=2,
     stall_rounds=1,
 )

@@ -50,7 +50,7 @@ class Copier:
 
     def _start(self) -> subprocess.Popen[bytes]:
         return subprocess.Popen(
-            self._command, stdin=subprocess.PIPE, stderr=None, cwd=ROOT
+            self._command, stdin=subprocess.PIPE, stderr=subprocess.DEVNULL, cwd=ROOT
         )
 
     def keep_alive(self) -> None:

@@ -25,7 +25,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 import structlog
 
-from ottla.broker.maintenance import Offsets, in_turns
+from ottla.broker.checkpoints import Offsets, in_turns
 from ottla.broker.partition import Partition
 from ottla.log.compaction_order import Cleaned, Failed, Finished, reply_from_line
 from ottla.log.compaction_plan import Plan, plan
@@ -43,7 +43,7 @@ log = structlog.get_logger()
 LOGS_IN_A_ROUND: Final = 20
 SHORTEST_BACKOFF_MS: Final = 100
 RETRY_MS: Final = 600_000
-NOT_NOW: Final = DISK_IS_FULL | {errno.EEXIST}
+NOT_NOW: Final = DISK_IS_FULL | {errno.EEXIST, errno.EAGAIN}
 """Errors that may be gone at the next try: another process's files are removed before it."""
 
 
@@ -83,9 +83,14 @@ class Cleaner:
     def start(self) -> None:
         """Begin, if `log.cleaner.enable` says so."""
         if self._node.config.log_cleaner_enable:
-            self._from_file = self._node.folder.read_checkpoint(CLEANER_OFFSETS)
-            self._written = dict(self._from_file)
+            self.read_checkpoint()
             self._task = asyncio.get_running_loop().create_task(self._repeat())
+
+    def read_checkpoint(self) -> None:
+        """Know what the last life of the broker noted of the topics that there are now."""
+        self._written = self._node.folder.read_checkpoint(CLEANER_OFFSETS)
+        known = self._node.image.partitions
+        self._from_file = {key: at for key, at in self._written.items() if key in known}
 
     async def stop(self) -> None:
         """Give up what is under way, and note what was done."""
@@ -95,26 +100,32 @@ class Cleaner:
             await self._write_checkpoint()
 
     def forget(self, partition: Partition) -> None:
-        """A partition is being deleted: one of its name that comes later has nothing to do with it."""
+        """A partition is being deleted; another one of its name will have nothing to do with it."""
         self._uncleanable.discard(partition)
         self._not_before.pop(partition, None)
         child = self._children.get(partition)
-        if child is not None and child.returncode is None:
-            child.kill()
+        if child is not None:
+            _kill(child)
         was_clean = self._clean.pop(partition, None)
         was_noted = self._from_file.pop((partition.topic, partition.index), None)
         if (was_clean, was_noted) != (None, None):
             self._node.run_in_background(self._write_checkpoint())
 
     async def _repeat(self) -> None:
+        failing = ""
         while True:
             backoff_ms = max(self._node.config.log_cleaner_backoff_ms, SHORTEST_BACKOFF_MS)
             await asyncio.sleep(backoff_ms / 1000)
             try:
                 while await self.clean_dirtiest_logs():
                     pass
+                failing = ""
+            except OSError as problem:
+                if str(problem) != failing:  # a disk that stays full is told once
+                    failing = str(problem)
+                    log.error("the log cleaner cannot work", reason=failing)
             except Exception:
-                log.exception("background work failed", work="log cleaner")
+                log.exception("the log cleaner failed")
 
     async def clean_dirtiest_logs(self) -> bool:
         """Compact the logs that need it most; False where none could be."""
@@ -126,10 +137,10 @@ class Cleaner:
         await self._node.maintenance.checkpoint()
         waiting = deque(jobs)
         self._last_round = []
-        try:
-            await asyncio.gather(*(self._work(waiting) for _ in range(min(threads, len(jobs)))))
-        finally:
-            await self._write_checkpoint()
+        async with asyncio.TaskGroup() as workers:
+            for _ in range(min(threads, len(jobs))):
+                workers.create_task(self._work(waiting))
+        await self._write_checkpoint()
         return bool(self._last_round)
 
     # Choosing -----------------------------------------------------------------------------
@@ -163,7 +174,7 @@ class Cleaner:
         clean = self._clean.get(partition)
         if clean is None:
             noted = self._from_file.pop((partition.topic, partition.index), None)
-            if noted is None:
+            if noted is None or noted > partition.log.end_offset:
                 return None
             clean = self._clean[partition] = _Clean(noted, truncations)
         return clean.first_dirty if clean.truncations == truncations else None
@@ -178,8 +189,12 @@ class Cleaner:
                 job = waiting.popleft()
                 if not job.plan.still_holds:
                     continue
-                if child is None:
-                    child = await _start_child()
+                try:
+                    child = child or await _start_child()
+                except OSError as problem:
+                    failed = Failed(f"no compaction process: {problem}", problem.errno)
+                    self._failed(job.partition, failed)
+                    continue
                 if not await self._clean_log(job, child):
                     child = None
         finally:
@@ -238,6 +253,7 @@ class Cleaner:
                 return None
             except OSError as problem:
                 return Failed(str(problem), problem.errno)
+        await child.wait()
         return None
 
     async def _put_in_place(self, job: _Job, cleaned: Cleaned) -> None:
@@ -298,10 +314,14 @@ class Cleaner:
                 return
             write = self._node.folder.write_checkpoint
             loop = asyncio.get_running_loop()
+            writing = loop.run_in_executor(None, write, CLEANER_OFFSETS, offsets)
             try:
-                await loop.run_in_executor(None, write, CLEANER_OFFSETS, offsets)
+                await asyncio.shield(writing)
+            except asyncio.CancelledError:
+                await asyncio.wait((writing,))  # the next write uses the same temporary file
+                raise
             except OSError as problem:
-                log.error("the cleaner's checkpoint could not be written", reason=str(problem))
+                log.warning("the cleaner's checkpoint was not written", reason=str(problem))
                 return
             self._written = offsets
 
@@ -386,7 +406,14 @@ async def _start_child() -> asyncio.subprocess.Process:
     )
 
 
-async def _end(child: asyncio.subprocess.Process) -> None:
+def _kill(child: asyncio.subprocess.Process) -> None:
     if child.returncode is None:
-        child.kill()
+        try:
+            child.kill()
+        except ProcessLookupError:
+            pass
+
+
+async def _end(child: asyncio.subprocess.Process) -> None:
+    _kill(child)
     await child.wait()

@@ -16,7 +16,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Final
 
 from ottla.broker.fetch_sessions import NO_SESSION, FetchSession, Wanted
-from ottla.log.files import Slice
+from ottla.log.files import ColdReadError, Slice, read_from_disk
 from ottla.wire.errors import ErrorCode, KafkaError
 from ottla.wire.fetch import READ_COMMITTED, FetchRequest, PartitionData
 from ottla.wire.produce import TopicKey
@@ -24,6 +24,7 @@ from ottla.wire.produce import TopicKey
 if TYPE_CHECKING:
     from ottla.broker.node import Node
     from ottla.broker.partition import Partition
+    from ottla.log.log import Log
 
 Answer = list[tuple[TopicKey, list[PartitionData]]]
 LONGEST_WAIT_MS: Final = 2**31 - 1
@@ -154,7 +155,7 @@ class Fetch:
             if ask.fetch_offset != limit:
                 if ask.fetch_offset > partition.high_watermark:
                     raise KafkaError(ErrorCode.OFFSET_OUT_OF_RANGE)
-                records = log.read(ask.fetch_offset, min(ask.max_bytes, room), limit, whole_first)
+                records = self._read(wanted, log, min(ask.max_bytes, room), limit, whole_first)
             elif log.offline:
                 raise KafkaError(ErrorCode.KAFKA_STORAGE_ERROR)
             aborted = None
@@ -174,6 +175,19 @@ class Fetch:
             if partition is not None:
                 partition.metrics.failed_fetches += 1
             return partition, PartitionData(ask.partition, problem.code, -1, -1, start)
+
+    def _read(
+        self, wanted: Wanted, log: Log, most: int, limit: int, whole_first: bool
+    ) -> Slice | None:
+        """Read, or if the disk is needed, look at the partition again when a thread has read it."""
+        try:
+            return log.read(wanted.ask.fetch_offset, most, limit, whole_first, may_wait=False)
+        except ColdReadError as cold:
+            stretch = cold.stretch
+            stretch.file.pin()
+            reading = asyncio.get_running_loop().run_in_executor(None, read_from_disk, stretch)
+            reading.add_done_callback(lambda done: _is_warm(done, wanted, stretch))
+            return None
 
     def _wait(self, found: list[tuple[Wanted, Partition | None, PartitionData]]) -> None:
         ready = self.session.ready
@@ -219,6 +233,13 @@ class Fetch:
         if self._committed:
             limit = min(limit, data.last_stable_offset)
         return wanted.ask.fetch_offset >= limit
+
+
+def _is_warm(reading: asyncio.Future[None], wanted: Wanted, stretch: Slice) -> None:
+    stretch.file.unpin()
+    if not reading.cancelled() and reading.exception() is None:
+        wanted.stop_waiting()
+        wanted.wake()
 
 
 def _aborted(

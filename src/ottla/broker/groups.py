@@ -145,8 +145,6 @@ class Groups(Coordinators[GroupRunner]):
         by_runner: dict[GroupRunner, list[str]] = {}
         for group_id in group_ids:
             try:
-                if not group_id:
-                    raise KafkaError(ErrorCode.INVALID_GROUP_ID, "A group has a name.")
                 by_runner.setdefault(self.runner_of(group_id), []).append(group_id)
             except KafkaError as problem:
                 answers.append(refuse(group_id, problem.code, problem.message))
@@ -206,6 +204,8 @@ def _settings(node: Node) -> GroupConfig:
         group_consumer_assignment_interval_ms=config.group_consumer_assignment_interval_ms,
         group_consumer_upgrade=config.group_consumer_migration_policy.lower()
         in ("upgrade", "bidirectional"),
+        group_consumer_downgrade=config.group_consumer_migration_policy.lower()
+        in ("downgrade", "bidirectional"),
         offset_metadata_max_bytes=config.offset_metadata_max_bytes,
         offsets_retention_ms=config.offsets_retention_minutes * 60_000,
         offsets_retention_check_interval_ms=config.offsets_retention_check_interval_ms,

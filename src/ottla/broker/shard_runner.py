@@ -190,6 +190,10 @@ class ShardRunner(Generic[S]):
         try:
             self.partition.append_own(memoryview(bytearray(batch)), now)
         except KafkaError as problem:
+            if producer is not None:
+                # The producer may not write: its failure, not ours. Handlers of transactional
+                # requests change nothing before their records are replayed.
+                raise
             self.drop(reload=True)
             raise KafkaError(ErrorCode.NOT_COORDINATOR, problem.message) from problem
         for record in result.records:

@@ -93,6 +93,8 @@ def _described_member(
 def described_consumer_group(state: GroupState, group_id: str) -> consumer_messages.DescribedGroup:
     """A consumer group."""
     try:
+        if not group_id:
+            raise KafkaError(ErrorCode.INVALID_GROUP_ID, "GroupId can't be empty.")
         group = state.consumer_group(group_id)
     except KafkaError as problem:
         return consumer_messages.DescribedGroup(

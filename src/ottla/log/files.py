@@ -23,6 +23,7 @@ DISK_IS_FULL = frozenset(
 )
 """Errors that say "not now" rather than "this disk is broken": the log lives on."""
 
+READ_AT_ONCE = 128 << 10
 READ_WRITE = os.O_RDWR | os.O_CLOEXEC
 CREATE = os.O_RDWR | os.O_CLOEXEC | os.O_CREAT
 CREATE_EMPTY = os.O_RDWR | os.O_CLOEXEC | os.O_CREAT | os.O_TRUNC
@@ -31,6 +32,7 @@ OPERATIONS = (
     "open",
     "close",
     "pread",
+    "preadv",
     "pwrite",
     "fsync",
     "fdatasync",
@@ -53,6 +55,7 @@ class Files:
     open: Callable[[str, int, int], int]
     close: Callable[[int], None]
     pread: Callable[[int, int, int], bytes]
+    preadv: Callable[[int, list[bytearray], int, int], int]
     pwrite: Callable[[int, Bytes, int], int]
     fsync: Callable[[int], None]
     fdatasync: Callable[[int], None]
@@ -69,6 +72,7 @@ class Files:
         self.open = os.open
         self.close = os.close
         self.pread = os.pread
+        self.preadv = os.preadv
         self.pwrite = os.pwrite
         self.fsync = os.fsync
         # Appended data needs no more than fdatasync: it writes the size too. macOS has only fsync.
@@ -192,6 +196,17 @@ class Slice(NamedTuple):
     size: int
 
 
+class ColdReadError(Exception):
+    """What was asked for is not in the page cache, and the caller does not wait for a disk.
+
+    The stretch is what has to be read first; it is not pinned.
+    """
+
+    def __init__(self, stretch: Slice) -> None:
+        super().__init__(f"{stretch.file.path} at {stretch.position}")
+        self.stretch = stretch
+
+
 class FileCache:
     """At most `limit` open data files; the least recently used unpinned one makes room.
 
@@ -262,3 +277,15 @@ class FileCache:
                 self._close(file)
                 return True
         return False
+
+
+def read_from_disk(stretch: Slice) -> None:
+    """Bring a stretch of a file into the page cache; runs in a thread."""
+    buffer = bytearray(READ_AT_ONCE)
+    position = stretch.position
+    end = position + stretch.size
+    while position < end:
+        got = os.preadv(stretch.file.fd, (memoryview(buffer)[: end - position],), position)
+        if got == 0:
+            return
+        position += got

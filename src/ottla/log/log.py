@@ -321,12 +321,21 @@ class Log(Storage):
 
     # Reading ------------------------------------------------------------------------------
 
-    def read(self, offset: int, max_bytes: int, limit: int, whole_first: bool) -> Slice | None:
+    def read(
+        self,
+        offset: int,
+        max_bytes: int,
+        limit: int,
+        whole_first: bool,
+        *,
+        may_wait: bool = True,
+    ) -> Slice | None:
         """The batches from the one that holds an offset on, up to `max_bytes` or the segment's end.
 
         No batch that reaches `limit` (a high watermark or a last stable offset) is in it; the last
         one may be cut off by `max_bytes`, as Kafka's clients expect. A first batch larger than
         `max_bytes` comes whole if `whole_first`, else nothing does. None where there is nothing.
+        Raises ColdReadError where it `may_wait` not, and the disk would have to be read.
         """
         end_offset = self.end_offset
         if offset < self.start_offset or offset > end_offset:
@@ -356,13 +365,13 @@ class Log(Storage):
         if offset < segment.base_offset:
             segment = segments.floor(offset)
         try:
-            found = segment.find(offset)
+            found = segment.find(offset, may_wait=may_wait)
             while found is None:
                 following = segments.after(segment)
                 if following is None:
                     return None
                 segment = following
-                found = segment.find(offset)
+                found = segment.find(offset, may_wait=may_wait)
             position, _, size = found
             end = segment.size if limit == end_offset else self._position_of(limit, segment)
             available = end - position

@@ -8,11 +8,21 @@ Rules kept here:
 4. Bytes below `size` never change, except that truncation lowers `size`.
 """
 
+import os
 from typing import NamedTuple
 
 from ottla.log import offset_index, time_index, txn_index
 from ottla.log.config import FOREVER
-from ottla.log.files import CREATE, CREATE_EMPTY, Bytes, FileCache, Files, OpenFile
+from ottla.log.files import (
+    CREATE,
+    CREATE_EMPTY,
+    Bytes,
+    ColdReadError,
+    FileCache,
+    Files,
+    OpenFile,
+    Slice,
+)
 from ottla.log.offset_index import MAX_RELATIVE, OffsetIndex
 from ottla.log.scan import BASE_LENGTH_DELTA, NEARBY, CorruptLog
 from ottla.log.time_index import TimeIndex
@@ -22,6 +32,10 @@ from ottla.wire.batch import HEADER, HEADER_SIZE, LOG_OVERHEAD, SMALLEST_LENGTH,
 LOG, INDEX, TIME_INDEX, TXN_INDEX = ".log", ".index", ".timeindex", ".txnindex"
 SUFFIXES = (LOG, INDEX, TIME_INDEX, TXN_INDEX)
 DELETED, CLEANED, SWAP = ".deleted", ".cleaned", ".swap"
+
+NOWAIT = getattr(os, "RWF_NOWAIT", 0)
+READ_AHEAD = 256 << 10
+"""What is read from disk where a reader comes to a cold place: it will want more of it."""
 
 _BASE_LENGTH_DELTA_SIZE = BASE_LENGTH_DELTA.size
 
@@ -277,12 +291,15 @@ class Segment:
 
     # Finding ------------------------------------------------------------------------------
 
-    def find(self, offset: int) -> Found | None:
-        """The first batch that ends at or after an offset: the one that holds it, or the next."""
+    def find(self, offset: int, *, may_wait: bool = True) -> Found | None:
+        """The first batch that ends at or after an offset: the one that holds it, or the next.
+
+        Raises ColdReadError where it `may_wait` not, and the disk would have to be read.
+        """
         index = self._index if self._index is not None else self.index
         position = index.position(offset - self.base_offset)
         fd = self.file.descriptor()
-        pread = self._files.pread
+        pread = self._files.pread if may_wait else self._read_without_waiting
         unpack = BASE_LENGTH_DELTA.unpack_from
         end = self.size
         while position < end:
@@ -300,6 +317,21 @@ class Segment:
                 raise CorruptLog(f"{self.path}{LOG} has no batch at {position}")
             position += at
         return None
+
+    def _read_without_waiting(self, fd: int, size: int, position: int) -> bytes:
+        if not NOWAIT:
+            return self._files.pread(fd, size, position)
+        buffer = bytearray(size)
+        try:
+            got = self._files.preadv(fd, [buffer], position, NOWAIT)
+        except BlockingIOError:
+            raise ColdReadError(Slice(self.file, position, READ_AHEAD)) from None
+        except OSError:  # a file system that does not know RWF_NOWAIT; a broken disk says so here
+            return self._files.pread(fd, size, position)
+        if got < min(size, self.size - position):
+            # The rest is not in memory; a batch's header may be in it.
+            raise ColdReadError(Slice(self.file, position, READ_AHEAD))
+        return bytes(buffer[:got])
 
     def end_before(self, position: int) -> int:
         """The offset after the last batch that begins before a position."""

@@ -22,9 +22,9 @@ from typing import TYPE_CHECKING, Any, Final
 import structlog
 
 from ottla.api.registry import ENDPOINTS, Endpoint, Parts, Pending, Request, UnanswerableError
-from ottla.log.files import Slice
+from ottla.log.files import Slice, read_from_disk
 from ottla.server.inbox import SIZE_BYTES, Inbox
-from ottla.server.outbox import Outbox, read_from_disk
+from ottla.server.outbox import Outbox
 from ottla.wire.apis import ApiKey
 from ottla.wire.fields import DecodeError
 from ottla.wire.headers import read_request_header

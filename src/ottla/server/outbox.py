@@ -134,15 +134,3 @@ def _in_page_cache(fd: int, position: int, size: int) -> bool:
     except OSError:  # a file system without RWF_NOWAIT: sendfile will tell what is wrong
         return True
     return True
-
-
-def read_from_disk(stretch: Slice) -> None:
-    """Bring a stretch of a file into the page cache; runs in a thread."""
-    buffer = bytearray(PROBE_EVERY)
-    position = stretch.position
-    end = position + stretch.size
-    while position < end:
-        got = os.preadv(stretch.file.fd, (memoryview(buffer)[: end - position],), position)
-        if got == 0:
-            return
-        position += got

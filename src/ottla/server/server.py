@@ -283,7 +283,9 @@ class _FileShares:
         """For flushes, checkpoints, the metadata store."""
         self._most_for_logs = most_for_logs
         self._least_for_logs = min(1024, self._most // 8)
-        self.unshared = self._most - self._spare - most_for_logs
+        # The logs give way before the next clients come: a full turn of them finds room.
+        self._beside_connections = self._most - self._spare - min(128, self._most // 8)
+        self.unshared = self._beside_connections - most_for_logs
         """So many connections take nothing from the logs."""
         # Descriptors are given out lowest first: a high one says that few are left.
         self.last_for_connections = self._most - self._spare
@@ -299,7 +301,7 @@ class _FileShares:
 
     def for_logs(self, connections: int) -> int:
         """How many files the logs may keep open beside so many connections."""
-        left = self._most - self._spare - connections
+        left = self._beside_connections - connections
         return max(self._least_for_logs, min(self._most_for_logs, left))
 
 

@@ -1,0 +1,63 @@
+"""A fetch of records that are not in the page cache: read by a thread, then answered."""
+
+from collections.abc import Callable
+
+import pytest
+from confluent_kafka import Consumer, Producer, TopicPartition
+
+from ottla.embedded import Broker
+from ottla.log.files import Files
+
+MESSAGES = 200
+
+
+@pytest.fixture
+def always_cold_at_first(monkeypatch: pytest.MonkeyPatch) -> list[int]:
+    """Every place of a file is cold when it is first looked at."""
+    seen: set[tuple[int, int]] = set()
+    cold: list[int] = []
+    real: Callable[[Files], None] = Files.__init__
+
+    def make(files: Files) -> None:
+        real(files)
+        preadv = files.preadv
+
+        def sometimes(fd: int, buffers: list[bytearray], position: int, flags: int) -> int:
+            if (fd, position) not in seen:
+                seen.add((fd, position))
+                cold.append(position)
+                raise BlockingIOError
+            return preadv(fd, buffers, position, flags)
+
+        files.preadv = sometimes
+
+    monkeypatch.setattr(Files, "__init__", make)
+    return cold
+
+
+def test_every_record_arrives_though_each_read_is_cold_at_first(
+    always_cold_at_first: list[int],
+) -> None:
+    with Broker() as broker:
+        producer = Producer(
+            {"bootstrap.servers": broker.bootstrap_servers, "batch.num.messages": 5}
+        )
+        for number in range(MESSAGES):
+            producer.produce("cold", str(number))
+        assert producer.flush(30) == 0
+        consumer = Consumer(
+            {
+                "bootstrap.servers": broker.bootstrap_servers,
+                "group.id": "g",
+                "fetch.max.bytes": 1000,
+            }
+        )
+        consumer.assign([TopicPartition("cold", 0, 0)])
+        values: list[int] = []
+        while len(values) < MESSAGES:
+            found = consumer.consume(MESSAGES, timeout=10)
+            assert found, "no more records came"
+            values += [int(message.value() or b"") for message in found]
+        consumer.close()
+    assert values == list(range(MESSAGES))
+    assert always_cold_at_first
