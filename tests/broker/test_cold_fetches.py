@@ -49,7 +49,7 @@ def test_every_record_arrives_though_each_read_is_cold_at_first(
             {
                 "bootstrap.servers": broker.bootstrap_servers,
                 "group.id": "g",
-                "fetch.max.bytes": 1000,
+                "max.partition.fetch.bytes": 1000,
             }
         )
         consumer.assign([TopicPartition("cold", 0, 0)])
