@@ -26,7 +26,7 @@ from compat.member_program import HEARTBEATS_IN_A_SESSION, input_has_ended
 
 POLL_SECONDS = 0.05
 PATIENCE_SECONDS = 30.0
-SILENCE_SECONDS = 10
+SILENCE_SECONDS = 6
 """A transaction that takes longer ends the program (SIGALRM): librdkafka's
 `send_offsets_to_transaction` can wait for ever, whatever timeout it is given, after its broker was
 away. That was seen with Apache Kafka too."""

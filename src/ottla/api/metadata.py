@@ -43,7 +43,13 @@ def metadata(
         request.version < FIRST_WITH_CHOICE_OF_CREATION or asked.allow_auto_topic_creation
     )
     named = (
-        [wanted.name for wanted in asked.topics if wanted.name is not None] if may_create else []
+        [
+            wanted.name
+            for wanted in asked.topics
+            if wanted.name is not None and wanted.topic_id == NO_UUID
+        ]
+        if may_create
+        else []
     )
     missing = [name for name in named if _can_be_created(request, name)]
     if missing:
@@ -97,7 +103,7 @@ def _look_up(request: Request, wanted: MetadataRequestTopic) -> MetadataResponse
         return MetadataResponseTopic(
             error_code=ErrorCode.INVALID_REQUEST, name=name or "", topic_id=wanted.topic_id
         )
-    if name is None:
+    if name is None or wanted.topic_id != NO_UUID:
         topic = image.topics_by_id.get(wanted.topic_id)
         if topic is None:
             if wanted.topic_id == NO_UUID:
