@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable, Coroutine
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 import structlog
 
@@ -37,39 +37,17 @@ R = TypeVar("R", bound=Message)
 T = TypeVar("T")
 
 
-class Request:
+class Request(NamedTuple):
     """Who asks, and in which version."""
 
-    __slots__ = (
-        "client_host",
-        "client_id",
-        "connection_id",
-        "correlation_id",
-        "key",
-        "listener",
-        "node",
-        "version",
-    )
-
-    def __init__(
-        self,
-        node: Node,
-        key: int,
-        version: int,
-        correlation_id: int,
-        client_id: str | None,
-        client_host: str,
-        listener: str,
-        connection_id: int,
-    ) -> None:
-        self.node = node
-        self.key = key
-        self.version = version
-        self.correlation_id = correlation_id
-        self.client_id = client_id
-        self.client_host = client_host
-        self.listener = listener
-        self.connection_id = connection_id
+    node: Node
+    key: int
+    version: int
+    correlation_id: int
+    client_id: str | None
+    client_host: str
+    listener: str
+    connection_id: int
 
     @property
     def context(self) -> RequestContext:

@@ -41,11 +41,15 @@ class OffsetMap:
         """How much of the memory is used, 1.0 for all."""
         return len(self._offsets) / self._capacity
 
-    def put(self, key: bytes, offset: int) -> None:
-        """A later record has this key."""
+    def put(self, key: bytes, offset: int) -> bool:
+        """A later record has this key; False where there is no more room for any key."""
+        offsets = self._offsets
+        if len(offsets) >= self._capacity:
+            return False
         if len(key) > LONGEST_OWN_KEY:
             key = blake2b(key, digest_size=DIGEST_SIZE).digest()
-        self._offsets[key] = offset
+        offsets[key] = offset
+        return True
 
     def get(self, key: bytes) -> int:
         """The latest offset of a key, -1 for one that is not in the map."""

@@ -39,10 +39,15 @@ class Outbox:
     def __bool__(self) -> bool:
         return bool(self._parts)
 
-    def add(self, part: bytes | Slice) -> None:
-        """Queue one part."""
+    def add_bytes(self, part: bytes) -> None:
+        """Queue bytes."""
         self._parts.append(part)
-        self.size += part.size if isinstance(part, Slice) else len(part)
+        self.size += len(part)
+
+    def add_file(self, part: Slice) -> None:
+        """Queue a stretch of a file, which is pinned."""
+        self._parts.append(part)
+        self.size += part.size
 
     def warmed(self) -> None:
         """The cold stretch has been read: it can leave."""
