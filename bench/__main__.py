@@ -20,7 +20,7 @@ from types import FrameType
 import click
 from rich.console import Console
 
-from bench import kafka, machine, needs, report, stalls, works
+from bench import coordinator_works, kafka, machine, needs, report, stalls, works
 from bench.arena import Arena, Pair
 from bench.client import Client
 from bench.errors import BenchError
@@ -44,6 +44,11 @@ GROUPS: list[dict[str, Callable[[Arena, Pair], list[Row]]]] = [
         "consume": works.consume,
         "latency": works.latency,
         "memory": works.memory,
+    },
+    {
+        "commit": coordinator_works.commit,
+        "rebalance": coordinator_works.rebalance,
+        "transactions": coordinator_works.transactions,
     },
     {"stalls": stalls.stalls},
     {"partitions": works.partitions},

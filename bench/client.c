@@ -3,6 +3,7 @@
  *   client MODE bootstrap=HOST:PORT topic=NAME [name=value]...
  *
  *   produce   messages of `size` bytes as fast as they are acknowledged
+ *   transactions  the same, every `run` messages a transaction, each committed before the next
  *   consume   the first `messages` of the topic, from its beginning
  *   scan      the whole topic again and again for `seconds` (a load, not a measurement)
  *   latency   one message at a time at a fixed `rate`, timed to its acknowledgement and to its
@@ -250,6 +251,46 @@ static void produce(void) {
     report(messages, seconds, cpu);
 }
 
+/* ---- transactions ---- */
+
+static void done(rd_kafka_error_t *error, const char *what) {
+    if (error)
+        fail("%s: %s", what, rd_kafka_error_string(error));
+}
+
+static void transactions(void) {
+    long messages = number("messages", NULL), size = number("size", "200");
+    long run = number("run", "1000");
+    if (size > PAYLOADS || run < 1 || run > BATCH)
+        fail("size or run is out of range");
+    rd_kafka_conf_t *conf = settings();
+    rd_kafka_conf_set_dr_msg_cb(conf, on_failed_delivery);
+    set(conf, "delivery.report.only.error", "true");
+    set(conf, "transactional.id", text("topic", NULL));
+    rd_kafka_t *rk = handle(RD_KAFKA_PRODUCER, conf);
+    rd_kafka_topic_t *topic = open_topic(rk, 1);
+    char *bytes = payloads();
+    static rd_kafka_message_t batch[BATCH];
+    done(rd_kafka_init_transactions(rk, SILENCE_NS / 1000000), "init");
+    double cpu = cpu_seconds();
+    long long start = now_ns();
+    for (long sent = 0; sent < messages; sent += run) {
+        for (long i = 0; i < run; i++)
+            batch[i] = (rd_kafka_message_t){.payload = bytes + (sent + i) * 64 % PAYLOADS,
+                                            .len = size};
+        done(rd_kafka_begin_transaction(rk), "begin");
+        if (rd_kafka_produce_batch(topic, 0, 0, batch, run) != run)
+            fail("produce: %s", rd_kafka_err2str(batch[0].err));
+        done(rd_kafka_commit_transaction(rk, SILENCE_NS / 1000000), "commit");
+    }
+    double seconds = (now_ns() - start) / 1e9;
+    cpu = cpu_seconds() - cpu;
+    /* Each transaction leaves its marker. */
+    if (stored(rk, 1) < messages)
+        fail("%ld of %ld messages are in the log", stored(rk, 1), messages);
+    report(messages, seconds, cpu);
+}
+
 /* ---- consume and scan ---- */
 
 struct count {
@@ -428,13 +469,14 @@ int main(int count, char **values) {
         printf("{\"librdkafka\": \"%s\"}\n", rd_kafka_version_str());
         return 0;
     }
-    void (*run)(void) = !strcmp(mode, "produce")   ? produce
-                        : !strcmp(mode, "consume") ? consume
-                        : !strcmp(mode, "scan")    ? scan
-                        : !strcmp(mode, "latency") ? latency
-                                                   : NULL;
+    void (*run)(void) = !strcmp(mode, "produce")        ? produce
+                        : !strcmp(mode, "transactions") ? transactions
+                        : !strcmp(mode, "consume")      ? consume
+                        : !strcmp(mode, "scan")         ? scan
+                        : !strcmp(mode, "latency")      ? latency
+                                                        : NULL;
     if (!run)
-        fail("MODE is produce, consume, scan, latency or versions");
+        fail("MODE is produce, transactions, consume, scan, latency or versions");
     run();
     /* Leaving without tearing librdkafka down: its threads hold nothing that must be kept. */
     fflush(stdout);

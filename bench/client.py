@@ -73,6 +73,10 @@ class Client:
         """Consumes `messages` from the topic's beginning."""
         return self._run(Throughput, self._command("consume", server, topic, options))
 
+    def transactions(self, server: Server, topic: str, **options: int | str) -> Throughput:
+        """Produces `messages` in transactions of `run` each."""
+        return self._run(Throughput, self._command("transactions", server, topic, options))
+
     def latency(self, server: Server, topic: str, **options: int | str) -> Latencies:
         """Sends `messages` at a fixed `rate` and times each."""
         return self._run(Latencies, self._command("latency", server, topic, options))

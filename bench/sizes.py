@@ -17,6 +17,9 @@ class Sizes:
     history: int  # messages of the log that the stalls are made with
     stall_seconds: int
     stall_rounds: int
+    commits: int  # of a round
+    rebalances: int
+    transactions: int
 
 
 MESSAGE_BYTES = 200
@@ -25,6 +28,8 @@ LATENCY_RATE = 200  # messages a second
 HISTORY_BYTES = 1_000  # of a message of the stalls' log
 HISTORY_PARTITIONS = 4
 SCANNERS = 3
+GROUP_SIZE = 100  # members of the group that rebalances
+TRANSACTION_MESSAGES = 1_000
 IDLE_CONNECTIONS = 5_000
 
 FULL = Sizes(
@@ -38,6 +43,9 @@ FULL = Sizes(
     history=2_000_000,
     stall_seconds=10,
     stall_rounds=2,
+    commits=60_000,
+    rebalances=20,
+    transactions=400,
 )
 QUICK = Sizes(
     rounds=3,
@@ -50,4 +58,7 @@ QUICK = Sizes(
     history=500_000,
     stall_seconds=2,
     stall_rounds=1,
+    commits=20_000,
+    rebalances=10,
+    transactions=100,
 )

@@ -1,8 +1,10 @@
 """`python -m compat`: everything in compat, or parts of it, with a table of passes at the end.
 
 Sections: `clients` (the claims of tests/e2e with kcat and the Java client beside the Python ones),
-`tools` (Kafka's console tools), `dump` (DumpLogSegments over Ottla's files), `kill` (kill -9 under
-load) and `fuzz`. The exit status is 1 if anything failed.
+`tools` (Kafka's console tools), `java-groups` and `java-transactions` (its tools of those),
+`franz-go` (that client's own tests), `dump` (DumpLogSegments over Ottla's files), `kill` (kill -9
+under load), `exactly-once` (kill -9 of broker and application) and `fuzz`. The exit status is 1 if
+anything failed.
 """
 
 import subprocess
@@ -14,15 +16,22 @@ import click
 from rich.console import Console
 from rich.table import Table
 
+# Imported only for the checks that they register:
 import compat.dump
-import compat.tools  # noqa: F401  # imported, like the one above, for the checks they register
-from compat import fuzz, java_runtime, kill
+import compat.franz_go
+import compat.java_groups
+import compat.java_transactions
+import compat.tools  # noqa: F401  # as said above
+from compat import exactly_once, fuzz, java_runtime, kill
 from compat.checks import CHECKS, Check, CheckError, Ending, Result, try_check
 from compat.clients import BY_NAME
 from compat.clients.kcat import Kcat
 from compat.process import BrokerProcess
 
-SECTIONS = ("clients", "tools", "dump", "kill", "fuzz")
+JAVA_SECTIONS = ("clients", "tools", "java-groups", "java-transactions", "dump")
+SECTIONS = (*JAVA_SECTIONS, "franz-go", "kill", "exactly-once", "fuzz")
+COPIERS = [["confluent-kafka"] * 3, ["kafka-python"], ["aiokafka"]]
+"""Who copies in the checks of exactly-once, each check with as many members as are named."""
 ROOT = Path(__file__).parent.parent
 WORK = ROOT / "compat" / ".work"
 COLOURS = {Ending.PASSED: "green", Ending.FAILED: "red", Ending.NOT_SERVED: "yellow"}
@@ -53,6 +62,17 @@ def _kill(rounds: int, seed: int) -> Check:
         return f"{records:,} records, each there once and in order"
 
     return Check("kill", f"kill -9 under load, {rounds} rounds", run)
+
+
+def _exactly_once(clients: list[str], rounds: int, seed: int) -> Check:
+    def run(_: BrokerProcess) -> str:
+        with (
+            TemporaryDirectory() as folder,
+            BrokerProcess(Path(folder) / "broker", exactly_once.SETTINGS) as broker,
+        ):
+            return exactly_once.run(broker, clients, rounds, seed)
+
+    return Check("exactly-once", f"exactly once with {clients[0]}, {rounds} kills", run)
 
 
 def _fuzz(inputs: int, seed: int, first_round: int) -> Check:
@@ -97,11 +117,16 @@ def _is(check: Check, wanted: str) -> bool:
 @click.option(
     "--only", multiple=True, metavar="SECTION|CHECK", help="A section, or part of a name."
 )
-@click.option("--rounds", default=100, show_default=True, help="How often `kill` kills.")
+@click.option(
+    "--rounds",
+    default=100,
+    show_default=True,
+    help="Kills of `kill`; `exactly-once`: a quarter.",
+)
 @click.option(
     "--inputs", default=1_000_000, show_default=True, help="How many inputs `fuzz` sends."
 )
-@click.option("--seed", default=1, show_default=True, help="Of `kill` and `fuzz`.")
+@click.option("--seed", default=1, show_default=True, help="Of what is drawn by chance.")
 @click.option("--first-round", default=0, help="Where `fuzz` starts: to see a failed round again.")
 def main(only: tuple[str, ...], rounds: int, inputs: int, seed: int, first_round: int) -> None:
     """Run the checks and show the table."""
@@ -109,13 +134,14 @@ def main(only: tuple[str, ...], rounds: int, inputs: int, seed: int, first_round
         Check("clients", "stock clients", _clients),
         *CHECKS,
         _kill(rounds, seed),
+        *(_exactly_once(clients, rounds // 4, seed) for clients in COPIERS),
         _fuzz(inputs, seed, first_round),
     ]
     wanted = [check for check in checks if not only or any(_is(check, part) for part in only)]
     console = Console()
     if not wanted:
         raise click.UsageError(f"no check matches; sections are {', '.join(SECTIONS)}")
-    if any(check.section in ("clients", "tools", "dump") for check in wanted):
+    if any(check.section in JAVA_SECTIONS for check in wanted):
         java_runtime.prepare()
     results = []
     with TemporaryDirectory() as folder, BrokerProcess(Path(folder) / "broker") as broker:

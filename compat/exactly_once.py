@@ -23,6 +23,13 @@ from compat.copier_program import CopyTask
 from compat.process import BrokerProcess
 
 ROOT = Path(__file__).parent.parent
+# There is little to load: the broker is up and down all the time. A delay there must be: without
+# one, kafka-python divides partitions before it knows of them, and leaves it at that.
+SETTINGS = {
+    "group.initial.rebalance.delay.ms": "300",
+    "transaction.state.log.num.partitions": "4",
+    "offsets.topic.num.partitions": "4",
+}
 PARTITIONS = 4
 LEAST_IN_A_ROUND = 60
 MOST_IN_A_ROUND = 400

@@ -18,6 +18,8 @@ from compat import java_runtime
 from compat.checks import CheckError
 
 PATIENCE_SECONDS = 120.0
+ENDED_BY_SIGTERM = 128 + signal.SIGTERM
+"""The status of a JVM that has run its shutdown hooks because of a signal."""
 Event = dict[str, Any]
 
 

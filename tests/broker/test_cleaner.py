@@ -86,7 +86,7 @@ def leftovers(partition: Partition) -> list[str]:
 
 async def until(claim: Callable[[], object]) -> None:
     async with asyncio.timeout(20):
-        while not claim():
+        while not claim():  # noqa: ASYNC110 (it is about files, many of another process)
             await asyncio.sleep(0.005)
 
 
@@ -103,9 +103,7 @@ def test_a_dirty_log_is_compacted_and_noted(tmp_path: Path) -> None:
             assert node.folder.read_checkpoint(RECOVERY_POINTS)["table", 0] >= bound
             assert not leftovers(partition)
             assert not await cleaner.clean_dirtiest_logs()
-            await until(
-                lambda: not [*partition.log.directory.glob("*.deleted")],
-            )
+            await until(lambda: not [*partition.log.directory.glob("*.deleted")])
 
     asyncio.run(story())
 

@@ -6,11 +6,6 @@ from compat import exactly_once
 from tests.e2e.conftest import OwnBroker
 
 ROUNDS = 3
-SETTINGS = {
-    "group.initial.rebalance.delay.ms": "0",
-    "transaction.state.log.num.partitions": "4",
-    "offsets.topic.num.partitions": "4",
-}
 
 
 @pytest.mark.parametrize(
@@ -19,4 +14,4 @@ SETTINGS = {
     ids=lambda clients: f"{len(clients)}-{clients[0]}",
 )
 def test_every_record_is_copied_once(own_broker: OwnBroker, clients: list[str]) -> None:
-    exactly_once.run(own_broker(SETTINGS), clients, ROUNDS, seed=1)
+    exactly_once.run(own_broker(exactly_once.SETTINGS), clients, ROUNDS, seed=1)

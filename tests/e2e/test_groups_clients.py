@@ -17,7 +17,7 @@ EACH = 20
 
 # A broker that is soon sure that a member is dead.
 IMPATIENT = {
-    "group.initial.rebalance.delay.ms": "100",
+    "group.initial.rebalance.delay.ms": "300",
     "group.min.session.timeout.ms": "500",
     "group.consumer.min.session.timeout.ms": "500",
     "group.consumer.session.timeout.ms": "3000",

@@ -23,7 +23,8 @@ from tests.e2e.asking_groups import (
 from tests.e2e.conftest import OwnBroker, create_topic
 
 SETTINGS = {
-    "group.initial.rebalance.delay.ms": "0",
+    # Without it, kafka-python divides partitions before it knows of them, and leaves it at that.
+    "group.initial.rebalance.delay.ms": "300",
     "group.min.session.timeout.ms": "500",
     "group.consumer.min.heartbeat.interval.ms": "100",
     "group.consumer.heartbeat.interval.ms": "200",

@@ -228,6 +228,29 @@ def test_a_tombstone_that_the_map_does_not_reach_gets_no_horizon(logs: Logs) -> 
     assert [each.attributes & DELETE_HORIZON for each in read_headers(log)] == [0, 0, 0]
 
 
+def test_a_batch_that_the_map_reaches_in_part_gets_no_horizon(logs: Logs) -> None:
+    log = logs.open(COMPACT)
+    append(log, keyed(("a", None), ("b", None)))
+    append(log, keyed(("c", "1")))
+    log.roll(NOW)
+    assert compacted(log, memory=1 * 208).first_dirty == 1
+    assert not read_headers(log)[0].attributes & DELETE_HORIZON
+    compacted(log, 1)
+    assert read_headers(log)[0].attributes & DELETE_HORIZON
+
+
+def test_what_the_map_does_not_reach_stays_as_it_is(logs: Logs) -> None:
+    log = logs.open(LogConfig())
+    append(log, keyed(("a", "1")))
+    append(log, keyed(("b", "1")))
+    append(log, memoryview(bytearray(encode_batch([Record(0, NOW, None, b"no key")]))))
+    append(log, keyed(("c", "1")))
+    log.roll(NOW)
+    log.set_config(COMPACT)
+    assert compacted(log, memory=1 * 208).first_dirty == 1
+    assert offsets(log) == [0, 1, 2, 3]
+
+
 # Segments and indexes -------------------------------------------------------------------------
 
 
@@ -405,7 +428,7 @@ def test_an_emptied_segment_does_not_hold_retention_up(logs: Logs) -> None:
     for path in logs.directory.glob("*.log"):
         os.utime(path, (NOW / 1000, NOW / 1000))
     compacted(log)
-    assert [segment.size for segment in log.segments][0] == 0
+    assert log.segments.first.size == 0
     log.maintain(NOW + 11_000)
     assert log.start_offset == log.end_offset == 20
 

@@ -41,6 +41,7 @@ def child() -> "subprocess.Popen[bytes]":
         [sys.executable, "-m", "ottla.log.compaction"],
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
     )
 
 
@@ -68,7 +69,20 @@ def test_a_child_process_compacts_one_log_a_line(logs: Logs) -> None:
 def test_a_child_ends_when_its_broker_does(logs: Logs) -> None:
     line = order_for(planned(logs), bytes_per_second=1_000_000.0).to_line()
     with child() as process:
-        process.communicate(line)
+        _, told = process.communicate(line)
+        assert (process.returncode, told) == (1, b"")
+
+
+def test_a_child_that_nobody_listens_to_ends_without_a_word(logs: Logs) -> None:
+    line = order_for(planned(logs)).to_line()
+    with child() as process:
+        assert process.stdin is not None
+        assert process.stdout is not None
+        assert process.stderr is not None
+        process.stdout.close()
+        process.stdin.write(line)
+        process.stdin.flush()
+        assert process.stderr.read() == b""
         assert process.wait() == 1
 
 
@@ -86,22 +100,17 @@ def test_nobody_writes_to_a_file_that_somebody_else_made(logs: Logs) -> None:
 
 
 def test_a_log_that_cannot_be_compacted_is_told_and_the_next_is_done(logs: Logs) -> None:
-    found = planned(logs)
-    first = logs.directory / f"{0:020d}.log"
-    whole = first.read_bytes()
-    line = order_for(found).to_line().decode()
-    damaged = bytearray(whole)
+    bad = planned(logs)
+    path = logs.directory / f"{0:020d}.log"
+    damaged = bytearray(path.read_bytes())
     damaged[500] ^= 1
-    first.write_bytes(damaged)
-
-    class Requests(io.StringIO):
-        def __next__(self) -> str:
-            if self.tell():
-                first.write_bytes(whole)
-            return super().__next__()
-
+    path.write_bytes(damaged)
+    others = Logs(logs.directory.with_name("orders-4"))
+    good = planned(others)
+    lines = order_for(bad).to_line() + order_for(good).to_line()
     replies = io.StringIO()
-    main(Requests(line + line), replies, PacedFiles(lambda: True))
+    main(io.StringIO(lines.decode()), replies, PacedFiles(lambda: True))
+    others.close()
     told = [reply_from_line(each.encode()) for each in replies.getvalue().splitlines()]
     assert isinstance(told[0], Failed)
     assert "wrong CRC" in told[0].reason
@@ -140,8 +149,7 @@ def test_the_map_takes_no_more_memory_than_it_may(size: int) -> None:
     tracemalloc.start()
     offsets_of = OffsetMap(memory)
     at = 0
-    while not offsets_of.is_full:
-        offsets_of.put(at.to_bytes(size, "big"), at + (1 << 40))
+    while offsets_of.put(at.to_bytes(size, "big"), at + (1 << 40)):
         at += 1
     _, peak = tracemalloc.get_traced_memory()
     tracemalloc.stop()

@@ -160,13 +160,13 @@ def test_the_index_of_aborted_transactions_follows_the_markers(logs: Logs) -> No
     one.end(ABORT)
     append(log, keyed(("c", "1")))
     log.roll(NOW)
-    assert log.aborted_transactions(0, 5) == [(2, 1), (1, 0)]
+    assert log.aborted_transactions(0, 5) == [(1, 0), (2, 1)]
     compacted(log, 0)
     assert shape(log)[:2] == [(0, 0, 0), (1, 1, 0)]
-    assert log.aborted_transactions(0, 5) == [(2, 1), (1, 0)]
+    assert log.aborted_transactions(0, 5) == [(1, 0), (2, 1)]
     expired(log)
     compacted(log, 0)
-    assert log.aborted_transactions(0, 5) == [(2, 1), (1, 0)]
+    assert log.aborted_transactions(0, 5) == [(1, 0), (2, 1)]
     compacted(log, 0)
     assert log.aborted_transactions(0, 5) == []
     assert not list(logs.directory.glob("*.txnindex"))

@@ -73,7 +73,7 @@ def families(node: Node, network: NetworkMetrics) -> Iterator[Metric]:
     )
     parked.add_metric(["Fetch"], node.parked_fetches)
     yield parked
-    for name, text, value in _gauges(node, network):
+    for name, text, value in (*_gauges(node, network), *node.cleaner.gauges()):
         yield GaugeMetricFamily(name, text, value=value)
     for name, text, value in (
         (
@@ -96,6 +96,7 @@ def families(node: Node, network: NetworkMetrics) -> Iterator[Metric]:
             "Fetch sessions that made room for another.",
             node.fetch_sessions.evictions,
         ),
+        *node.cleaner.counters(),
     ):
         yield CounterMetricFamily(name, text, value=value)
 

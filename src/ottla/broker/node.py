@@ -23,6 +23,7 @@ from typing import Any, Final, NamedTuple, TypeVar
 
 import structlog
 
+from ottla.broker.cleaner import Cleaner
 from ottla.broker.coordinators import Coordinators
 from ottla.broker.fetch_sessions import FetchSessions
 from ottla.broker.groups import Groups
@@ -95,6 +96,7 @@ class Node:
         self._producer_ids: ProducerIdSource | None = None
         self.transactions = Transactions(self)
         self.groups = Groups(self)
+        self.cleaner = Cleaner(self)
 
     @property
     def cluster_id(self) -> str:
@@ -165,6 +167,7 @@ class Node:
         await self._register()
         await self._opener.open_all()
         self.maintenance.start()
+        self.cleaner.start()
         log.info(
             "broker started",
             listeners=", ".join(str(listener) for listener in self.advertised),
@@ -197,6 +200,7 @@ class Node:
         was_running, self.running = self.running, False
         self.transactions.stop()
         self.groups.stop()
+        await self.cleaner.stop()
         await self.maintenance.stop()
         if was_running and self.ports:
             await self._opener.stop()
@@ -298,6 +302,7 @@ class Node:
             coordinators = self._coordinators_of(topic.name)
             if coordinators is not None:
                 coordinators.closed(partition)
+            self.cleaner.forget(partition)
             self.maintenance.delete_log(partition)
         self.topic_metrics.pop(topic.name, None)
 

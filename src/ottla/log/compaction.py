@@ -36,7 +36,7 @@ from ottla.records.compression import decompress
 from ottla.wire.batch import HEADER_SIZE, BatchHeader
 from ottla.wire.errors import KafkaError
 
-SEGMENTS_IN_A_GROUP = 100
+SEGMENTS_IN_A_GROUP = 30
 """The broker renames all files of a group in one turn of its loop."""
 NICENESS = 10
 READ_ONLY = os.O_RDONLY | os.O_CLOEXEC
@@ -146,28 +146,28 @@ class _Pass:
                 header = found.header
                 if header.is_control:
                     transactions.meet_marker(header, found.batch)
-                elif not transactions.meet_batch(header) and header.record_count:
-                    self._put_keys(offsets, header, found.batch)
-                    if offsets.is_full:
-                        return offsets
+                elif not (
+                    transactions.meet_batch(header) or self._put_keys(offsets, header, found.batch)
+                ):
+                    return offsets
                 offsets.latest = max(offsets.latest, header.last_offset)
             offsets.latest = end - 1
         return offsets
 
-    def _put_keys(self, offsets: OffsetMap, header: BatchHeader, batch: memoryview) -> None:
+    def _put_keys(self, offsets: OffsetMap, header: BatchHeader, batch: memoryview) -> bool:
+        """Note the keys of a batch; False where the map was full before the last of them."""
         first_dirty = self._order.first_dirty
         base_offset, last_offset = header.base_offset, header.last_offset
-        for record in raw_records(
-            decompress(header.codec, batch[HEADER_SIZE:]), header.record_count
-        ):
-            offset = min(base_offset + record[4], last_offset)
-            key = record[5]
-            if offset >= first_dirty:
-                if offsets.is_full:
-                    return
-                if key is not None:
-                    offsets.put(key, offset)
+        body = decompress(header.codec, batch[HEADER_SIZE:])
+        for _, _, _, _, offset_delta, key, _ in raw_records(body, header.record_count):
+            offset = base_offset + offset_delta
+            if offset > last_offset:  # a producer may have written any delta
+                offset = last_offset
+            if offset >= first_dirty and key is not None:
+                if not offsets.put(key, offset):
+                    return False
                 offsets.latest = offset
+        return True
 
     # Writing ------------------------------------------------------------------------------
 
@@ -290,4 +290,7 @@ def _is_wanted() -> bool:
 
 if __name__ == "__main__":
     os.nice(NICENESS)
-    main(sys.stdin, sys.stdout, PacedFiles(_is_wanted))
+    try:
+        main(sys.stdin, sys.stdout, PacedFiles(_is_wanted))
+    except BrokenPipeError:
+        os._exit(1)  # the broker has gone; there is nobody to tell, and nothing to tidy up

@@ -102,9 +102,10 @@ class Filter:
         kept: list[RawRecord] = []
         has_tombstones = False
         for record in raw_records(body, header.record_count):
-            # A producer may have written any delta; none reaches past its batch.
-            offset = min(base_offset + record[4], last_offset)
-            key, has_value = record[5], record[6]
+            _, _, _, _, offset_delta, key, has_value = record
+            offset = base_offset + offset_delta
+            if offset > last_offset:  # a producer may have written any delta
+                offset = last_offset
             if offset <= latest:
                 if key is None or offset < latest_of(key):
                     continue

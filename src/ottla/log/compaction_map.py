@@ -32,11 +32,6 @@ class OffsetMap:
         return len(self._offsets)
 
     @property
-    def is_full(self) -> bool:
-        """True where no other key may be put in."""
-        return len(self._offsets) >= self._capacity
-
-    @property
     def fullness(self) -> float:
         """How much of the memory is used, 1.0 for all."""
         return len(self._offsets) / self._capacity

@@ -6,7 +6,8 @@ Rules kept here:
    `MOST_PIPELINED` of them.
 2. Replies leave in the order of the requests.
 3. A client that does not read stops being read: what it can make us hold is bounded.
-4. A frame that cannot be answered closes the connection; nothing else it says does.
+4. A client that sends many requests at once gives way to the others after some of them.
+5. A frame that cannot be answered closes the connection; nothing else it says does.
 """
 
 from __future__ import annotations
@@ -35,6 +36,7 @@ if TYPE_CHECKING:
 log = structlog.get_logger()
 
 MOST_PIPELINED: Final = 64
+REQUESTS_IN_ONE_TURN: Final = 32
 MOST_HELD_BYTES: Final = 64 << 10
 """Received while a request waits: enough to see what comes next, or that the client has gone."""
 LARGEST_WITHOUT_RECORDS: Final = 8 << 20
@@ -93,6 +95,7 @@ class Connection:
         "_listener",
         "_outbox",
         "_reading",
+        "_resting",
         "_server",
         "_slots",
         "_socket",
@@ -115,6 +118,7 @@ class Connection:
         self._slots: deque[_Slot] = deque()
         self._writing = False
         self._reading = True
+        self._resting = False
         self._closed = False
         self.last_active = server.loop.time()
         server.loop.add_reader(self._fd, self._on_readable)
@@ -151,6 +155,8 @@ class Connection:
     def _on_readable(self) -> None:
         server = self._server
         inbox = self._inbox
+        if self._resting:
+            return
         if self._holds_enough():
             self._pause_reading()
             return
@@ -200,6 +206,7 @@ class Connection:
         inbox = self._inbox
         view = inbox.view
         largest = self._server.largest_request
+        left = REQUESTS_IN_ONE_TURN
         while inbox.end - inbox.start >= SIZE_BYTES:
             start = inbox.start
             (size,) = _SIZE.unpack_from(view, start)
@@ -212,6 +219,10 @@ class Connection:
                 return
             if self._slots and not self._may_join(view, start):
                 return
+            if left == 0:
+                self._rest()
+                return
+            left -= 1
             inbox.start = stop
             self._handle(view[start + SIZE_BYTES : stop])
             if self.closed():
@@ -220,6 +231,17 @@ class Connection:
                 self._send()
                 if self.closed():
                     return
+
+    def _rest(self) -> None:
+        """Let the other clients have a turn, then go on."""
+        if not self._resting:
+            self._resting = True
+            self._server.loop.call_soon(self._after_rest)
+
+    def _after_rest(self) -> None:
+        self._resting = False
+        if not self.closed() and not self._writing:
+            self._go_on()
 
     def _may_join(self, view: memoryview, start: int) -> bool:
         (key,) = _KEY.unpack_from(view, start + SIZE_BYTES)
