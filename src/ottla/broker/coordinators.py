@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 
 T = TypeVar("T", bound=ShardRunner[Any])
 MOST_REPLICAS = 3
+SMALLEST_SEGMENT = 1 << 20
 
 
 def java_hash(text: str) -> int:
@@ -33,6 +34,11 @@ def java_hash(text: str) -> int:
     if value >= 1 << 31:
         value = (1 << 32) - value
     return 0 if value == 1 << 31 else value
+
+
+def segment_bytes(wanted: int) -> str:
+    """`segment.bytes` of an internal topic: a topic may not have less, the broker's setting may."""
+    return str(max(wanted, SMALLEST_SEGMENT))
 
 
 class Coordinators(Generic[T]):

@@ -44,7 +44,16 @@ class Waiting(Protocol):
 class Wanted:
     """One partition of a session: what is wanted of it, and what was last told."""
 
-    __slots__ = ("ask", "on", "session", "told_high_watermark", "told_start_offset", "topic")
+    __slots__ = (
+        "ask",
+        "on",
+        "session",
+        "told_high_watermark",
+        "told_start_offset",
+        "topic",
+        "warm",
+        "warming",
+    )
 
     def __init__(self, session: FetchSession, topic: TopicKey, ask: FetchPartition) -> None:
         self.session = session
@@ -54,6 +63,10 @@ class Wanted:
         """The partition on which this is registered as a reader, while it waits there."""
         self.told_high_watermark = -1
         self.told_start_offset = -1
+        self.warming = False
+        """True while a thread reads what is wanted from the disk."""
+        self.warm = False
+        """True when it has: the next look takes what there is, if need be by waiting."""
 
     def wake(self) -> None:
         """The partition has changed."""
@@ -69,6 +82,14 @@ class Wanted:
             self.stop_waiting()
             self.on = partition
             partition.add_reader(self)
+
+    def has_been_read(self) -> None:
+        """What is wanted has come from the disk, or never will."""
+        self.warming = False
+        if self.session.wanted.get((self.topic, self.ask.partition)) is self:
+            self.warm = True
+            self.stop_waiting()
+            self.wake()
 
     def stop_waiting(self) -> None:
         """Wake no more."""
@@ -142,10 +163,12 @@ class FetchSession:
                     wanted.stop_waiting()
 
     def end(self) -> None:
-        """Nobody will use this session again."""
+        """Nobody will use this session again: it lets go of everything, also of itself."""
         for wanted in self.wanted.values():
             wanted.stop_waiting()
+        self.wanted.clear()
         self.ready.clear()
+        self.id = NO_SESSION
 
     def next_epoch(self) -> None:
         """Epochs count the fetches of a session, and wrap to 1."""

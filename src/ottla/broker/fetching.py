@@ -102,9 +102,10 @@ class Fetch:
             self._finish(self.answer_at_last())
 
     def _finish(self, answer: Answer) -> None:
+        on_answer = self.on_answer
+        assert on_answer is not None
         self._unpark()
-        assert self.on_answer is not None
-        self.on_answer(answer)
+        on_answer(answer)
 
     def _unpark(self) -> None:
         self._answered = True
@@ -113,6 +114,7 @@ class Fetch:
             self.session.parked = None
         if self._timer is not None:
             self._timer.cancel()
+        self.on_answer = self._timer = None  # or this and what it points to would hold each other
 
     # Looking ------------------------------------------------------------------------------
 
@@ -180,13 +182,16 @@ class Fetch:
         self, wanted: Wanted, log: Log, most: int, limit: int, whole_first: bool
     ) -> Slice | None:
         """Read, or if the disk is needed, look at the partition again when a thread has read it."""
+        may_wait, wanted.warm = wanted.warm, False
         try:
-            return log.read(wanted.ask.fetch_offset, most, limit, whole_first, may_wait=False)
+            return log.read(wanted.ask.fetch_offset, most, limit, whole_first, may_wait=may_wait)
         except ColdReadError as cold:
-            stretch = cold.stretch
-            stretch.file.pin()
-            reading = asyncio.get_running_loop().run_in_executor(None, read_from_disk, stretch)
-            reading.add_done_callback(lambda done: _is_warm(done, wanted, stretch))
+            if not wanted.warming:
+                wanted.warming = True
+                stretch = cold.stretch
+                stretch.file.pin()
+                reading = asyncio.get_running_loop().run_in_executor(None, read_from_disk, stretch)
+                reading.add_done_callback(lambda done: _is_warm(done, wanted, stretch))
             return None
 
     def _wait(self, found: list[tuple[Wanted, Partition | None, PartitionData]]) -> None:
@@ -237,9 +242,9 @@ class Fetch:
 
 def _is_warm(reading: asyncio.Future[None], wanted: Wanted, stretch: Slice) -> None:
     stretch.file.unpin()
-    if not reading.cancelled() and reading.exception() is None:
-        wanted.stop_waiting()
-        wanted.wake()
+    if not reading.cancelled():
+        reading.exception()  # whoever reads it again hears of it
+        wanted.has_been_read()
 
 
 def _aborted(

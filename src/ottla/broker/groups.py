@@ -13,7 +13,7 @@ import uuid
 from collections.abc import Awaitable, Callable, Set
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from ottla.broker.coordinators import Coordinators
+from ottla.broker.coordinators import Coordinators, segment_bytes
 from ottla.broker.partition import Partition
 from ottla.broker.patterns import full_matcher
 from ottla.broker.shard_runner import ShardRunner
@@ -106,7 +106,7 @@ class Groups(Coordinators[GroupRunner]):
         return {
             "cleanup.policy": "compact",
             "compression.type": "producer",
-            "segment.bytes": str(self.node.config.offsets_topic_segment_bytes),
+            "segment.bytes": segment_bytes(self.node.config.offsets_topic_segment_bytes),
         }
 
     def make_runner(self, partition: Partition) -> GroupRunner:

@@ -12,7 +12,7 @@ import asyncio
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from ottla.broker.coordinators import Coordinators
+from ottla.broker.coordinators import Coordinators, segment_bytes
 from ottla.broker.partition import Partition
 from ottla.broker.shard_runner import ShardRunner
 from ottla.cluster.store import StoreError
@@ -95,7 +95,7 @@ class Transactions(Coordinators[TransactionRunner]):
         return {
             "cleanup.policy": "compact",
             "compression.type": "producer",
-            "segment.bytes": str(self.node.config.transaction_state_log_segment_bytes),
+            "segment.bytes": segment_bytes(self.node.config.transaction_state_log_segment_bytes),
             "unclean.leader.election.enable": "false",
         }
 
