@@ -4,9 +4,10 @@ import os
 from collections.abc import Iterator
 from pathlib import Path
 
+from ottla.log.appended import Appended
 from ottla.log.config import LogConfig
 from ottla.log.files import FileCache, Files
-from ottla.log.log import Appended, Log
+from ottla.log.log import Log
 from ottla.records import Codec, Record, encode_batch
 from ottla.records.control import Marker, MarkerType, encode_marker
 from ottla.wire.batch import BatchHeader, headers

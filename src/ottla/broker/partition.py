@@ -15,7 +15,8 @@ import asyncio
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Protocol
 
-from ottla.log.log import Appended, Log
+from ottla.log.appended import Appended
+from ottla.log.log import Log
 from ottla.wire.errors import ErrorCode, KafkaError
 
 if TYPE_CHECKING:

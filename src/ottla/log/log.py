@@ -15,11 +15,11 @@ append() is the hot path of the broker: it is one flat function on purpose.
 
 from pathlib import Path
 from struct import Struct
-from typing import NamedTuple
 
 from crc32c import crc32c
 
 from ottla.log import compaction_swap, lookup, replication, retention
+from ottla.log.appended import Appended
 from ottla.log.config import LogConfig
 from ottla.log.files import FileCache, Files, Slice
 from ottla.log.flush import Flush
@@ -59,20 +59,6 @@ EXPIRY_EVERY_MS = 600_000
 _BASE_LENGTH_EPOCH = Struct(">qii")
 _TIMESTAMP = Struct(">q")
 _MAX_TIMESTAMP_AT = 35
-
-
-class Appended(NamedTuple):
-    """What became of a batch."""
-
-    base_offset: int
-    last_offset: int
-    append_time: int
-    """The broker's clock where the topic uses LogAppendTime, else -1; a duplicate's timestamp."""
-    log_start_offset: int
-    duplicate: bool
-    """True where the batch was in the log already: the offsets are those it got then."""
-    must_flush: bool
-    """True where `flush.messages` is reached: the reply has to wait for a flush."""
 
 
 class Log(Storage):

@@ -1,0 +1,17 @@
+"""What an append tells: where a batch went, and what the reply has to wait for."""
+
+from typing import NamedTuple
+
+
+class Appended(NamedTuple):
+    """What became of a batch."""
+
+    base_offset: int
+    last_offset: int
+    append_time: int
+    """The broker's clock where the topic uses LogAppendTime, else -1; a duplicate's timestamp."""
+    log_start_offset: int
+    duplicate: bool
+    """True where the batch was in the log already: the offsets are those it got then."""
+    must_flush: bool
+    """True where `flush.messages` is reached: the reply has to wait for a flush."""
