@@ -8,6 +8,7 @@ Rules kept here:
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
@@ -41,7 +42,7 @@ def segment_bytes(wanted: int) -> str:
     return str(max(wanted, SMALLEST_SEGMENT))
 
 
-class Coordinators(Generic[T]):
+class Coordinators(ABC, Generic[T]):
     """All runners of one internal topic on this broker."""
 
     topic: str
@@ -55,17 +56,17 @@ class Coordinators(Generic[T]):
 
     # What a kind of coordinator says about itself ------------------------------------------
 
+    @abstractmethod
     def partition_count(self) -> int:
         """The number of partitions that the topic is made with."""
-        raise NotImplementedError
 
+    @abstractmethod
     def settings(self) -> dict[str, str]:
         """The settings that the topic is made with."""
-        raise NotImplementedError
 
+    @abstractmethod
     def make_runner(self, partition: Partition) -> T:
         """A runner for a partition."""
-        raise NotImplementedError
 
     # Partitions ---------------------------------------------------------------------------
 

@@ -9,6 +9,7 @@ Rules kept here:
 """
 
 import os
+from abc import ABC, abstractmethod
 from collections.abc import Iterator
 from pathlib import Path
 from struct import Struct
@@ -54,7 +55,7 @@ class SegmentCheck:
         self.problems += offsets.finish() + times.finish()
 
 
-class _Entries:
+class _Entries(ABC):
     """An index whose entries are compared with the batches as they come by, in order."""
 
     def __init__(self, path: Path, base_offset: int, entry: Struct) -> None:
@@ -81,8 +82,8 @@ class _Entries:
     def complain(self, number: int, found: tuple[int, int], what: str) -> None:
         self.problems.append(f"{self.name}: entry {number} ({self.describe(found)}): {what}")
 
-    def describe(self, found: tuple[int, int]) -> str:
-        raise NotImplementedError
+    @abstractmethod
+    def describe(self, found: tuple[int, int]) -> str: ...
 
     def finish(self) -> list[str]:
         for number, found in reversed(self.waiting):

@@ -84,7 +84,7 @@ class RunningBroker:
 
 
 def run_broker(static: Mapping[str, str]) -> int:
-    """Run a broker until SIGTERM or SIGINT; returns the exit status."""
+    """Run a broker until SIGTERM, SIGINT or SIGHUP; returns the exit status."""
     import uvloop
 
     from ottla.server.logging import configure_logging
@@ -101,8 +101,9 @@ def run_broker(static: Mapping[str, str]) -> int:
 async def _run(static: Mapping[str, str]) -> int:
     loop = asyncio.get_running_loop()
     stopped = asyncio.Event()
-    for number in (signal.SIGTERM, signal.SIGINT):
-        loop.add_signal_handler(number, stopped.set)
+    for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
+        if signal.getsignal(number) != signal.SIG_IGN:  # nohup ignores SIGHUP, and that stays so
+            loop.add_signal_handler(number, stopped.set)
     try:
         broker = RunningBroker(BrokerConfig.from_static(static))
     except ConfigError as problem:
