@@ -1,14 +1,15 @@
-"""The metrics as Prometheus text, and a small HTTP server for them and for /healthz.
+"""The metrics as Prometheus text.
 
-The numbers are read and written out family by family with a turn of the loop between two, so
-that a scrape of a broker with thousands of topics does not hold up its clients.
+The numbers are read and written out piece by piece with a turn of the loop between two, so that a
+scrape of a broker with thousands of topics does not hold up its clients.
 """
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterator
-from typing import TYPE_CHECKING, Final
+from collections.abc import Iterable, Iterator
+from itertools import islice
+from typing import TYPE_CHECKING, Final, TypeVar
 
 from prometheus_client import CollectorRegistry, generate_latest
 from prometheus_client.core import (
@@ -26,8 +27,8 @@ if TYPE_CHECKING:
     from ottla.broker.node import Node
 
 CONTENT_TYPE: Final = "text/plain; version=0.0.4; charset=utf-8"
-SECONDS_FOR_A_REQUEST: Final = 5.0
-LONGEST_REQUEST: Final = 8 << 10
+TOPICS_IN_ONE_TURN: Final = 200
+T = TypeVar("T")
 
 _TOPIC_COUNTERS: Final = (
     ("bytes_in", "bytesin", "Bytes of records appended by producers."),
@@ -41,18 +42,21 @@ _TOPIC_COUNTERS: Final = (
 
 
 def families(node: Node, network: NetworkMetrics) -> Iterator[Metric]:
-    """Every metric, a family at a time."""
+    """Every metric, a family at a time; a large one in several pieces with the same name."""
     for attribute, name, text in _TOPIC_COUNTERS:
-        family = CounterMetricFamily(
-            f"kafka_server_brokertopicmetrics_{name}", text, labels=["topic"]
+        name = f"kafka_server_brokertopicmetrics_{name}"
+        for some in _in_pieces(node.topic_metrics.items()):
+            family = CounterMetricFamily(name, text, labels=["topic"])
+            for topic, metrics in some:
+                family.add_metric([topic], getattr(metrics, attribute))
+            yield family
+    for sizes in _in_pieces(node.partitions.sizes().items()):
+        family = GaugeMetricFamily(
+            "kafka_log_log_size", "Bytes of the topic's logs.", labels=["topic"]
         )
-        for topic, metrics in list(node.topic_metrics.items()):
-            family.add_metric([topic], getattr(metrics, attribute))
+        for topic, size in sizes:
+            family.add_metric([topic], size)
         yield family
-    sizes = GaugeMetricFamily("kafka_log_log_size", "Bytes of the topic's logs.", labels=["topic"])
-    for topic, size in node.partitions.sizes().items():
-        sizes.add_metric([topic], size)
-    yield sizes
     latency = HistogramMetricFamily(
         "kafka_network_requestmetrics_totaltime_seconds",
         "From a request's arrival to its answer.",
@@ -130,6 +134,14 @@ def _api_name(key: int) -> str:
     return "".join(word.capitalize() for word in ApiKey(key).name.split("_"))
 
 
+def _in_pieces(items: Iterable[T]) -> Iterator[tuple[T, ...]]:
+    """Some at a time, and at least once: a family without samples still has its description."""
+    rest = iter(list(items))
+    yield tuple(islice(rest, TOPICS_IN_ONE_TURN))
+    while some := tuple(islice(rest, TOPICS_IN_ONE_TURN)):
+        yield some
+
+
 class _OneFamily(Collector):
     def __init__(self, family: Metric) -> None:
         self._family = family
@@ -141,61 +153,16 @@ class _OneFamily(Collector):
 async def exposition(node: Node, network: NetworkMetrics) -> bytes:
     """All metrics as text."""
     parts: list[bytes] = []
+    name = ""
     for family in families(node, network):
         registry = CollectorRegistry(auto_describe=False)
         registry.register(_OneFamily(family))
-        parts.append(generate_latest(registry))
+        text = generate_latest(registry)
+        parts.append(_without_description(text) if family.name == name else text)
+        name = family.name
         await asyncio.sleep(0)
     return b"".join(parts)
 
 
-class MetricsServer:
-    """Serves /metrics and /healthz over HTTP/1.1, one request a connection."""
-
-    def __init__(self, node: Node, network: NetworkMetrics) -> None:
-        self._node = node
-        self._network = network
-        self._server: asyncio.Server | None = None
-        self.port = -1
-
-    async def start(self, host: str, port: int) -> None:
-        """Listen; port 0 takes a free one. Raises OSError."""
-        self._server = await asyncio.start_server(
-            self._on_client, host, port, limit=LONGEST_REQUEST
-        )
-        self.port = self._server.sockets[0].getsockname()[1]
-
-    async def stop(self) -> None:
-        """Stop listening."""
-        if self._server is not None:
-            self._server.close()
-
-    async def _on_client(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        try:
-            async with asyncio.timeout(SECONDS_FOR_A_REQUEST):
-                head = await reader.readuntil(b"\r\n\r\n")
-                status, kind, body = await self._answer(head.split(b"\r\n", 1)[0])
-                writer.write(
-                    f"HTTP/1.1 {status}\r\nContent-Type: {kind}\r\n"
-                    f"Content-Length: {len(body)}\r\nConnection: close\r\n\r\n".encode()
-                )
-                if not head.startswith(b"HEAD "):
-                    writer.write(body)
-                await writer.drain()
-        except (OSError, TimeoutError, asyncio.IncompleteReadError, asyncio.LimitOverrunError):
-            pass
-        finally:
-            writer.close()
-
-    async def _answer(self, request_line: bytes) -> tuple[str, str, bytes]:
-        words = request_line.split()
-        if len(words) < 2 or words[0] not in (b"GET", b"HEAD"):
-            return "405 Method Not Allowed", "text/plain", b"only GET\n"
-        path = words[1].split(b"?", 1)[0]
-        if path == b"/metrics":
-            return "200 OK", CONTENT_TYPE, await exposition(self._node, self._network)
-        if path == b"/healthz":
-            if self._node.ready:
-                return "200 OK", "text/plain", b"ok\n"
-            return "503 Service Unavailable", "text/plain", b"starting or stopping\n"
-        return "404 Not Found", "text/plain", b"try /metrics or /healthz\n"
+def _without_description(text: bytes) -> bytes:
+    return b"".join(line for line in text.splitlines(True) if not line.startswith(b"#"))

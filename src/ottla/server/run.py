@@ -24,7 +24,7 @@ from ottla.config import BrokerConfig, ConfigError
 from ottla.server.server import ListenError, Server
 
 if TYPE_CHECKING:
-    from ottla.broker.exposition import MetricsServer
+    from ottla.broker.metrics_server import MetricsServer
 
 log = structlog.get_logger()
 
@@ -65,7 +65,7 @@ class RunningBroker:
         node.ready = True
 
     async def _serve_metrics(self) -> None:
-        from ottla.broker.exposition import MetricsServer  # its library costs start-up time
+        from ottla.broker.metrics_server import MetricsServer  # its library costs start-up time
 
         host, port = self.config.ottla_metrics_host, self.config.ottla_metrics_port
         self.metrics = MetricsServer(self.node, self.network)
