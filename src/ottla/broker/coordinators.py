@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Iterator
+from functools import lru_cache
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 from ottla.broker.partition import Partition
@@ -26,6 +27,7 @@ MOST_REPLICAS = 3
 SMALLEST_SEGMENT = 1 << 20
 
 
+@lru_cache(maxsize=10_000)
 def java_hash(text: str) -> int:
     """Java's String.hashCode, made positive as Kafka does it."""
     value = 0

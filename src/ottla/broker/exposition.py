@@ -51,12 +51,12 @@ def families(node: Node, network: NetworkMetrics) -> Iterator[Metric]:
                 family.add_metric([topic], getattr(metrics, attribute))
             yield family
     for sizes in _in_pieces(node.partitions.sizes().items()):
-        family = GaugeMetricFamily(
+        gauges = GaugeMetricFamily(
             "kafka_log_log_size", "Bytes of the topic's logs.", labels=["topic"]
         )
         for topic, size in sizes:
-            family.add_metric([topic], size)
-        yield family
+            gauges.add_metric([topic], size)
+        yield gauges
     latency = HistogramMetricFamily(
         "kafka_network_requestmetrics_totaltime_seconds",
         "From a request's arrival to its answer.",

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 SECONDS_FOR_A_REQUEST: Final = 5.0
 LONGEST_REQUEST: Final = 8 << 10
 MOST_CLIENTS: Final = 100
+SENT_IN_ONE_TURN: Final = 64 << 10
 
 
 class MetricsServer:
@@ -61,7 +62,10 @@ class MetricsServer:
                     f"Content-Length: {len(body)}\r\nConnection: close\r\n\r\n".encode()
                 )
                 if not head.startswith(b"HEAD "):
-                    writer.write(body)
+                    view = memoryview(body)
+                    for start in range(0, len(view), SENT_IN_ONE_TURN):
+                        writer.write(view[start : start + SENT_IN_ONE_TURN])
+                        await writer.drain()
                 await writer.drain()
             writer.close()
         except (OSError, TimeoutError, asyncio.IncompleteReadError, asyncio.LimitOverrunError):

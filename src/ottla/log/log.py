@@ -203,7 +203,7 @@ class Log(Storage):
                 now - base_timestamp > config.message_timestamp_before_max_ms
             ):
                 check_timestamps(base_timestamp, timestamp, now, config)
-        if self._compacted:
+        if self._compacted and from_client:
             check_keys(batch)
         if producer_id >= 0:
             last_sequence = (sequence + last_delta) & SEQUENCE_MASK if sequence >= 0 else sequence
