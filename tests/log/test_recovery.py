@@ -299,18 +299,43 @@ def test_a_child_process_recovers_one_partition_a_line(logs: Logs) -> None:
         {"directory": str(logs.directory), "recovery_point": 99, "start_offset": 0},
         {"directory": "/proc/nothing-0", "recovery_point": 0, "start_offset": 0},
     ]
-    done = subprocess.run(
-        [sys.executable, "-m", "ottla.log.recovery"],
-        input="".join(json.dumps(line) + "\n" for line in lines),
-        capture_output=True,
-        text=True,
-        check=True,
-    )
-    assert done.stderr == ""
-    first, second, third = (json.loads(line) for line in done.stdout.splitlines())
+    replies = []
+    command = [sys.executable, "-m", "ottla.log.recovery"]
+    pipe = subprocess.PIPE
+    with subprocess.Popen(command, stdin=pipe, stdout=pipe, stderr=pipe, text=True) as child:
+        assert child.stdin is not None
+        assert child.stdout is not None
+        assert child.stderr is not None
+        for line in lines:
+            child.stdin.write(json.dumps(line) + "\n")
+            child.stdin.flush()
+            replies.append(json.loads(child.stdout.readline()))
+        child.stdin.close()
+        assert child.wait() == 0
+        assert child.stderr.read() == ""
+    first, second, third = replies
     assert (first["end_offset"], first["truncated_bytes"]) == (15, 10)
     assert "before its recovery point 99" in second["error"]
     assert third["error"]
+
+
+def test_a_child_whose_broker_has_gone_touches_nothing_more(tmp_path: Path) -> None:
+    """The next broker may have opened the log already."""
+    folder = tmp_path / "t-0"
+    order = {"directory": str(folder), "recovery_point": 0, "start_offset": 0}
+    subprocess.run(
+        [sys.executable, "-c", ENDS_BEFORE_WORK], input=json.dumps(order), text=True, check=True
+    )
+    assert not folder.exists()
+
+
+ENDS_BEFORE_WORK = """
+import sys, threading
+from ottla.log import recovery
+line = next(recovery._orders(sys.stdin))
+threading.Event().wait()  # a scan that takes for ever; the end of stdin ends it
+recovery.main([line], sys.stdout)
+"""
 
 
 @pytest.mark.parametrize("clean", [True, False])

@@ -31,7 +31,13 @@ async def delete_records(request: Request, asked: DeleteRecordsRequest) -> Delet
             except Exception as problem:  # noqa: BLE001 one partition's failure is not the others'
                 result.error_code, _ = error_of(problem)
                 result.low_watermark = NO_LOW_WATERMARK
-    await request.node.maintenance.checkpoint_start_offsets()
+    try:
+        await request.node.maintenance.checkpoint_start_offsets()
+    except OSError as problem:
+        code, _ = error_of(problem)
+        for result in (each for topic in answer.topics for each in topic.partitions):
+            if not result.error_code:
+                result.error_code, result.low_watermark = code, NO_LOW_WATERMARK
     return answer
 
 

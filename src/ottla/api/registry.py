@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 import structlog
 
+from ottla.cluster.store import StoreError
 from ottla.coordinator.shard import RequestContext
 from ottla.wire import codec
 from ottla.wire.apis import FIRST_FLEXIBLE, ApiKey
@@ -150,5 +151,8 @@ def error_of(problem: BaseException) -> tuple[ErrorCode, str | None]:
     """The one mapping from exceptions to what a reply says."""
     if isinstance(problem, KafkaError):
         return problem.code, problem.message
+    if isinstance(problem, StoreError | OSError):
+        log.error("a request failed", reason=str(problem))
+        return ErrorCode.KAFKA_STORAGE_ERROR, str(problem)
     log.error("unexpected failure in a request", exc_info=problem)
     return ErrorCode.UNKNOWN_SERVER_ERROR, None

@@ -161,9 +161,12 @@ class Node:
 
     async def start(self, ports: Mapping[str, int]) -> None:
         """Open the logs and register, with the ports that the listeners were bound to."""
-        self.ports = ports
         self.advertised = tuple(self.config.advertised(ports, socket.getfqdn()))
-        self._opener = LogOpener(self)
+        try:
+            self._opener = LogOpener(self)
+        except OSError as problem:
+            raise StartError(f"cannot use data folder {self.folder.path}: {problem}") from None
+        self.ports = ports
         await self._register()
         await self._opener.open_all()
         self.maintenance.start()
@@ -193,6 +196,8 @@ class Node:
             raise StartError(
                 f"another broker with id {self.id} is in this cluster; set another node.id"
             ) from None
+        except StoreError as problem:
+            raise StartError(str(problem)) from None
         await self.caught_up()
 
     async def close(self) -> None:
@@ -201,6 +206,7 @@ class Node:
         self.transactions.stop()
         self.groups.stop()
         await self.cleaner.stop()
+        await self._end_background()
         await self.maintenance.stop()
         if was_running and self.ports:
             await self._opener.stop()
@@ -211,9 +217,20 @@ class Node:
                     self.folder.write_clean_mark()
             except OSError as problem:
                 log.error("the checkpoints could not be written", reason=str(problem))
-        if self._store is not None:
-            await self._store.close()
+        try:
+            if self._store is not None:
+                await self._store.close()
+        except StoreError as problem:  # nothing is lost: the next start ends the old session
+            log.error("the metadata store could not be closed", reason=str(problem))
         self.folder.unlock()
+
+    async def _end_background(self) -> None:
+        """Let flushes end. A change of metadata half carried out waits for the next start."""
+        tasks = [*self._background]
+        if self._carrying_out is not None:
+            self._carrying_out.cancel()
+            tasks.append(self._carrying_out)
+        await asyncio.gather(*tasks, return_exceptions=True)
 
     async def _close_logs(self) -> bool:
         """Flush and close every log, a few at a time; False where one could not be closed."""
@@ -297,6 +314,7 @@ class Node:
             self.groups.transaction_ended(partition.index, marker)
 
     def _delete_topic(self, topic: TopicImage) -> None:
+        self._opener.delete_unopened(topic)
         for partition in self.partitions.remove_topic(topic.name):
             partition.retire()
             coordinators = self._coordinators_of(topic.name)
@@ -344,6 +362,8 @@ async def _close_log(partition: Partition) -> bool:
     if its_log.offline:
         return False
     try:
+        await partition.settled()
+        await partition.flush()
         flush = its_log.begin_close()
         if flush is not None:
             await asyncio.get_running_loop().run_in_executor(None, flush.run)

@@ -147,13 +147,18 @@ class Partition:
         try:
             await asyncio.get_running_loop().run_in_executor(None, flush.run)
         except OSError as problem:
-            self.log.fail(problem)
-            self.wake_readers()
             raise KafkaError(
                 ErrorCode.KAFKA_STORAGE_ERROR, f"{self} could not be flushed: {problem.strerror}"
             ) from None
         finally:
-            self.log.end_flush(flush)
+            self.log.end_flush(flush)  # takes the log offline where the disk failed
+            if self.log.offline:
+                self.wake_readers()
+
+    async def settled(self) -> None:
+        """Wait until no flush is under way."""
+        while self._flushing is not None and not self._flushing.done():
+            await asyncio.wait((self._flushing,))
 
     # Reading ------------------------------------------------------------------------------
 

@@ -34,6 +34,7 @@ from ottla.cluster.store import (
 
 FORMAT = 1
 JOURNAL_KEPT = 50_000
+RESERVED_BYTES = 1 << 20
 _KEYS_IN_ONE_QUERY = 500
 
 _SCHEMA = """
@@ -95,6 +96,20 @@ class Database:
                     execute(statement)
                 execute(f"PRAGMA user_version={FORMAT}")
             execute("COMMIT")
+        self._reserve()
+
+    def _reserve(self) -> None:
+        """Own some room in both files, so that a full disk does not keep topics from being deleted.
+
+        The log of changes is as long as it has ever been while the file is open, and begins anew
+        when it is brought into the file: that happens often enough for it not to grow.
+        """
+        execute = self._connection.execute
+        execute(f"PRAGMA wal_autocheckpoint={RESERVED_BYTES // 5000}")
+        execute("CREATE TABLE IF NOT EXISTS reserve (room BLOB)")
+        execute("INSERT INTO reserve VALUES (zeroblob(?))", (RESERVED_BYTES,))
+        execute("DELETE FROM reserve")
+        execute("PRAGMA wal_checkpoint(RESTART)").fetchall()
 
     def _begin_session(self, owner: str) -> int:
         with self._transaction() as changes:

@@ -214,12 +214,23 @@ class FileCache:
     """
 
     def __init__(self, limit: int, files: Files | None = None) -> None:
-        self.limit = limit
         self.files = files or Files()
         self._ring: OrderedDict[OpenFile, None] = OrderedDict()
+        self._limit = limit
 
     def __len__(self) -> int:
         return len(self._ring)
+
+    @property
+    def limit(self) -> int:
+        """How many files may be open; a lower limit closes some now."""
+        return self._limit
+
+    @limit.setter
+    def limit(self, limit: int) -> None:
+        self._limit = limit
+        while len(self._ring) > limit and self._make_room():
+            pass
 
     def file(self, path: str) -> OpenFile:
         """A handle for an existing file; it is opened on first use."""
@@ -238,7 +249,7 @@ class FileCache:
     def _open(self, file: OpenFile, flags: int) -> int:
         if file.retired:
             raise FileNotFoundError(errno.ENOENT, "the file was deleted", file.path)
-        if len(self._ring) >= self.limit:
+        if len(self._ring) >= self._limit:
             self._make_room()
         try:
             fd = self.files.open(file.path, flags, 0o644)

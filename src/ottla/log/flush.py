@@ -7,7 +7,7 @@ Rules kept here:
 3. A failed fsync says that data may be lost and never says so again: it is not retried.
 """
 
-from ottla.log.files import Files, OpenFile
+from ottla.log.files import DISK_IS_FULL, Files, OpenFile
 
 
 class Flush:
@@ -21,6 +21,7 @@ class Flush:
         "done",
         "end_offset",
         "error",
+        "may_be_run_again",
         "pinned",
     )
 
@@ -31,6 +32,8 @@ class Flush:
         self.pinned: list[OpenFile] = []
         self.done = False
         self.error: OSError | None = None
+        self.may_be_run_again = False
+        """True where no fsync failed: the disk was full, or too many files were open."""
         self._written: list[int] = []
         self._replacements: list[tuple[str, bytes]] = []
         self._directories: list[str] = []
@@ -60,8 +63,7 @@ class Flush:
                 files.fdatasync(file.fd)
             for fd in self._written:
                 files.fdatasync(fd)
-            for path, data in self._replacements:
-                files.replace_file(path, data)
+            self._replace()
             for path in self._directories:
                 files.sync_directory(path)
             self.done = True
@@ -70,6 +72,15 @@ class Flush:
             raise
         finally:
             self._close_written()
+
+    def _replace(self) -> None:
+        """Nothing is lost where a full disk does not take a new file: the old one still stands."""
+        try:
+            for path, data in self._replacements:
+                self._files.replace_file(path, data)
+        except OSError as error:
+            self.may_be_run_again = error.errno in DISK_IS_FULL
+            raise
 
     def _close_written(self) -> None:
         while self._written:

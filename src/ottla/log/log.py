@@ -30,7 +30,7 @@ from ottla.log.offset_index import MAX_RELATIVE
 from ottla.log.producer_state import SEQUENCE_MASK
 from ottla.log.scan import CorruptLog
 from ottla.log.segment import Segment
-from ottla.log.storage import Storage
+from ottla.log.storage import SEGMENTS_IN_ONE_FLUSH, Storage
 from ottla.log.validation import (
     FIRST_VERSION_WITH_ZSTD,
     PLAIN_ATTRIBUTES,
@@ -452,16 +452,28 @@ class Log(Storage):
         """Bring everything to the disk and let go of the files; raises where that fails."""
         flush = None
         try:
+            self._flush_all_but_the_last()
             flush = self.begin_close()
             if flush is not None:
                 flush.run()
         finally:
             self.end_close(flush)
 
+    def _flush_all_but_the_last(self) -> None:
+        while len(self.segments.starting_with(self.recovery_point)) > SEGMENTS_IN_ONE_FLUSH:
+            flush = self.begin_flush()
+            if flush is None:
+                return
+            try:
+                flush.run()
+            finally:
+                self.end_flush(flush)
+
     def begin_close(self) -> Flush | None:
         """Capture what closing has to bring to the disk, for a broker that closes many at once.
 
-        Flush.run() may wait in a thread; end_close() comes after it, also where this is None.
+        What one flush cannot cover must be flushed before. Flush.run() may wait in a thread;
+        end_close() comes after it, also where this is None.
         """
         if self.offline:
             return None

@@ -15,11 +15,15 @@ After it the partition is opened as after a clean stop.
 """
 
 import json
+import os
 import sys
 import time
 from bisect import bisect_right
+from collections.abc import Iterable, Iterator
 from dataclasses import asdict, dataclass
 from pathlib import Path
+from queue import SimpleQueue
+from threading import Thread
 from typing import TextIO
 
 from ottla.log.config import LogConfig
@@ -237,7 +241,7 @@ class _Recovery:
         log.snapshots.remove(base_offset)
 
 
-def main(requests: TextIO, replies: TextIO) -> None:
+def main(requests: Iterable[str], replies: TextIO) -> None:
     """Recover one partition for each line of JSON, and answer it with a line of JSON.
 
     A request has `directory`, `recovery_point`, `start_offset` and, where they differ from the
@@ -270,5 +274,23 @@ def main(requests: TextIO, replies: TextIO) -> None:
         replies.flush()
 
 
+def _orders(requests: TextIO) -> Iterator[str]:
+    """The lines, as long as somebody is there who writes them.
+
+    A broker that was killed may be followed by another one, which opens the same logs: what this
+    process would still do to them must not happen. So the end of the orders ends it at once.
+    """
+    lines: SimpleQueue[str] = SimpleQueue()
+
+    def listen() -> None:
+        for line in requests:
+            lines.put(line)
+        os._exit(0)
+
+    Thread(target=listen, daemon=True).start()
+    while True:
+        yield lines.get()
+
+
 if __name__ == "__main__":
-    main(sys.stdin, sys.stdout)
+    main(_orders(sys.stdin), sys.stdout)

@@ -14,6 +14,8 @@ import random
 import time
 from pathlib import Path
 
+import structlog
+
 from ottla.log.config import LogConfig
 from ottla.log.files import DISK_IS_FULL, READ_WRITE, FileCache, Files
 from ottla.log.flush import Flush
@@ -26,8 +28,13 @@ from ottla.log.txn_index import AbortedTransaction
 from ottla.wire.batch import LOG_OVERHEAD, BatchHeader
 from ottla.wire.errors import ErrorCode, KafkaError
 
+_log = structlog.get_logger()
+
 SNAPSHOT_EVERY_BYTES = 8 << 20
 """How much may be written between two snapshots of the producers while the log is flushed."""
+
+SEGMENTS_IN_ONE_FLUSH = 20
+"""A flush has all files of its segments open; where more are to be flushed, another follows."""
 
 ROLL_NOW = -1 << 63
 """As `Segment.roll_after`: the next batch, whatever its timestamp, begins a new segment."""
@@ -156,6 +163,8 @@ class Storage:
         """What to raise when the disk failed; takes the log offline unless it was only full."""
         if isinstance(error, OSError) and error.errno in DISK_IS_FULL:
             return KafkaError(ErrorCode.KAFKA_STORAGE_ERROR, f"{self}: {error.strerror}")
+        if not self.offline:
+            _log.error("a partition is offline", partition=str(self), reason=str(error))
         self.fail(error)
         return KafkaError(ErrorCode.KAFKA_STORAGE_ERROR, f"{self} is offline: {error}")
 
@@ -364,23 +373,28 @@ class Storage:
             and not self.epochs.dirty
         ):
             return None
-        flush = Flush(self.files, self.end_offset)
+        unflushed = self.segments.starting_with(self.recovery_point)
+        rest = unflushed[SEGMENTS_IN_ONE_FLUSH:]
+        end_offset = rest[0].base_offset if rest else self.end_offset
+        flush = Flush(self.files, end_offset)
+        rolled = [segment for segment in self._rolled if segment.base_offset < end_offset]
         try:
             if self._since_snapshot >= SNAPSHOT_EVERY_BYTES:
                 self.take_snapshot(self.end_offset)
-            for segment in self.segments.starting_with(self.recovery_point):
+            for segment in unflushed[:SEGMENTS_IN_ONE_FLUSH]:
                 flush.add_log(segment.file)
                 flush.add_written(segment.save_indexes())
-            for segment in self._rolled:
+            for segment in rolled:
                 flush.add_written(segment.save_indexes())
-            for offset in self.snapshots.unsynced:
+            snapshots = [offset for offset in self.snapshots.unsynced if offset <= end_offset]
+            for offset in snapshots:
                 path = self.snapshots.path(offset)
                 flush.add_written([self.files.open(path, READ_WRITE, 0)])
         except OSError as error:
             flush.release()
             raise self.failed(error) from error
-        self._rolled.clear()
-        self.snapshots.unsynced.clear()
+        self._rolled = [segment for segment in self._rolled if segment not in rolled]
+        self.snapshots.unsynced.difference_update(snapshots)
         if self.epochs.dirty:
             flush.add_replacement(f"{self.directory}/{EPOCHS_FILE}", self.epochs.to_bytes())
             self.epochs.dirty = False
@@ -397,7 +411,8 @@ class Storage:
         """The flush has run: move the recovery point, or take the log offline if it failed."""
         self._flush = None
         flush.release()
-        if flush.error is not None:
+        if flush.error is not None and not flush.may_be_run_again:
+            _log.error("a partition is offline", partition=str(self), reason=str(flush.error))
             self.fail(flush.error)
         if self.offline:
             return
@@ -409,7 +424,7 @@ class Storage:
         self._remove_old_snapshots()
 
     def _flush_again(self) -> None:
-        """A flush was never run: what it would have covered is still to be."""
+        """A flush was not run to its end: what it would have covered is still to be."""
         for segment in self.segments.starting_with(self.recovery_point):
             segment.save_indexes_again()
         self.epochs.dirty = True

@@ -44,7 +44,8 @@ class Inbox:
             self.view = shared if own is None or len(own) < SHARED_BYTES else own
             return self.view[:SHARED_BYTES]
         frame = self._frame()
-        self._reserve(self._wanted(frame))
+        if self.view is not self._own or self.end == len(self.view):
+            self._reserve(self._wanted(frame))
         if frame > self.waiting:
             # Exactly the rest of the frame: nothing of the next one has to be moved.
             return self.view[self.end : self.start + frame]
@@ -80,10 +81,8 @@ class Inbox:
         return min(frame, max(2 * waiting, min(4 * waiting, GROWS_FAST_TO)))
 
     def _reserve(self, size: int) -> None:
-        """Have `size` bytes from `start` on, in a buffer of our own."""
+        """Move what waits to the front of a buffer of our own that has `size` bytes."""
         own = self._own
-        if own is not None and self.view is own and self.start + size <= len(own):
-            return
         waiting = self.waiting
         if own is None or len(own) < size:
             own = memoryview(bytearray(max(size, SMALLEST_BUFFER)))

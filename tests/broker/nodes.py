@@ -1,0 +1,69 @@
+"""A broker without its sockets, for the tests of what lies behind them."""
+
+import asyncio
+import shutil
+from collections.abc import AsyncIterator, Callable, Mapping
+from contextlib import asynccontextmanager
+from pathlib import Path
+
+from compat.batches import now_ms, values
+from ottla.broker.node import Node
+from ottla.broker.partition import Partition
+from ottla.broker.topics import create_topic
+from ottla.cluster.topics import NewTopic
+from ottla.config import BrokerConfig
+
+PRODUCE_VERSION = 12
+
+
+def new_node(folder: Path, settings: Mapping[str, str] | None = None) -> Node:
+    """A node that is not started; it must be made in a loop."""
+    return Node(
+        BrokerConfig.from_static(
+            {
+                "listeners": "PLAINTEXT://127.0.0.1:0",
+                "log.dirs": str(folder),
+                "log.cleaner.enable": "false",
+                **(settings or {}),
+            }
+        )
+    )
+
+
+@asynccontextmanager
+async def running(folder: Path, settings: Mapping[str, str] | None = None) -> AsyncIterator[Node]:
+    """A node from its start to its stop."""
+    node = new_node(folder, settings)
+    await node.open()
+    await node.start({"PLAINTEXT": 1})
+    try:
+        yield node
+    finally:
+        await node.close()
+
+
+def killed(folder: Path, copy: Path) -> Path:
+    """The folder as a kill -9 at this moment would leave it."""
+    shutil.copytree(folder, copy)
+    return copy
+
+
+async def topic(node: Node, name: str, partitions: int = 1, **configs: str) -> Partition:
+    """Make a topic; its first partition."""
+    settings = {key.replace("_", "."): text for key, text in configs.items()}
+    await create_topic(node, NewTopic(name, partitions, configs=settings))
+    return node.partitions.find(name, 0)
+
+
+def write(partition: Partition, count: int = 1, size: int = 100) -> None:
+    """Append records, each in a batch of its own."""
+    for _ in range(count):
+        batch = memoryview(bytearray(values(b"x" * size)))
+        partition.append(batch, now_ms(), PRODUCE_VERSION)
+
+
+async def until(claim: Callable[[], object]) -> None:
+    """Wait for something that a thread or another process does."""
+    async with asyncio.timeout(20):
+        while not claim():  # noqa: ASYNC110 (nobody tells when it is so)
+            await asyncio.sleep(0.002)

@@ -1,0 +1,180 @@
+"""Checkpoint files: no partition's offsets are lost, and none outlive their topic."""
+
+import asyncio
+import errno
+import os
+import threading
+from pathlib import Path
+
+import pytest
+
+from ottla.broker.checkpoints import Checkpoints
+from ottla.broker.topics import delete_topic
+from ottla.log.folder import (
+    CLEAN_SHUTDOWN,
+    HIGH_WATERMARKS,
+    RECOVERY_POINTS,
+    START_OFFSETS,
+    DataFolder,
+)
+from ottla.wire.errors import ErrorCode, KafkaError
+from tests.broker.nodes import killed, running, topic, write
+
+SEGMENT = f"{0:020d}.log"
+
+
+def checkpoint(folder: Path, name: str = RECOVERY_POINTS) -> dict[tuple[str, int], int]:
+    return DataFolder(folder).read_checkpoint(name)
+
+
+async def two_topics(folder: Path) -> None:
+    """`a` and `b` with ten records each; those of `a` below 3 are deleted."""
+    async with running(folder) as node:
+        for name in ("a", "b"):
+            write(await topic(node, name), 10)
+        node.partitions.find("a", 0).log.raise_start_offset(3)
+
+
+def test_a_stop_notes_how_far_every_log_is(tmp_path: Path) -> None:
+    asyncio.run(two_topics(tmp_path))
+    assert checkpoint(tmp_path) == {("a", 0): 10, ("b", 0): 10}
+    assert checkpoint(tmp_path, HIGH_WATERMARKS) == {("a", 0): 10, ("b", 0): 10}
+    assert checkpoint(tmp_path, START_OFFSETS) == {("a", 0): 3}
+
+
+def test_a_partition_that_is_offline_keeps_its_offsets(tmp_path: Path) -> None:
+    """Else the next start takes lost records for a torn tail, and cuts off what is left."""
+    asyncio.run(two_topics(tmp_path))
+    (tmp_path / CLEAN_SHUTDOWN).unlink()
+    damaged = tmp_path / "a-0" / SEGMENT
+    os.truncate(damaged, 500)
+
+    async def live() -> None:
+        async with running(tmp_path) as node:
+            with pytest.raises(KafkaError) as refused:
+                node.partitions.find("a", 0)
+            assert refused.value.code == ErrorCode.KAFKA_STORAGE_ERROR
+            write(node.partitions.find("b", 0))
+            await node.maintenance.checkpoint()
+
+    for life in range(3):
+        asyncio.run(live())
+        assert checkpoint(tmp_path) == {("a", 0): 10, ("b", 0): 11 + life}
+        assert checkpoint(tmp_path, START_OFFSETS) == {("a", 0): 3}
+        assert not (tmp_path / CLEAN_SHUTDOWN).exists()
+    assert damaged.stat().st_size == 500
+
+
+def test_a_topic_made_again_begins_at_the_beginning(tmp_path: Path) -> None:
+    asyncio.run(two_topics(tmp_path))
+
+    async def live() -> None:
+        async with running(tmp_path) as node:
+            await delete_topic(node, "a")
+            made = await topic(node, "a", partitions=2)
+            assert (made.log.start_offset, made.log.end_offset) == (0, 0)
+            assert checkpoint(tmp_path) == {("b", 0): 10}
+            assert checkpoint(tmp_path, START_OFFSETS) == {}
+
+    asyncio.run(live())
+
+
+def test_a_topic_made_again_survives_a_kill(tmp_path: Path) -> None:
+    """Its few records must not be measured by the recovery point of the topic before it."""
+    folder = tmp_path / "data"
+    asyncio.run(two_topics(folder))
+
+    async def live() -> Path:
+        async with running(folder) as node:
+            await delete_topic(node, "a")
+            write(await topic(node, "a"))
+            return killed(folder, tmp_path / "killed")
+
+    async def again(left: Path) -> None:
+        async with running(left) as node:
+            assert node.partitions.find("a", 0).log.end_offset == 1
+
+    asyncio.run(again(asyncio.run(live())))
+
+
+def test_the_offsets_of_a_deleted_topic_go(tmp_path: Path) -> None:
+    asyncio.run(two_topics(tmp_path))
+
+    async def live() -> None:
+        async with running(tmp_path) as node:
+            await delete_topic(node, "a")
+
+    asyncio.run(live())
+    assert checkpoint(tmp_path) == {("b", 0): 10}
+
+
+def test_what_has_not_changed_is_not_written(tmp_path: Path) -> None:
+    async def live() -> None:
+        async with running(tmp_path) as node:
+            write(await topic(node, "a"))
+            await node.maintenance.checkpoint()
+            written = (tmp_path / HIGH_WATERMARKS).stat().st_mtime_ns
+            await node.maintenance.checkpoint()
+            assert (tmp_path / HIGH_WATERMARKS).stat().st_mtime_ns == written
+
+    asyncio.run(live())
+
+
+def test_a_write_that_was_given_up_ends_before_the_next_one_begins(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    at_work = 0
+    most_at_work = 0
+    begun = threading.Event()
+    may_end = threading.Event()
+    really_write = DataFolder.write_checkpoint
+
+    def write_slowly(folder: DataFolder, name: str, offsets: dict[tuple[str, int], int]) -> None:
+        nonlocal at_work, most_at_work
+        at_work += 1
+        most_at_work = max(most_at_work, at_work)
+        begun.set()
+        may_end.wait(10)
+        really_write(folder, name, offsets)
+        at_work -= 1
+
+    async def live() -> None:
+        async with running(tmp_path) as node:
+            write(await topic(node, "a"))
+            monkeypatch.setattr(DataFolder, "write_checkpoint", write_slowly)
+            loop = asyncio.get_running_loop()
+            first = loop.create_task(node.maintenance.checkpoint())
+            await loop.run_in_executor(None, begun.wait, 10)
+            first.cancel()
+            second = loop.create_task(node.maintenance.checkpoint())
+            await asyncio.sleep(0)
+            loop.call_soon(may_end.set)
+            await second
+            assert first.cancelled()
+
+    asyncio.run(live())
+    assert most_at_work == 1
+
+
+def test_a_full_disk_leaves_the_old_checkpoint_and_is_no_end(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def full(*_: object) -> None:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    async def live() -> None:
+        async with running(tmp_path) as node:
+            partition = await topic(node, "a")
+            write(partition)
+            checkpoints: Checkpoints = node.maintenance.checkpoints
+            await checkpoints.write()
+            write(partition)
+            with monkeypatch.context() as patched:
+                patched.setattr(DataFolder, "write_checkpoint", full)
+                with pytest.raises(OSError, match="No space"):
+                    await checkpoints.write()
+            assert checkpoint(tmp_path, HIGH_WATERMARKS) == {("a", 0): 1}
+            await checkpoints.write()
+            assert checkpoint(tmp_path, HIGH_WATERMARKS) == {("a", 0): 2}
+
+    asyncio.run(live())

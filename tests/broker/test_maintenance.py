@@ -1,0 +1,132 @@
+"""Background work: what fails is told and tried again, and is not the others' problem."""
+
+import asyncio
+import errno
+import shutil
+from pathlib import Path
+
+import pytest
+from structlog.testing import capture_logs
+
+from ottla.broker import maintenance
+from ottla.broker.topics import delete_topic
+from ottla.log.folder import DataFolder
+from ottla.log.log import Log
+from ottla.wire.errors import ErrorCode, KafkaError
+from tests.broker.nodes import running, topic, until, write
+
+FULL = KafkaError(ErrorCode.KAFKA_STORAGE_ERROR, "a-0: No space left on device")
+
+
+def test_what_is_written_is_flushed_in_its_time(tmp_path: Path) -> None:
+    async def live() -> None:
+        async with running(tmp_path) as node:
+            partition = await topic(node, "a", flush_ms="1")
+            for records in (1, 2, 3):
+                write(partition)
+                await until(lambda: partition.log.recovery_point == records)  # noqa: B023 (awaited here)
+            await until(lambda: not partition.has_unflushed)
+
+    asyncio.run(live())
+
+
+def test_a_flush_that_a_full_disk_refused_is_tried_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(maintenance, "FLUSH_AGAIN_MS", 1)
+    refused = 0
+
+    def begin_flush(_: Log) -> None:
+        nonlocal refused
+        refused += 1
+        raise FULL
+
+    async def live() -> None:
+        async with running(tmp_path) as node:
+            partition = await topic(node, "a", flush_ms="1")
+            with monkeypatch.context() as patched:
+                patched.setattr(Log, "begin_flush", begin_flush)
+                write(partition)
+                await until(lambda: refused >= 2)
+            await until(lambda: partition.log.recovery_point == 1)
+            assert not partition.log.offline
+
+    asyncio.run(live())
+
+
+def test_a_checkpoint_that_cannot_be_written_is_told_once(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    attempts = 0
+
+    def full(*_: object) -> None:
+        nonlocal attempts
+        attempts += 1
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    settings = {"log.flush.offset.checkpoint.interval.ms": "1"}
+
+    async def live() -> None:
+        async with running(tmp_path, settings) as node:
+            partition = await topic(node, "a")
+            with capture_logs() as said, monkeypatch.context() as patched:
+                patched.setattr(DataFolder, "write_checkpoint", full)
+                write(partition)
+                await until(lambda: attempts > 3)
+            assert [line["event"] for line in said] == ["background work failed"]
+            assert "exc_info" not in said[0]
+
+    asyncio.run(live())
+
+
+def test_one_log_that_fails_does_not_keep_the_others_from_retention(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    maintained: list[str] = []
+
+    def maintain(log: Log, _: int) -> bool:
+        maintained.append(log.topic)
+        if log.topic == "a":
+            raise ZeroDivisionError
+        return False
+
+    async def live() -> None:
+        async with running(tmp_path) as node:
+            for name in ("a", "b"):
+                await topic(node, name)
+            with capture_logs() as said, monkeypatch.context() as patched:
+                patched.setattr(Log, "maintain", maintain)
+                await node.maintenance.maintain_logs()
+            assert maintained == ["a", "b"]
+            assert [line["partition"] for line in said] == ["a-0"]
+
+    asyncio.run(live())
+
+
+def test_a_topic_whose_folder_is_gone_can_be_deleted_and_made_again(tmp_path: Path) -> None:
+    async def live() -> None:
+        async with running(tmp_path) as node:
+            await topic(node, "a", partitions=3)
+            shutil.rmtree(tmp_path / "a-1")
+            with capture_logs() as said:
+                await delete_topic(node, "a")
+            assert [line["event"] for line in said] == ["a deleted partition's folder stays"]
+            assert not list(tmp_path.glob("a-?"))  # noqa: ASYNC240 - a test may wait
+            await topic(node, "a", partitions=3)
+            write(node.partitions.find("a", 1))
+
+    asyncio.run(live())
+
+
+def test_deleted_files_go_after_their_delay(tmp_path: Path) -> None:
+    async def live() -> None:
+        async with running(tmp_path) as node:
+            partition = await topic(
+                node, "a", segment_bytes="1048576", retention_bytes="1", file_delete_delay_ms="1"
+            )
+            write(partition, 4, size=600_000)
+            await node.maintenance.maintain_logs()
+            assert partition.log.start_offset > 0
+            await until(lambda: not list((tmp_path / "a-0").glob("*.deleted")))
+
+    asyncio.run(live())

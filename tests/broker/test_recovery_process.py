@@ -1,0 +1,49 @@
+"""The child that recovers logs: one log an order, and a death of it is one log's."""
+
+import asyncio
+from pathlib import Path
+
+from ottla.broker.recovery_process import RecoveryProcess
+
+
+def order(directory: Path) -> dict[str, object]:
+    return {"directory": str(directory), "recovery_point": 0, "start_offset": 7}
+
+
+def test_one_child_recovers_many_logs(tmp_path: Path) -> None:
+    async def story() -> None:
+        process = RecoveryProcess()
+        for number in range(3):
+            answer = await process.recover(order(tmp_path / f"t-{number}"))
+            assert (answer["start_offset"], answer["end_offset"]) == (7, 7)
+        child = process._child
+        assert child is not None
+        await process.end()
+        assert child.returncode is not None
+        await process.end()
+
+    asyncio.run(story())
+
+
+def test_a_child_that_died_is_replaced(tmp_path: Path) -> None:
+    async def story() -> None:
+        process = RecoveryProcess()
+        await process.recover(order(tmp_path / "t-0"))
+        assert process._child is not None
+        process._child.kill()
+        assert "error" in await process.recover(order(tmp_path / "t-1"))
+        assert "error" not in await process.recover(order(tmp_path / "t-2"))
+        await process.end()
+
+    asyncio.run(story())
+
+
+def test_a_log_that_cannot_be_recovered_is_an_answer(tmp_path: Path) -> None:
+    (tmp_path / "t-0").write_text("not a folder")
+
+    async def story() -> None:
+        process = RecoveryProcess()
+        assert "Not a directory" in (await process.recover(order(tmp_path / "t-0")))["error"]
+        await process.end()
+
+    asyncio.run(story())

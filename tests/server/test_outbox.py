@@ -1,0 +1,158 @@
+"""What a connection still has to send: in order, a turn's share at a time, never waiting."""
+
+import os
+import socket
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from ottla.log.files import FileCache, OpenFile, Slice
+from ottla.server.outbox import TURN_BYTES, Outbox
+
+Ends = tuple[Outbox, socket.socket]
+
+
+@pytest.fixture
+def ends() -> Iterator[Ends]:
+    """An outbox, and the other end of its connection."""
+    ours, theirs = socket.socketpair()
+    ours.setblocking(False)
+    theirs.settimeout(10)
+    with ours, theirs:
+        yield Outbox(ours), theirs
+
+
+@pytest.fixture
+def log_file(tmp_path: Path) -> OpenFile:
+    path = tmp_path / "0.log"
+    path.write_bytes(os.urandom(3 << 20))
+    return FileCache(10).file(str(path))
+
+
+def stretch(file: OpenFile, position: int, size: int) -> Slice:
+    file.pin()
+    return Slice(file, position, size)
+
+
+def content(part: Slice) -> bytes:
+    return os.pread(part.file.fd, part.size, part.position)
+
+
+def take(theirs: socket.socket, outbox: Outbox) -> bytes:
+    """Everything, while the outbox sends it."""
+    received = bytearray()
+    while outbox:
+        outbox.send()
+        received += theirs.recv(1 << 20)
+    theirs.setblocking(False)
+    try:
+        while chunk := theirs.recv(1 << 20):
+            received += chunk
+    except BlockingIOError:
+        pass
+    return bytes(received)
+
+
+def test_parts_leave_in_their_order(ends: Ends, log_file: OpenFile) -> None:
+    outbox, theirs = ends
+    first, second = stretch(log_file, 10, 500_000), stretch(log_file, 1 << 20, 1 << 20)
+    outbox.add_bytes(b"head")
+    outbox.add_file(first)
+    outbox.add_bytes(b"between")
+    outbox.add_bytes(b"them")
+    outbox.add_file(second)
+    outbox.add_bytes(b"end")
+    expected = b"head" + content(first) + b"betweenthem" + content(second) + b"end"
+    assert outbox.size == len(expected)
+    assert take(theirs, outbox) == expected
+    assert outbox.size == 0
+
+
+def test_more_parts_than_one_system_call_takes_all_leave(ends: Ends) -> None:
+    outbox, theirs = ends
+    for number in range(1000):
+        outbox.add_bytes(b"%d," % number)
+    assert take(theirs, outbox) == b"".join(b"%d," % number for number in range(1000))
+
+
+def test_a_full_socket_keeps_the_rest(ends: Ends) -> None:
+    outbox, theirs = ends
+    data = os.urandom(4 << 20)
+    outbox.add_bytes(data)
+    sent = outbox.send()
+    assert 0 < sent < len(data)
+    assert outbox
+    assert outbox.size == len(data) - sent
+    assert take(theirs, outbox) == data
+
+
+def test_one_turn_sends_a_bounded_share(log_file: OpenFile) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        ours = socket.create_connection(server.getsockname())
+        theirs, _ = server.accept()
+    with ours, theirs:
+        ours.setblocking(False)
+        ours.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, 8 << 20)
+        outbox = Outbox(ours)
+        outbox.add_file(stretch(log_file, 0, 3 << 20))
+        assert outbox.send() <= TURN_BYTES
+
+
+def test_a_file_is_let_go_when_its_stretch_has_left(ends: Ends, log_file: OpenFile) -> None:
+    outbox, theirs = ends
+    outbox.add_file(stretch(log_file, 0, 1000))
+    log_file.retire()
+    assert log_file.fd >= 0
+    take(theirs, outbox)
+    assert log_file.fd == -1
+
+
+def test_files_are_let_go_when_the_connection_ends(ends: Ends, log_file: OpenFile) -> None:
+    outbox, _ = ends
+    outbox.add_file(stretch(log_file, 0, 3 << 20))
+    outbox.add_file(stretch(log_file, 0, 1000))
+    outbox.send()
+    outbox.clear()
+    assert log_file.pins == 0
+    assert not outbox
+    assert outbox.size == 0
+
+
+def test_a_stretch_that_is_not_in_memory_waits_for_a_thread(
+    ends: Ends, log_file: OpenFile, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    outbox, theirs = ends
+    outbox.add_bytes(b"head")
+    outbox.add_file(stretch(log_file, 0, 100_000))
+
+    def cold(*_: object) -> int:
+        raise BlockingIOError
+
+    monkeypatch.setattr(os, "preadv", cold)
+    outbox.send()
+    assert outbox.cold is not None
+    assert (outbox.cold.position, outbox.cold.size) == (0, 100_000)
+    assert outbox.send() == 0
+    outbox.warmed()
+    assert outbox.send() == 100_000
+    assert not outbox
+    assert theirs.recv(4, socket.MSG_WAITALL) == b"head"
+
+
+def test_a_file_that_shrank_breaks_the_connection(ends: Ends, log_file: OpenFile) -> None:
+    outbox, _ = ends
+    outbox.add_file(stretch(log_file, 1000, 5000))
+    os.truncate(log_file.path, 1000)
+    with pytest.raises(OSError, match="gone"):
+        outbox.send()
+    outbox.clear()
+    assert log_file.pins == 0
+
+
+def test_a_client_that_has_gone_breaks_the_connection(ends: Ends) -> None:
+    outbox, theirs = ends
+    theirs.close()
+    outbox.add_bytes(b"too late")
+    with pytest.raises(BrokenPipeError):
+        outbox.send()

@@ -1,0 +1,69 @@
+"""How a broker ends: cleanly, whatever is going on, and soon."""
+
+import os
+import signal
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from compat.process import BrokerProcess, wait_until_ready
+from compat.raw import Connection
+from ottla.embedded import Broker
+from ottla.log.folder import CLEAN_SHUTDOWN
+from tests.e2e.asking import FETCH, From, fetch_request
+from tests.e2e.conftest import create_topic
+from tests.server.inside import running, until
+
+
+def test_a_stop_does_not_wait_for_fetches(tmp_path: Path) -> None:
+    with Broker(data=tmp_path) as broker, Connection(broker.bootstrap_servers) as client:
+        create_topic(client, "empty")
+        client.send(fetch_request(From("empty"), max_wait_ms=2**31 - 1, min_bytes=1), FETCH)
+        until(broker, lambda: running(broker).node.parked_fetches == 1)
+        broker.stop()
+    assert (tmp_path / CLEAN_SHUTDOWN).exists()
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT, signal.SIGHUP])
+def test_every_signal_to_end_is_a_clean_stop(tmp_path: Path, number: signal.Signals) -> None:
+    with BrokerProcess(tmp_path) as broker:
+        process = broker._process
+        assert process is not None
+        process.send_signal(number)
+        process.send_signal(number)
+        assert process.wait(20) == 0
+        assert (broker.data / CLEAN_SHUTDOWN).exists()
+        assert broker.tracebacks() == []
+
+
+def test_under_nohup_a_closed_terminal_is_no_reason_to_end(tmp_path: Path) -> None:
+    broker = BrokerProcess(tmp_path)
+    process = subprocess.Popen(
+        ["nohup", *broker.command()], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
+    )
+    try:
+        wait_until_ready(broker.bootstrap)
+        os.kill(process.pid, signal.SIGHUP)
+        with Connection(broker.bootstrap) as client:
+            create_topic(client, "still-here")
+    finally:
+        process.terminate()
+        assert process.wait(20) == 0
+
+
+def test_a_log_that_nobody_reads_stops_nothing(tmp_path: Path) -> None:
+    """A pipe whose other end is closed, as under `ottla serve | head`."""
+    broker = BrokerProcess(tmp_path)
+    process = subprocess.Popen(broker.command(), stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
+    assert process.stdout is not None
+    process.stdout.close()
+    try:
+        wait_until_ready(broker.bootstrap)
+        with Connection(broker.bootstrap) as client:
+            client.send_bytes(b"\xff" * 20)  # is told in the log, and closed
+            client.wait_until_closed()
+    finally:
+        process.terminate()
+        assert process.wait(20) == 0
+    assert (broker.data / CLEAN_SHUTDOWN).exists()
