@@ -26,12 +26,13 @@ _NOWAIT: Final = getattr(os, "RWF_NOWAIT", 0)
 class Outbox:
     """A queue of parts on their way into one socket."""
 
-    __slots__ = ("_parts", "_probed", "_socket", "cold", "size")
+    __slots__ = ("_parts", "_socket", "_warm_to", "cold", "size")
 
     def __init__(self, sock: socket.socket) -> None:
         self._socket = sock
         self._parts: deque[bytes | memoryview | Slice] = deque()
-        self._probed = False
+        self._warm_to = 0
+        """The first stretch is in the page cache up to here; it is not asked again after each send."""
         self.size = 0
         self.cold: Slice | None = None
         """The stretch that must be read from disk before anything more can leave."""
@@ -51,8 +52,9 @@ class Outbox:
 
     def warmed(self) -> None:
         """The cold stretch has been read: it can leave."""
+        assert self.cold is not None
+        self._warm_to = self.cold.position + self.cold.size
         self.cold = None
-        self._probed = True
 
     def send(self) -> int:
         """Send what the socket takes, up to a turn's share; returns the number of bytes.
@@ -100,19 +102,23 @@ class Outbox:
         return sent
 
     def _send_file(self, stretch: Slice) -> int:
-        size = min(stretch.size, TURN_BYTES)
-        if not self._probed and not _in_page_cache(stretch.file.fd, stretch.position, size):
-            self.cold = Slice(stretch.file, stretch.position, size)
-            return 0
-        self._probed = False
-        sent = os.sendfile(self._socket.fileno(), stretch.file.fd, stretch.position, size)
+        file, position, left = stretch
+        if position >= self._warm_to:
+            size = min(left, TURN_BYTES)
+            if not _in_page_cache(file.fd, position, size):
+                self.cold = Slice(file, position, size)
+                return 0
+            self._warm_to = position + size
+        size = min(left, self._warm_to - position)
+        sent = os.sendfile(self._socket.fileno(), file.fd, position, size)
         if sent == 0:
-            raise OSError(f"{stretch.size} bytes of a log file are gone")
-        if sent == stretch.size:
+            raise OSError(f"{left} bytes of a log file are gone")
+        if sent == left:
             self._parts.popleft()
-            stretch.file.unpin()
+            self._warm_to = 0
+            file.unpin()
         else:
-            self._parts[0] = Slice(stretch.file, stretch.position + sent, stretch.size - sent)
+            self._parts[0] = Slice(file, position + sent, left - sent)
         return sent
 
     def clear(self) -> None:
