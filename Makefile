@@ -4,20 +4,23 @@ VENV := .venv
 BIN := $(VENV)/bin
 READY := $(VENV)/.ready
 
-.PHONY: demo test lint bench compat clean
+.PHONY: demo test java lint bench compat clean
 
-$(READY): pyproject.toml constraints.txt
+$(READY): pyproject.toml constraints.txt setup.py $(wildcard src/ottla/records/native/*.p*)
 	@echo "Setting up $(VENV) ..."
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { echo "Ottla needs Python 3.11 or newer; $(PYTHON) is $$($(PYTHON) --version). Try: make PYTHON=python3.11"; exit 1; }
 	@$(PYTHON) -m venv --without-pip $(VENV)
-	@$(PYTHON) -m pip --python $(BIN)/python install --quiet --disable-pip-version-check -c constraints.txt -e '.[test]'
+	@$(PYTHON) -m pip --python $(BIN)/python install --quiet --disable-pip-version-check -c constraints.txt -e '.[test,spark]'
 	@touch $@
 
-demo: $(READY)
+demo: java $(READY)
 	@$(BIN)/python examples/demo.py
 
-test: lint
+test: java lint
 	@$(BIN)/pytest tests
+
+java:
+	@sh tools/java.sh
 
 lint: $(READY)
 	@$(BIN)/ruff check .
@@ -32,4 +35,4 @@ compat: $(READY)
 	@$(BIN)/python -m compat
 
 clean:
-	rm -rf $(VENV) build *.egg-info src/*.egg-info .mypy_cache .ruff_cache .pytest_cache .import_linter_cache
+	rm -rf $(VENV) build *.egg-info src/*.egg-info .mypy_cache .ruff_cache .pytest_cache .import_linter_cache src/ottla/records/native/*.so

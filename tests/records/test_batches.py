@@ -15,22 +15,7 @@ from ottla.wire.batch import HEADER_SIZE, crc_is_right, read_header, stamp_appen
 from ottla.wire.errors import ErrorCode, KafkaError
 
 from .captured import JAVA_CLIENT_4_3, LIBRDKAFKA
-
-NOW = 1_700_000_000_000
-
-texts = st.none() | st.binary(max_size=100)
-headers = st.lists(st.tuples(st.text(max_size=8), texts), max_size=3)
-
-
-@st.composite
-def record_lists(draw: st.DrawFn) -> list[Record]:
-    offset = draw(st.integers(0, 2**40))
-    records = []
-    for _ in range(draw(st.integers(1, 6))):
-        offset += draw(st.integers(1, 1000))
-        timestamp = draw(st.integers(-1, 2**50))
-        records.append(Record(offset, timestamp, draw(texts), draw(texts), draw(headers)))
-    return records
+from .kernels import NOW, record_lists
 
 
 def plain(records: list[Record]) -> list[tuple[object, ...]]:

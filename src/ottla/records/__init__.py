@@ -1,4 +1,4 @@
-"""RecordBatch (magic 2) to Python records and back."""
+"""RecordBatch (magic 2) to Python records and back; `columns` and `rows` do the same for Arrow."""
 
 from ottla.records.batches import decode_batch, encode_batch
 from ottla.records.compression import Codec

@@ -9,15 +9,15 @@ Rules kept here:
 """
 
 from collections.abc import Sequence
+from struct import Struct
 
 from crc32c import crc32c
 
-from ottla.records.compression import LARGEST_BODY, Codec, compress, decompress
-from ottla.records.record import Record, decode_records, encode_records
+from ottla.records.compression import LARGEST_BODY, Codec, body_of, compress
+from ottla.records.kernel import KERNEL
+from ottla.records.record import Record
 from ottla.wire.batch import (
     CONTROL,
-    CRC_COVERS_FROM,
-    HEADER,
     HEADER_SIZE,
     LOG_APPEND_TIME,
     LOG_OVERHEAD,
@@ -32,6 +32,11 @@ from ottla.wire.errors import ErrorCode, KafkaError
 
 MAGIC = 2
 NO_LEADER_EPOCH = -1
+
+# The header in two parts: that before what the CRC covers ends with the CRC.
+_BEFORE = Struct(">qiibI")  # offset length epoch magic crc
+_COVERED = Struct(">hiqqqhii")  # attributes lastDelta baseTs maxTs pid pepoch seq count
+_LENGTH_OF_HEADER = HEADER_SIZE - LOG_OVERHEAD
 
 
 def decode_batch(
@@ -50,8 +55,8 @@ def decode_batch(
         )
     if not crc_is_right(view, header):
         raise KafkaError(ErrorCode.CORRUPT_MESSAGE, "a batch's CRC does not fit its bytes")
-    return decode_records(
-        decompress(header.codec, view[HEADER_SIZE:], largest_body),
+    return KERNEL.decode_records(
+        body_of(header.codec, view[HEADER_SIZE:], largest_body),
         header.record_count,
         header.base_offset,
         header.base_timestamp,
@@ -76,26 +81,61 @@ def encode_batch(
     if not records:
         raise ValueError("a batch has at least one record")
     base_timestamp = records[0].timestamp
-    body = compress(codec, encode_records(records, base_offset, base_timestamp))
-    attributes = int(codec)
-    attributes |= LOG_APPEND_TIME if append_time is not None else 0
-    attributes |= TRANSACTIONAL if transactional else 0
-    attributes |= CONTROL if control else 0
-    max_timestamp = max(record.timestamp for record in records)
-    batch = bytearray(HEADER_SIZE + len(body))
-    batch[HEADER_SIZE:] = body
-    fields = (
-        attributes,
-        records[-1].offset - base_offset,
+    if append_time is not None:
+        max_timestamp = append_time
+    elif len(records) == 1:  # as nearly all batches of coordinators
+        max_timestamp = base_timestamp
+    else:
+        max_timestamp = max(record.timestamp for record in records)
+    return sealed(
+        compress(codec, KERNEL.encode_records(records, base_offset, base_timestamp)),
+        len(records),
+        base_offset=base_offset,
+        codec=codec,
+        leader_epoch=leader_epoch,
+        last_offset_delta=records[-1].offset - base_offset,
+        base_timestamp=base_timestamp,
+        max_timestamp=max_timestamp,
+        producer_id=producer_id,
+        producer_epoch=producer_epoch,
+        base_sequence=base_sequence,
+        transactional=transactional,
+        control=control,
+        append_time=append_time is not None,
+    )
+
+
+def sealed(
+    body: bytes,
+    count: int,
+    *,
+    base_offset: int = 0,
+    codec: Codec = Codec.NONE,
+    leader_epoch: int = NO_LEADER_EPOCH,
+    last_offset_delta: int,
+    base_timestamp: int,
+    max_timestamp: int,
+    producer_id: int = NO_PRODUCER_ID,
+    producer_epoch: int = NO_PRODUCER_EPOCH,
+    base_sequence: int = NO_SEQUENCE,
+    transactional: bool = False,
+    control: bool = False,
+    append_time: bool = False,
+) -> bytes:
+    """Return the batch around a body that is already compressed by the codec."""
+    covered = _COVERED.pack(
+        codec
+        | (LOG_APPEND_TIME if append_time else 0)
+        | (TRANSACTIONAL if transactional else 0)
+        | (CONTROL if control else 0),
+        last_offset_delta,
         base_timestamp,
-        max_timestamp if append_time is None else append_time,
+        max_timestamp,
         producer_id,
         producer_epoch,
         base_sequence,
-        len(records),
+        count,
     )
-    length = len(batch) - LOG_OVERHEAD
-    HEADER.pack_into(batch, 0, base_offset, length, leader_epoch, MAGIC, 0, *fields)
-    crc = crc32c(memoryview(batch)[CRC_COVERS_FROM:])
-    HEADER.pack_into(batch, 0, base_offset, length, leader_epoch, MAGIC, crc, *fields)
-    return bytes(batch)
+    crc = crc32c(body, crc32c(covered))
+    before = _BEFORE.pack(base_offset, _LENGTH_OF_HEADER + len(body), leader_epoch, MAGIC, crc)
+    return b"".join((before, covered, body))

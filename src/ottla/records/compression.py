@@ -21,6 +21,8 @@ LARGEST_BODY = 100 * 1024 * 1024
 
 GZIP_LEVEL = 6
 ZSTD_LEVEL = 3
+LZ4_LEVEL = 0
+"""The fast one, as Kafka's clients: all others cost ten times as much and save 2 %."""
 
 XERIAL_MAGIC = b"\x82SNAPPY\x00"
 XERIAL_HEADER = XERIAL_MAGIC + bytes((0, 0, 0, 1, 0, 0, 0, 1))
@@ -44,29 +46,42 @@ class Codec(IntEnum):
     ZSTD = 4
 
 
+_NONE = 0
+"""Codec.NONE, for the path that is hot: in Python 3.11 an enum's members are slow to get at."""
+
+
 def compress(codec: Codec, data: bytes) -> bytes:
     """Return the body of a batch in its compressed form."""
+    if codec == _NONE:
+        return data
     match codec:
-        case Codec.NONE:
-            return data
         case Codec.GZIP:
             return bytes(cramjam.gzip.compress(data, level=GZIP_LEVEL))
         case Codec.SNAPPY:
             return _compress_snappy(data)
         case Codec.LZ4:
-            frame = cramjam.lz4.Compressor(content_checksum=False, block_linked=False)
+            frame = cramjam.lz4.Compressor(
+                level=LZ4_LEVEL, content_checksum=False, block_linked=False
+            )
             frame.compress(data)
             return bytes(frame.finish())
-        case Codec.ZSTD:
+        case _:
             return bytes(cramjam.zstd.compress(data, level=ZSTD_LEVEL))
 
 
 def decompress(codec: int, data: bytes | memoryview, limit: int = LARGEST_BODY) -> bytes:
     """Return the body of a batch; a body larger than the limit counts as corrupt."""
+    return bytes(body_of(codec, data, limit))
+
+
+def body_of(
+    codec: int, data: bytes | memoryview, limit: int = LARGEST_BODY
+) -> bytes | bytearray | memoryview:
+    """Return the body of a batch as decompress does, and without a copy where none is needed."""
+    if codec == _NONE:
+        return data
     try:
         match codec:
-            case Codec.NONE:
-                return bytes(data)
             case Codec.GZIP:
                 return _decompress_stream(cramjam.gzip.decompress_into, data, limit)
             case Codec.SNAPPY:
@@ -84,13 +99,14 @@ def _decompress_stream(
     decompress_into: Callable[[bytes | memoryview, bytearray], int],
     data: bytes | memoryview,
     limit: int,
-) -> bytes:
+) -> bytearray:
     """Decompress into a buffer that is enlarged, up to the limit, while it proves too small."""
     size = min(limit, FIRST_GUESS * len(data) + XERIAL_BLOCK)
     while True:
         body = bytearray(size)
         try:
-            return bytes(memoryview(body)[: decompress_into(data, body)])
+            del body[decompress_into(data, body) :]
+            return body
         except cramjam.DecompressionError as problem:
             if BUFFER_IS_FULL not in str(problem):
                 raise

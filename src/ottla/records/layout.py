@@ -1,0 +1,54 @@
+"""Arrow columns as plain buffers: what `columns` and `rows` exchange with the kernels.
+
+Numbers are little-endian, as Arrow has them on every machine that it runs on.
+"""
+
+from typing import TYPE_CHECKING, NamedTuple
+
+if TYPE_CHECKING:
+    from typing_extensions import Buffer
+
+
+class Binary(NamedTuple):
+    """A column of bytes or text."""
+
+    validity: "Buffer | None"
+    """A bit for each row, the lowest first: 0 for null. None where there are no nulls."""
+    offsets: "Buffer"
+    """Where each row begins in the data, and at last where the last one ends."""
+    data: "Buffer"
+    null_count: int = 0
+    first: int = 0
+    """Rows that come before the column's first: a slice shares its buffers with the whole."""
+    large: bool = False
+    """Offsets have 64 bits instead of 32."""
+
+
+class Headers(NamedTuple):
+    """A column of lists of headers."""
+
+    validity: "Buffer | None"
+    offsets: "Buffer"
+    """Where each row's headers begin in the keys and values."""
+    entries: int
+    """How many keys and values there are."""
+    keys: Binary
+    values: Binary
+    null_count: int = 0
+    first: int = 0
+    large: bool = False
+
+
+class Gathered(NamedTuple):
+    """Records as columns."""
+
+    rows: int
+    key: Binary
+    value: Binary
+    offset: "Buffer"
+    """64 bits each."""
+    timestamp: "Buffer"
+    """Microseconds, 64 bits each."""
+    timestamp_type: "Buffer"
+    """32 bits each."""
+    headers: Headers | None

@@ -1,0 +1,1 @@
+"""The kernel in Cython. It is built at install where there is a C compiler; `kernel` chooses."""

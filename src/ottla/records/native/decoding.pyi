@@ -1,0 +1,7 @@
+from typing_extensions import Buffer
+
+from ottla.records.record import Record
+
+def decode_records(
+    data: Buffer, count: int, base_offset: int, base_timestamp: int, append_time: int | None
+) -> list[Record]: ...

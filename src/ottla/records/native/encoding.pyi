@@ -1,0 +1,19 @@
+from array import array
+from collections.abc import Iterable
+
+from ottla.records.layout import Binary, Headers
+from ottla.records.record import Record
+
+def encode_records(records: Iterable[Record], base_offset: int, base_timestamp: int) -> bytes: ...
+
+class RowEncoder:
+    def __init__(
+        self, rows: int, key: Binary | None, value: Binary | None, headers: Headers | None
+    ) -> None: ...
+    def partitions(self, count: int) -> array[int]: ...
+    def encode(
+        self, positions: memoryview[int] | None, start: int, max_bytes: int
+    ) -> tuple[bytes, int]: ...
+    def digest(self, positions: memoryview[int] | None) -> int: ...
+
+def group(numbers: memoryview[int]) -> dict[int, array[int]]: ...
