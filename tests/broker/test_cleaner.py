@@ -18,28 +18,11 @@ from ottla.cluster.topics import NewTopic
 from ottla.config import BrokerConfig
 from ottla.log.config import LogConfig
 from ottla.log.folder import CLEANER_OFFSETS, RECOVERY_POINTS
+from tests.broker.nodes import running, until
 from tests.log.compacting import keyed, offsets
 
 SLOW = {"log.cleaner.io.max.bytes.per.second": "200000"}
 """A compaction of the logs of these tests takes a second then: there is time to interfere."""
-
-
-@asynccontextmanager
-async def running(folder: Path, settings: dict[str, str] | None = None) -> AsyncIterator[Node]:
-    """A node without sockets, and without a cleaner of its own."""
-    static = {
-        "listeners": "PLAINTEXT://127.0.0.1:0",
-        "log.dirs": str(folder),
-        "log.cleaner.enable": "false",
-        **(settings or {}),
-    }
-    node = Node(BrokerConfig.from_static(static))
-    await node.open()
-    await node.start({"PLAINTEXT": 1})
-    try:
-        yield node
-    finally:
-        await node.close()
 
 
 @asynccontextmanager
@@ -82,12 +65,6 @@ def leftovers(partition: Partition) -> list[str]:
         for path in partition.log.directory.iterdir()
         if path.name.endswith((".cleaned", ".swap"))
     ]
-
-
-async def until(claim: Callable[[], object]) -> None:
-    async with asyncio.timeout(20):
-        while not claim():  # noqa: ASYNC110 (it is about files, many of another process)
-            await asyncio.sleep(0.005)
 
 
 def test_a_dirty_log_is_compacted_and_noted(tmp_path: Path) -> None:
@@ -185,7 +162,7 @@ def test_readers_and_writers_go_on_meanwhile(tmp_path: Path) -> None:
                 write(node, partition, 1)
                 appended += 1
                 assert len({offset % 5 for offset in offsets(partition.log)}) == 5
-                await asyncio.sleep(0.01)
+                await asyncio.sleep(0)
             assert await round_
             assert appended > 10
             assert partition.log.end_offset == 300 + appended

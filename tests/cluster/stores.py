@@ -1,38 +1,46 @@
 """The stores that must keep the contract, and processes that use one beside the test's own."""
 
 import asyncio
+import signal
 import subprocess
 import sys
+from abc import ABC, abstractmethod
 from collections.abc import Awaitable, Callable, Coroutine, Iterator
 from contextlib import contextmanager
 from functools import wraps
 from pathlib import Path
-from typing import ParamSpec
+from typing import ClassVar, ParamSpec
+
+import structlog
+from kazoo.client import KazooClient  # type: ignore[import-untyped]  # it has no types
 
 from ottla.cluster.sqlite_store import SqliteStore
-from ottla.cluster.store import Change, Conflict, Document, Put, Store, Update
+from ottla.cluster.store import Change, Conflict, Document, Put, Store, StoreError, Update
+from ottla.cluster.zookeeper_address import parse_address
+from ottla.cluster.zookeeper_store import ZooKeeperStore
 
 P = ParamSpec("P")
 OTHERS_ARE_SEEN_WITHIN = 30.0
+# Long enough for a busy machine, except where the end of a session is what is waited for.
+SESSION_TIMEOUT = 15.0
+SHORT_SESSION_TIMEOUT = 1.5
 
 
-class Backing:
+class Backing(ABC):
     """One set of documents, opened by several stores."""
 
-    def __init__(self, kind: str, address: str) -> None:
-        self.kind = kind
+    kind: ClassVar[str]
+
+    def __init__(self, address: str) -> None:
         self.address = address
 
-    async def open(self, owner: str) -> Store:
+    @abstractmethod
+    async def open(self, owner: str, *, short_session: bool = False) -> Store:
         """A new store, and session, over the documents."""
-        assert self.kind == "sqlite"
-        return await SqliteStore.open(Path(self.address), owner, poll_interval=0.005)
 
+    @abstractmethod
     async def declare_dead(self, owner: str) -> None:
         """Do what this backing's authority on life does about a process that is gone."""
-        supervisor = await SqliteStore.open(Path(self.address), "supervisor")
-        await supervisor.declare_dead(owner)
-        await supervisor.close()
 
     @contextmanager
     def process(self, role: str, owner: str) -> Iterator["subprocess.Popen[str]"]:
@@ -46,6 +54,56 @@ class Backing:
                 yield process
             finally:
                 process.kill()
+
+
+class SqliteBacking(Backing):
+    """A file; a supervisor says who is dead."""
+
+    kind = "sqlite"
+
+    async def open(self, owner: str, *, short_session: bool = False) -> Store:
+        return await SqliteStore.open(Path(self.address), owner, poll_interval=0.005)
+
+    async def declare_dead(self, owner: str) -> None:
+        supervisor = await SqliteStore.open(Path(self.address), "supervisor")
+        await supervisor.declare_dead(owner)
+        await supervisor.close()
+
+
+class ZooKeeperBacking(Backing):
+    """A chroot in ZooKeeper, which ends the sessions of processes that say nothing any more."""
+
+    kind = "zookeeper"
+
+    def __init__(self, address: str) -> None:
+        super().__init__(address)
+        self._opened: dict[str, ZooKeeperStore] = {}
+
+    async def open(self, owner: str, *, short_session: bool = False) -> Store:
+        store = await ZooKeeperStore.open(
+            parse_address(self.address),
+            owner,
+            session_timeout=SHORT_SESSION_TIMEOUT if short_session else SESSION_TIMEOUT,
+        )
+        self._opened[owner] = store
+        return store
+
+    async def declare_dead(self, owner: str) -> None:
+        if owner in self._opened:
+            await asyncio.to_thread(end_session, self._opened[owner])
+
+
+def end_session(store: ZooKeeperStore) -> None:
+    """End a session behind its owner's back: as if its time were over."""
+    client = store._session._client
+    hosts = ",".join(store._session._address.host_texts())
+    thief = KazooClient(hosts, client_id=client.client_id)
+    thief.start()
+    thief.stop()
+    thief.close()
+
+
+BACKINGS: dict[str, type[Backing]] = {one.kind: one for one in (SqliteBacking, ZooKeeperBacking)}
 
 
 def on_a_loop(
@@ -129,6 +187,25 @@ async def _register(store: Store) -> None:
     await asyncio.to_thread(sys.stdin.read)
 
 
+async def _hang(store: Store) -> None:
+    """Register, say so, and let the loop hang."""
+    registration = await store.register("brokers/9", b"registered")
+    print(registration.epoch, flush=True)
+    signal.pause()
+
+
+async def _commit_when_told(store: Store) -> None:
+    """Register, say so; commit once stdin ends, and say what came of it."""
+    registration = await store.register("brokers/9", b"registered")
+    print(registration.epoch, flush=True)
+    await asyncio.to_thread(sys.stdin.read)
+    try:
+        await store.commit([Put("late", b"")])
+        print("committed", flush=True)
+    except StoreError as error:
+        print(type(error).__name__, flush=True)
+
+
 async def _nothing(store: Store) -> None:
     """Only open and close."""
 
@@ -137,15 +214,22 @@ ROLES: dict[str, Callable[[Store], Awaitable[None]]] = {
     "write-pairs": _write_pairs,
     "count": _count,
     "register": _register,
+    "hang": _hang,
+    "commit-when-told": _commit_when_told,
     "nothing": _nothing,
 }
 
 
+SHORT_LIVED = ("register", "hang", "commit-when-told")
+
+
 async def _main(kind: str, address: str, role: str, owner: str) -> None:
-    store = await Backing(kind, address).open(owner)
+    store = await BACKINGS[kind](address).open(owner, short_session=role in SHORT_LIVED)
     await ROLES[role](store)
     await store.close()
 
 
 if __name__ == "__main__":
+    # What is said on stdout is for the test.
+    structlog.configure(logger_factory=structlog.PrintLoggerFactory(sys.stderr))
     asyncio.run(_main(*sys.argv[1:]))

@@ -1,13 +1,14 @@
 """What every metadata store promises (ottla.cluster.store), tried on each of them."""
 
+import asyncio
 import signal
-import tempfile
-from pathlib import Path
+from collections.abc import Callable
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from ottla.cluster.clock import boottime
 from ottla.cluster.store import (
     Change,
     Check,
@@ -23,17 +24,6 @@ from ottla.cluster.store import (
 
 from .model import Model
 from .stores import Backing, Watcher, on_a_loop
-
-KINDS = ["sqlite"]
-
-
-def _backing(kind: str, folder: Path) -> Backing:
-    return Backing(kind, str(folder / "metadata.db"))
-
-
-@pytest.fixture(params=KINDS)
-def backing(request: pytest.FixtureRequest, tmp_path: Path) -> Backing:
-    return _backing(request.param, tmp_path)
 
 
 @on_a_loop
@@ -250,15 +240,80 @@ async def test_a_killed_process_loses_its_registration_once_it_is_declared_dead(
 
 @on_a_loop
 async def test_who_was_declared_dead_changes_nothing_any_more(backing: Backing) -> None:
-    store = await backing.open("paused")
+    store, other = await backing.open("paused"), await backing.open("other")
+    watcher, reasons, ended = Watcher(), list[str](), asyncio.Event()
+    await watcher.watch(store)
+    store.on_session_end(reasons.append)
+    store.on_session_end(lambda _: ended.set())
     await store.register("brokers/1", b"")
     await backing.declare_dead("paused")
+    await ended.wait()
     with pytest.raises(SessionEnded):
         await store.commit([Create("a", b"")])
     with pytest.raises(SessionEnded):
         await store.register("brokers/1", b"")
-    assert await store.scan("") == []
+    await other.commit([Create("b", b"")])
+    assert [one.key for one in await other.scan("")] == ["b"]
     await store.close()
+    assert len(reasons) == 1
+    assert [one.key for one in watcher.changes] == ["brokers/1"]
+    await other.close()
+
+
+@on_a_loop
+async def test_an_own_close_is_no_end_to_be_told_of(backing: Backing) -> None:
+    store = await backing.open("one")
+    reasons: list[str] = []
+    store.on_session_end(reasons.append)
+    await store.close()
+    assert reasons == []
+
+
+@on_a_loop
+async def test_a_session_that_was_answered_has_a_lease(backing: Backing) -> None:
+    store = await backing.open("one")
+    await store.commit([Create("a", b"")])
+    timeout, answered = store.session_facts()
+    assert timeout > 0
+    assert answered <= boottime() < answered + timeout
+    await store.close()
+
+
+@on_a_loop
+async def test_commits_that_come_at_once_are_each_all_or_nothing(backing: Backing) -> None:
+    store = await backing.open("one")
+    watcher = Watcher()
+    await watcher.watch(store)
+    commits: list[list[Op]] = [
+        [Create(f"key/{number % 50}", b"%d" % number), Put(f"mark/{number}", b"")]
+        for number in range(100)
+    ]
+    outcomes = await asyncio.gather(*map(store.commit, commits), return_exceptions=True)
+    assert outcomes[:50] == [[0, 0]] * 50
+    assert all(isinstance(one, Conflict) for one in outcomes[50:])
+    assert len(await store.scan("mark/")) == 50
+    assert sorted(watcher.documents.values()) == await store.scan("")
+    await store.close()
+
+
+@on_a_loop
+async def test_two_stores_that_write_at_once_see_the_same_order(backing: Backing) -> None:
+    stores = [await backing.open("left"), await backing.open("right")]
+    watchers = [Watcher(), Watcher()]
+    for store, watcher in zip(stores, watchers, strict=True):
+        await watcher.watch(store)
+
+    async def write(name: int) -> None:
+        for number in range(40):
+            await stores[name].commit([Put("shared", b"%d %d" % (name, number))])
+
+    await asyncio.gather(write(0), write(1))
+    for watcher in watchers:
+        await watcher.until(lambda watcher=watcher: len(watcher.changes) == 80)  # type: ignore[misc]  # mypy does not infer a lambda with a default
+    assert watchers[0].changes == watchers[1].changes
+    assert [one.version for one in watchers[0].changes] == list(range(80))
+    for store in stores:
+        await store.close()
 
 
 @on_a_loop
@@ -336,38 +391,51 @@ _OPS = st.one_of(
 )
 
 
-def _model_outcome(model: Model, ops: list[Op]) -> list[Change] | str:
+_Told = list[tuple[str, bytes | None, int]]
+
+
+def _told(changes: list[Change]) -> _Told:
+    return [(one.key, one.value, one.version) for one in changes]
+
+
+def _model_outcome(model: Model, ops: list[Op]) -> _Told | str:
     """The changes, or the key of the conflict."""
     try:
-        return model.commit(ops)
+        return _told(model.commit(ops))
     except Conflict as conflict:
         return conflict.key
 
 
-@pytest.mark.parametrize("kind", KINDS)
 @settings(max_examples=40, deadline=None)
 @given(commits=st.lists(st.lists(_OPS, min_size=1, max_size=4), max_size=12))
 def test_any_sequence_of_commits_does_what_the_model_does(
-    kind: str, commits: list[list[Op]]
+    new_backing: Callable[[], Backing], commits: list[list[Op]]
 ) -> None:
     @on_a_loop
     async def compare() -> None:
-        with tempfile.TemporaryDirectory() as folder:
-            model, watcher = Model(), Watcher()
-            store = await _backing(kind, Path(folder)).open("one")
-            await watcher.watch(store)
-            for ops in commits:
-                watcher.calls.clear()
-                expected = _model_outcome(model, ops)
-                try:
-                    await store.commit(ops)
-                except Conflict as conflict:
-                    outcome: list[Change] | str = conflict.key
-                else:
-                    outcome = watcher.changes
-                assert outcome == expected
-                assert len(watcher.calls) <= 1
-            assert await store.scan("") == model.snapshot()
-            await store.close()
+        model, watcher = Model(), Watcher()
+        epochs: dict[str, int] = {}
+        store = await new_backing().open("one")
+        await watcher.watch(store)
+        for ops in commits:
+            watcher.calls.clear()
+            before = {key: one.epoch for key, one in watcher.documents.items()}
+            expected = _model_outcome(model, ops)
+            try:
+                await store.commit(ops)
+            except Conflict as conflict:
+                outcome: _Told | str = conflict.key
+            else:
+                outcome = _told(watcher.changes)
+            assert outcome == expected
+            assert len(watcher.calls) <= 1
+            for key, one in watcher.documents.items():
+                made_again = one.epoch != before.get(key)
+                assert made_again == (one.epoch > epochs.get(key, -1))
+                epochs[key] = one.epoch
+        found = await store.scan("")
+        assert found == sorted(watcher.documents.values())
+        assert [one[:3] for one in found] == [one[:3] for one in model.snapshot()]
+        await store.close()
 
     compare()

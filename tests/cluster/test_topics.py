@@ -10,17 +10,19 @@ from hypothesis import strategies as st
 
 from ottla.cluster.documents import Broker, broker_key, encode
 from ottla.cluster.image import Image
+from ottla.cluster.placement import spread
 from ottla.cluster.store import Conflict, Create, Op
 from ottla.cluster.topics import (
     NewTopic,
+    Wanted,
     add_partitions,
     alter_broker_configs,
     alter_topic_configs,
     create_topic,
+    create_topics,
     delete_topic,
     replace_broker_configs,
     replace_topic_configs,
-    spread,
 )
 from ottla.config.dynamic import Alteration, AlterOp
 from ottla.wire.errors import ErrorCode, KafkaError
@@ -45,7 +47,7 @@ class Cluster:
         _, ops = create_topic(
             self.image,
             new,
-            topic_id=ID,
+            topic_id=UUID(int=ID.int + len(self.image.topics)),
             start=start,
             default_partitions=2,
             default_replication_factor=1,
@@ -150,7 +152,7 @@ def test_a_topic_that_cannot_be_made_is_refused(
 
 
 def test_ten_thousand_partitions_are_allowed(cluster: Cluster) -> None:
-    assert len(cluster.decide(NewTopic("a", 10_000))) == 10_001
+    assert len(cluster.decide(NewTopic("a", 10_000))) == 10_002
 
 
 def test_of_two_that_make_the_same_topic_one_conflicts(cluster: Cluster) -> None:
@@ -262,3 +264,46 @@ def test_replicas_are_different_brokers_and_leaders_are_spread_evenly(
     leaders = Counter(replicas[0] for replicas in assignment)
     led = [leaders[broker] for broker in brokers]
     assert max(led) - min(led) <= 1
+
+
+def decide_on_all(cluster: Cluster, *names: str) -> list[ErrorCode]:
+    """Create topics in one decision; ErrorCode.NONE for each that is made."""
+    outcomes, ops = create_topics(
+        cluster.image,
+        [Wanted(NewTopic(name), UUID(int=at), 0) for at, name in enumerate(names, 1)],
+        default_partitions=1,
+        default_replication_factor=1,
+    )
+    cluster.commit(ops)
+    return [each.code if isinstance(each, KafkaError) else ErrorCode.NONE for each in outcomes]
+
+
+def test_of_many_topics_the_good_ones_are_made(cluster: Cluster) -> None:
+    assert decide_on_all(cluster, "a", "/", "b", "") == [
+        ErrorCode.NONE,
+        ErrorCode.INVALID_TOPIC_EXCEPTION,
+        ErrorCode.NONE,
+        ErrorCode.INVALID_TOPIC_EXCEPTION,
+    ]
+    assert set(cluster.image.topics) == {"a", "b"}
+    assert set(cluster.image.partitions) == {("a", 0), ("b", 0)}
+
+
+def test_topics_made_together_do_not_collide(cluster: Cluster) -> None:
+    assert decide_on_all(cluster, "a.b", "a_b", "a-b") == [
+        ErrorCode.NONE,
+        ErrorCode.INVALID_TOPIC_EXCEPTION,
+        ErrorCode.NONE,
+    ]
+    assert set(cluster.image.topics) == {"a.b", "a-b"}
+
+
+def test_a_name_that_was_refused_is_in_nobodys_way(cluster: Cluster) -> None:
+    wanted = [
+        Wanted(NewTopic("a.b", replication_factor=9), UUID(int=1), 0),
+        Wanted(NewTopic("a_b"), UUID(int=2), 0),
+    ]
+    outcomes, _ = create_topics(
+        cluster.image, wanted, default_partitions=1, default_replication_factor=1
+    )
+    assert [isinstance(each, KafkaError) for each in outcomes] == [True, False]

@@ -40,6 +40,7 @@ OTHER_DEFAULTS = {
 OTHER_ALLOWED = {
     "compression.type": "[producer]",
     "remote.storage.enable": "[false]",
+    "queued.max.request.bytes": "[-1]",
     "authorizer.class.name": "nothing yet",
     "create.topic.policy.class.name": "nothing yet",
     "alter.config.policy.class.name": "nothing yet",

@@ -34,11 +34,20 @@ from ottla.coordinator.group_records import (
     TopicMetadata,
 )
 from ottla.coordinator.groups import GroupShard
-from ottla.coordinator.offset_records import OffsetCommitKey, OffsetCommitValue
-from ottla.coordinator.record_codec import read_record, write_record, write_tombstone
+from ottla.coordinator.offset_records import (
+    OFFSET_VALUE_VERSION,
+    OffsetCommitKey,
+    OffsetCommitValue,
+)
+from ottla.coordinator.record_codec import (
+    read_record,
+    write_offset,
+    write_record,
+    write_tombstone,
+)
 from ottla.coordinator.shard import CoordinatorRecord
 from ottla.wire.codec import DecodeError
-from ottla.wire.message import Message
+from ottla.wire.message import NO_UUID, Message
 from ottla.wire.messages.list_groups import ListGroupsRequest
 
 from .groups_world import Topics, World, answer, context
@@ -226,3 +235,32 @@ def test_hostile_bytes_raise_decode_error_or_nothing(
         read_record(CoordinatorRecord(bytes([0, kind]) + key, value))
     except DecodeError:
         pass
+
+
+@given(
+    st.builds(
+        OffsetCommitKey,
+        group=st.text(max_size=50),
+        topic=st.text(max_size=250),
+        partition=st.integers(-(2**31), 2**31 - 1),
+    ),
+    st.builds(
+        OffsetCommitValue,
+        offset=st.integers(-(2**63), 2**63 - 1),
+        leader_epoch=st.integers(-(2**31), 2**31 - 1),
+        metadata=st.text(max_size=200),
+        commit_timestamp=st.integers(-(2**63), 2**63 - 1),
+        topic_id=st.one_of(st.just(NO_UUID), st.uuids()),
+    ),
+)
+def test_an_offset_written_by_hand_is_as_the_codec_writes_it(
+    key: OffsetCommitKey, value: OffsetCommitValue
+) -> None:
+    assert write_offset(key, value) == write_record(key, value, OFFSET_VALUE_VERSION)
+
+
+@pytest.mark.parametrize("length", [0, 1, 125, 126, 127, 128, 300, 32_767])
+def test_metadata_of_any_length_is_written(length: int) -> None:
+    key, value = OffsetCommitKey(group="g", topic="t"), OffsetCommitValue(metadata="m" * length)
+    assert write_offset(key, value) == write_record(key, value, OFFSET_VALUE_VERSION)
+    assert read_again(write_offset(key, value)) == (key, value)

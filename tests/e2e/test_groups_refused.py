@@ -13,10 +13,13 @@ from ottla.wire.messages.join_group import JoinGroupResponse
 from ottla.wire.messages.leave_group import LeaveGroupRequest, LeaveGroupResponse
 from ottla.wire.messages.offset_delete import OffsetDeleteRequest, OffsetDeleteResponse
 from tests.e2e.asking_groups import (
+    GROUP,
     PROTOCOLS,
+    TRANSACTION,
     Joined,
     coordinated,
     describe_group,
+    find_coordinator,
     heartbeat,
     join,
     join_alone,
@@ -237,3 +240,19 @@ def test_a_refused_request_changes_nothing(connection: Connection, group: str) -
     leave(connection, group, "nobody-1234")
     assert describe_group(connection, group) == before
     assert heartbeat(connection, group, member) == 0
+
+
+@pytest.mark.parametrize(("version", "protocol"), [(6, ""), (7, None), (9, None)])
+def test_who_is_refused_is_told_no_protocol(
+    connection: Connection, group: str, version: int, protocol: str | None
+) -> None:
+    answer = join(connection, join_request(group, member_id=STRANGER.member_id), version)
+    assert answer.error_code == ErrorCode.UNKNOWN_MEMBER_ID
+    assert answer.protocol_name == protocol
+
+
+@pytest.mark.parametrize("kind", [GROUP, TRANSACTION])
+def test_a_nameless_group_or_transaction_has_a_coordinator_too(
+    connection: Connection, kind: int
+) -> None:
+    find_coordinator(connection, "", kind)

@@ -5,6 +5,7 @@ from collections.abc import Callable
 import pytest
 
 from compat.raw import Connection
+from ottla.embedded import Broker
 from ottla.wire.errors import ErrorCode
 from ottla.wire.messages.add_partitions_to_txn import (
     AddPartitionsToTxnRequest,
@@ -29,6 +30,7 @@ from tests.e2e.asking_transactions import (
     new_transactional_producer,
     send,
 )
+from tests.e2e.conftest import create_topic
 
 FOREIGN_PRODUCER = 1 << 50
 LONGEST_TIMEOUT_MS = 900_000
@@ -237,6 +239,16 @@ def test_a_partition_must_be_in_the_transaction(
     assert end_offset(connection, topic) == 0
     assert add_partitions(connection, producer, topic) == [0]
     assert send(connection, producer, topic, 0, version=OLD_PRODUCE) == 0
+
+
+def test_without_verification_an_older_produce_needs_no_partition_added(name: str) -> None:
+    with (
+        Broker(transaction_partition_verification_enable=False) as broker,
+        Connection(broker.bootstrap_servers) as connection,
+    ):
+        create_topic(connection, "topic")
+        producer = new_transactional_producer(connection, name)
+        assert send(connection, producer, "topic", 0, version=OLD_PRODUCE) == 0
 
 
 def test_a_transaction_needs_its_id(connection: Connection, producer: Producer, topic: str) -> None:

@@ -195,3 +195,11 @@ def test_a_cursor_before_the_first_partition_is_refused(connection: Connection, 
     )
     answer = connection.ask(request, DescribeTopicPartitionsResponse, 0)
     assert answer.topics[0].error_code == ErrorCode.INVALID_REQUEST
+
+
+def test_an_internal_topic_made_by_asking_is_compacted(own_broker: OwnBroker) -> None:
+    settings = {"offsets.topic.num.partitions": "2"}
+    with Connection(own_broker(settings).bootstrap) as connection:
+        answer = metadata(connection, named("__consumer_offsets", create=True), 12)
+        assert len(answer.topics[0].partitions) == 2
+        assert answer.topics[0].is_internal

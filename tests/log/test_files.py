@@ -1,7 +1,9 @@
 """Open files: how many there are at most, which ones, and that pinned ones stay."""
 
 import errno
+import gc
 import os
+import weakref
 from pathlib import Path
 
 import pytest
@@ -123,3 +125,41 @@ def test_a_large_file_is_read_whole(tmp_path: Path) -> None:
     data = os.urandom(3 << 20)
     (tmp_path / "f").write_bytes(data)
     assert Files().read_file(str(tmp_path / "f")) == data
+
+
+@pytest.mark.parametrize("is_open", [True, False])
+def test_a_retired_file_lets_go_of_its_owner(tmp_path: Path, is_open: bool) -> None:
+    class Owner:
+        def __init__(self, file: OpenFile) -> None:
+            self.file = file
+            file.on_close = self.closed
+            self.was_told = False
+
+        def closed(self) -> None:
+            self.was_told = True
+
+    cache = FileCache(10)
+    owner = Owner(cache.create(str(tmp_path / "file")))
+    if not is_open:
+        cache.close(owner.file)
+    gc.disable()
+    try:
+        owner.file.retire()
+        assert owner.was_told
+        gone = weakref.ref(owner)
+        del owner
+        assert gone() is None
+    finally:
+        gc.enable()
+
+
+def test_a_pinned_file_lets_go_of_its_owner_when_its_reader_is_done(tmp_path: Path) -> None:
+    file = FileCache(10).create(str(tmp_path / "file"))
+    told: list[str] = []
+    file.on_close = lambda: told.append("closed")
+    file.pin()
+    file.retire()
+    assert told == []
+    file.unpin()
+    assert told == ["closed"]
+    assert file.on_close is None

@@ -1,6 +1,9 @@
 """What a log forgets, when, and what happens to the files."""
 
+import shutil
+
 import pytest
+from structlog.testing import capture_logs
 
 from ottla.log.config import LogConfig
 from ottla.log.log import Log
@@ -152,6 +155,16 @@ def test_a_deleted_log_gets_kafkas_name_for_it(logs: Logs) -> None:
     assert not logs.directory.exists()
     assert (renamed / f"{0:020d}.log").exists()
     assert log.offline
+
+
+def test_a_log_whose_folder_cannot_be_renamed_has_ended_too(logs: Logs) -> None:
+    log = filled(logs, config(), 2)
+    shutil.rmtree(logs.directory)
+    with capture_logs() as said, pytest.raises(FileNotFoundError):
+        log.delete()
+    assert log.offline
+    assert all(segment.file.fd == -1 for segment in log.segments)
+    assert said == []  # whoever deletes it says what became of it
 
 
 def test_the_name_of_a_deleted_log_is_never_too_long(logs: Logs) -> None:

@@ -6,6 +6,7 @@ import pytest
 
 from compat.raw import Connection
 from ottla.embedded import Broker
+from ottla.server import server as server_module
 from ottla.server.server import _FileShares
 from ottla.wire.messages.incremental_alter_configs import (
     AlterableConfig,
@@ -61,6 +62,24 @@ def test_a_raised_limit_lets_in_those_who_wait() -> None:
         allow(first, 10)
         on_loop(broker, server(broker)._sweep_idle)
         second.receive(MetadataResponse, METADATA)
+
+
+def test_no_more_clients_are_let_in_a_second_than_the_rate_says(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(server_module, "RATE_SECONDS", 3600.0)
+    with Broker(max_connection_creation_rate=2) as broker:
+        clients = [Connection(broker.bootstrap_servers) for _ in range(3)]
+        for each in clients:
+            ask(each)
+        until(broker, lambda: not server(broker)._accepting)
+        assert len(connections(broker)) == 2
+        assert on_loop(broker, lambda: server(broker)._resume is not None)
+        on_loop(broker, lambda: setattr(server(broker), "_second_ends", 0.0))
+        on_loop(broker, server(broker)._accept_again)
+        for each in clients:
+            each.receive(MetadataResponse, METADATA)
+            each.close()
 
 
 def test_without_files_to_spare_clients_wait_and_the_logs_keep_theirs(

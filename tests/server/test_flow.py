@@ -9,6 +9,7 @@ import pytest
 from compat.batches import values
 from compat.raw import ClosedError, Connection, frame, request_bytes
 from ottla.embedded import Broker
+from ottla.server import server as server_module
 from ottla.server.connection import MOST_HELD_BYTES, REQUESTS_IN_ONE_TURN, SEND_AT_BYTES
 from ottla.server.outbox import TURN_BYTES
 from ottla.server.server import Server
@@ -178,6 +179,22 @@ def test_a_client_that_never_takes_its_reply_is_idle() -> None:
             client.send(fetch_request(From("full")), FETCH)
             until(broker, lambda: any(each._outbox for each in server(broker).connections))
             until(broker, lambda: is_empty_after_sweep(server(broker)))
+
+
+def test_many_idle_connections_are_swept_in_several_turns(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(server_module, "SWEPT_IN_ONE_TURN", 3)
+    with Broker(connections_max_idle_ms=0) as broker:
+        clients = [Connection(broker.bootstrap_servers) for _ in range(8)]
+        until(broker, lambda: len(server(broker).connections) == 8)
+        left = on_loop(
+            broker, lambda: (server(broker)._sweep_idle(), len(server(broker).connections))[1]
+        )
+        assert left == 5
+        until(broker, lambda: not server(broker).connections)
+        for each in clients:
+            each.close()
 
 
 def test_a_request_that_waits_keeps_its_connection() -> None:

@@ -8,7 +8,8 @@ from pathlib import Path
 import pytest
 
 from ottla.log.files import FileCache, OpenFile, Slice
-from ottla.server.outbox import TURN_BYTES, Outbox
+from ottla.server import outbox as outbox_module
+from ottla.server.outbox import TURN_BYTES, WARM_FOR_SECONDS, Outbox
 
 Ends = tuple[Outbox, socket.socket]
 
@@ -138,6 +139,28 @@ def test_a_stretch_that_is_not_in_memory_waits_for_a_thread(
     assert outbox.send() == 100_000
     assert not outbox
     assert theirs.recv(4, socket.MSG_WAITALL) == b"head"
+
+
+def test_what_a_slow_client_takes_late_is_looked_for_again(
+    ends: Ends, log_file: OpenFile, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    outbox, theirs = ends
+    now = 0.0
+    probed: list[int] = []
+    monkeypatch.setattr(outbox_module, "monotonic", lambda: now)
+    monkeypatch.setattr(
+        outbox_module, "_in_page_cache", lambda _, position, __: not probed.append(position)
+    )
+    outbox.add_file(stretch(log_file, 0, 1 << 20))
+    first = outbox.send()
+    assert 0 < first < 1 << 20
+    theirs.recv(first, socket.MSG_WAITALL)
+    second = outbox.send()
+    assert probed == [0]
+    theirs.recv(second, socket.MSG_WAITALL)
+    now = 2 * WARM_FOR_SECONDS
+    outbox.send()
+    assert probed == [0, first + second]
 
 
 def test_a_file_that_shrank_breaks_the_connection(ends: Ends, log_file: OpenFile) -> None:

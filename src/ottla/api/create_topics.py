@@ -3,7 +3,7 @@
 from collections import Counter
 
 from ottla.api.registry import Request, api, error_of
-from ottla.broker.topics import create_topic
+from ottla.broker.topics import create_topics as create
 from ottla.cluster.documents import Topic
 from ottla.cluster.topics import NewTopic
 from ottla.config import describe_topic
@@ -33,24 +33,44 @@ async def create_topics(request: Request, asked: CreateTopicsRequest) -> CreateT
                     configs=None,
                 )
             )
-    for topic in asked.topics:
-        if named[topic.name] == 1:
-            answer.topics.append(await _create(request, topic, asked.validate_only))
+    answer.topics += await _create(
+        request, [topic for topic in asked.topics if named[topic.name] == 1], asked.validate_only
+    )
     return answer
 
 
 async def _create(
-    request: Request, topic: CreatableTopic, validate_only: bool
-) -> CreatableTopicResult:
+    request: Request, asked: list[CreatableTopic], validate_only: bool
+) -> list[CreatableTopicResult]:
+    results: dict[str, CreatableTopicResult] = {}
+    wanted: list[NewTopic] = []
+    for topic in asked:
+        try:
+            wanted.append(_wanted(topic))
+        except KafkaError as problem:
+            results[topic.name] = _refused(topic.name, problem)
     try:
-        created = await create_topic(request.node, _wanted(topic), validate_only=validate_only)
-    except Exception as problem:  # noqa: BLE001 one topic's failure is not the others'
-        code, message = error_of(problem)
-        return CreatableTopicResult(
-            name=topic.name, error_code=code, error_message=message, configs=None
-        )
+        outcomes = await create(request.node, wanted, validate_only=validate_only)
+    except Exception as problem:  # noqa: BLE001 the reply says what went wrong
+        results |= {new.name: _refused(new.name, problem) for new in wanted}
+    else:
+        for new, outcome in zip(wanted, outcomes, strict=True):
+            results[new.name] = (
+                _refused(new.name, outcome)
+                if isinstance(outcome, KafkaError)
+                else _created(request, outcome)
+            )
+    return [results[topic.name] for topic in asked]
+
+
+def _refused(name: str, problem: Exception) -> CreatableTopicResult:
+    code, message = error_of(problem)
+    return CreatableTopicResult(name=name, error_code=code, error_message=message, configs=None)
+
+
+def _created(request: Request, created: Topic) -> CreatableTopicResult:
     return CreatableTopicResult(
-        name=topic.name,
+        name=created.name,
         topic_id=created.id,
         error_message=None,
         num_partitions=len(created.assignment),

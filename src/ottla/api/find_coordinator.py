@@ -50,8 +50,6 @@ async def _find(request: Request, key: str, kind: int) -> Coordinator:
     node = request.node
     try:
         coordinators = _coordinators(request, kind)
-        if kind == TRANSACTION and not key:
-            raise KafkaError(ErrorCode.INVALID_REQUEST)
         await coordinators.ensure_topic()
         leader = node.leader_of(coordinators.topic, coordinators.partition_of(key))
         broker = node.image.brokers.get(leader.id)
@@ -64,7 +62,7 @@ async def _find(request: Request, key: str, kind: int) -> Coordinator:
             key=key, node_id=NO_NODE, port=NO_NODE, error_code=code, error_message=message
         )
     return Coordinator(
-        key=key, node_id=leader.id, host=endpoint.host, port=endpoint.port, error_message=None
+        key=key, node_id=leader.id, host=endpoint.host, port=endpoint.port, error_message=""
     )
 
 

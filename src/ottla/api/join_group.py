@@ -6,14 +6,30 @@ from ottla.api.registry import Request, api
 from ottla.wire.apis import ApiKey
 from ottla.wire.messages.join_group import JoinGroupRequest, JoinGroupResponse
 
+FIRST_THAT_CAN_NAME_NO_PROTOCOL = 7
+
 
 @api(ApiKey.JOIN_GROUP, 0, 9, JoinGroupRequest)
 def join_group(
     request: Request, asked: JoinGroupRequest
 ) -> JoinGroupResponse | Awaitable[JoinGroupResponse]:
     """Join; the answer comes when the rebalance is complete."""
-    return request.node.groups.ask(
+    answer = request.node.groups.ask(
         asked.group_id,
         lambda shard, now: shard.handle_join_group(asked, request.context, now),
         lambda code, _: JoinGroupResponse(error_code=code),
     )
+    if isinstance(answer, JoinGroupResponse):
+        return _as_told(answer, request.version)
+    return _as_told_later(answer, request.version)
+
+
+def _as_told(answer: JoinGroupResponse, version: int) -> JoinGroupResponse:
+    """As in Kafka, who is refused is told no protocol."""
+    if answer.error_code and version >= FIRST_THAT_CAN_NAME_NO_PROTOCOL:
+        answer.protocol_name = None
+    return answer
+
+
+async def _as_told_later(answer: Awaitable[JoinGroupResponse], version: int) -> JoinGroupResponse:
+    return _as_told(await answer, version)

@@ -8,13 +8,14 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Iterable
 
-from ottla.api.registry import Request, api, error_of
+from ottla.api.registry import Outcome, Request, encoded, error_of, raw_api
 from ottla.broker.authorized import NOT_TOLD, ON_A_TOPIC, ON_THE_CLUSTER
-from ottla.broker.topics import auto_create_topic
+from ottla.broker.topics import create_topics
 from ottla.cluster.image import TopicImage
 from ottla.config.topic_names import INTERNAL_TOPICS, topic_name_problem
+from ottla.wire import codec
 from ottla.wire.apis import ApiKey
-from ottla.wire.errors import ErrorCode
+from ottla.wire.errors import ErrorCode, KafkaError
 from ottla.wire.message import NO_UUID
 from ottla.wire.messages.metadata import (
     MetadataRequest,
@@ -29,11 +30,28 @@ FIRST_WITH_CHOICE_OF_CREATION = 4
 FIRST_BY_ID = 12
 
 
-@api(ApiKey.METADATA, 0, 13, MetadataRequest)
-def metadata(
-    request: Request, asked: MetadataRequest
+@raw_api(ApiKey.METADATA, 0, 13)
+def metadata(request: Request, body: memoryview, at: int) -> Outcome:
+    """Describe the cluster and the topics named, or all; a large answer is kept for the next."""
+    kept = request.node.kept_answers
+    if not kept.may_be_large:
+        return encoded(request, _metadata(request, body, at))
+    question = (request.version, request.listener, bytes(body[at:]))
+    known = kept.find(question)
+    if known is not None:
+        return (known,)
+    answer = _metadata(request, body, at)
+    if not isinstance(answer, MetadataResponse):
+        return encoded(request, answer)
+    data = codec.encode(answer, request.version)
+    kept.keep(question, data)
+    return (data,)
+
+
+def _metadata(
+    request: Request, body: memoryview, at: int
 ) -> MetadataResponse | Awaitable[MetadataResponse]:
-    """Describe the cluster and the topics named, or all."""
+    asked = codec.decode(MetadataRequest, request.version, body, at)
     node = request.node
     if asked.topics is None or (request.version == 0 and not asked.topics):
         return _answer(
@@ -51,7 +69,7 @@ def metadata(
         if may_create
         else []
     )
-    missing = [name for name in named if _can_be_created(request, name)]
+    missing = list(dict.fromkeys(name for name in named if _can_be_created(request, name)))
     if missing:
         return _create_then_answer(request, asked, missing)
     return _answer(request, asked, [_look_up(request, wanted) for wanted in asked.topics])
@@ -64,12 +82,19 @@ def _can_be_created(request: Request, name: str) -> bool:
 async def _create_then_answer(
     request: Request, asked: MetadataRequest, missing: list[str]
 ) -> MetadataResponse:
+    node = request.node
     failed: dict[str, ErrorCode] = {}
-    for name in missing:
-        try:
-            await auto_create_topic(request.node, name)
-        except Exception as problem:  # noqa: BLE001 one topic's failure is not the others'
-            failed[name], _ = error_of(problem)
+    try:
+        outcomes = await create_topics(node, [node.new_topic(name) for name in missing])
+    except Exception as problem:  # noqa: BLE001 the reply says what went wrong
+        failed = dict.fromkeys(missing, error_of(problem)[0])
+    else:
+        for name, outcome in zip(missing, outcomes, strict=True):
+            if (
+                isinstance(outcome, KafkaError)
+                and outcome.code != ErrorCode.TOPIC_ALREADY_EXISTS  # somebody else was faster
+            ):
+                failed[name] = outcome.code
     topics = [_look_up(request, wanted) for wanted in asked.topics or ()]
     for topic in topics:
         if topic.error_code and topic.name in failed:

@@ -3,7 +3,7 @@
 Rules kept here:
 1. `@api(key, first, last, RequestClass)` on a function is the only registration of an API.
 2. A handler gets a `Request` and a decoded message and returns the reply message, or is a
-   coroutine that does. Produce and Fetch are `raw`: they read and write their own bytes.
+   coroutine that does. Produce, Fetch and Metadata are `raw`: they take and give bytes.
 3. A handler reports what a client did wrong in its reply. What it did not foresee is logged
    and answered with UNKNOWN_SERVER_ERROR, or by closing the connection where the reply has
    no place for an error.
@@ -121,10 +121,7 @@ def api(
     ) -> Callable[[Request, Q], R | Awaitable[R]]:
         def handle(request: Request, body: memoryview, at: int) -> Outcome:
             message = codec.decode(request_class, request.version, body, at)
-            answer = handler(request, message)
-            if isinstance(answer, Message):
-                return (codec.encode(answer, request.version),)
-            return _encode_later(request, answer)
+            return encoded(request, handler(request, message))
 
         _add(Endpoint(key, first, last, handle))
         return handler
@@ -135,6 +132,13 @@ def api(
 async def settled(reply: T | asyncio.Future[T]) -> T:
     """A coordinator's reply, once it may be told."""
     return await reply if isinstance(reply, asyncio.Future) else reply
+
+
+def encoded(request: Request, answer: Message | Awaitable[Message]) -> Outcome:
+    """The bytes of a reply, now or later."""
+    if isinstance(answer, Message):
+        return (codec.encode(answer, request.version),)
+    return _encode_later(request, answer)
 
 
 async def _encode_later(request: Request, answer: Awaitable[Message]) -> Parts:

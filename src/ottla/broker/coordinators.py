@@ -90,14 +90,17 @@ class Coordinators(ABC, Generic[T]):
             runner.end()
         self._runners.clear()
 
+    def new_topic(self) -> NewTopic:
+        """The internal topic as it is made, whoever is the first to ask for it."""
+        replicas = min(MOST_REPLICAS, len(self.node.image.brokers))
+        return NewTopic(self.topic, self.partition_count(), replicas, configs=self.settings())
+
     async def ensure_topic(self) -> None:
         """Make the internal topic if it is not there."""
         if self.topic in self.node.image.topics:
             return
-        replicas = min(MOST_REPLICAS, len(self.node.image.brokers))
-        new = NewTopic(self.topic, self.partition_count(), replicas, configs=self.settings())
         try:
-            await create_topic(self.node, new)
+            await create_topic(self.node, self.new_topic())
         except KafkaError as problem:
             if problem.code != ErrorCode.TOPIC_ALREADY_EXISTS:
                 raise

@@ -134,6 +134,24 @@ class Groups(Coordinators[GroupRunner]):
             return _unless_dropped(reply, refuse)
         return reply
 
+    def ask_lingering(
+        self,
+        group_id: str,
+        decide: Callable[[GroupShard, int], Result[R]],
+        refuse: Callable[[ErrorCode, str | None], R],
+    ) -> R:
+        """The same for a request whose records may be appended together with those of others."""
+        try:
+            return self.runner_of(group_id).ask_lingering(decide)
+        except KafkaError as problem:
+            return refuse(problem.code, problem.message)
+
+    def write_out(self, partition: int) -> None:
+        """Append the records of a partition that linger, before others follow."""
+        runner = self._runners.get(partition)
+        if runner is not None:
+            runner.write_lingering()
+
     async def ask_about(
         self,
         group_ids: list[str],

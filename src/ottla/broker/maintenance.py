@@ -157,7 +157,7 @@ class Maintenance:
         """Take a deleted partition's folder out of the way now, and remove it later."""
         try:
             folder = partition.log.delete()
-        except (OSError, KafkaError) as problem:
+        except OSError as problem:
             log.error(
                 "a deleted partition's folder stays", partition=str(partition), reason=str(problem)
             )

@@ -23,10 +23,13 @@ from typing import Any, Final, NamedTuple, TypeVar
 
 import structlog
 
+from ottla.broker.audit import Audit
+from ottla.broker.checkpoints import PARTITIONS_IN_ONE_TURN
 from ottla.broker.cleaner import Cleaner
 from ottla.broker.coordinators import Coordinators
 from ottla.broker.fetch_sessions import FetchSessions
 from ottla.broker.groups import Groups
+from ottla.broker.kept_answers import KeptAnswers
 from ottla.broker.log_settings import log_config
 from ottla.broker.maintenance import Maintenance
 from ottla.broker.metrics import TopicMetrics
@@ -34,11 +37,13 @@ from ottla.broker.opening import LogOpener
 from ottla.broker.partition import Partition
 from ottla.broker.partitions import Partitions
 from ottla.broker.producer_ids import ProducerIdSource
+from ottla.broker.shard_runner import ShardRunner
 from ottla.broker.transactions import Transactions, marker_batch
 from ottla.cluster import documents
 from ottla.cluster.image import Delta, Image, TopicImage
 from ottla.cluster.sqlite_store import SqliteStore
 from ottla.cluster.store import Change, Conflict, Create, Op, StoreError
+from ottla.cluster.topics import NewTopic
 from ottla.config import BrokerConfig, ConfigError
 from ottla.config.listeners import Listener
 from ottla.config.topic_names import GROUP_METADATA, TRANSACTION_STATE
@@ -79,6 +84,10 @@ class Node:
             config.max_incremental_fetch_session_cache_slots, lambda: random.randrange(1, 2**31)
         )
         self.parked_fetches = 0
+        self.metadata_changes = 0
+        self.kept_answers = KeptAnswers(self)
+        self.lingering: list[ShardRunner[Any]] = []
+        """The coordinators with records that are not appended yet."""
         self.image = Image()
         self.ready = False
         self.running = False
@@ -97,6 +106,7 @@ class Node:
         self.transactions = Transactions(self)
         self.groups = Groups(self)
         self.cleaner = Cleaner(self)
+        self.audit = Audit(self)
 
     @property
     def cluster_id(self) -> str:
@@ -135,6 +145,9 @@ class Node:
         self.folder = DataFolder(path, self.files)
         try:
             self.folder.lock()
+            if not self.files.exists(str(path / METADATA_FILE)):
+                # Before the store makes a new one: its files would not go with one put back.
+                self._check_that_nothing_is_lost()
             self._store = await SqliteStore.open(path / METADATA_FILE, owner=f"broker-{self.id}")
             self.image = Image.of(await self._store.watch(self._on_changes))
             await self._identify()
@@ -152,12 +165,21 @@ class Node:
         """Have a cluster id, and see that folder and store belong together."""
         assert self._store is not None
         if self.image.cluster_id is None:
+            self._check_that_nothing_is_lost()
             meta = self.folder.read_meta()
             cluster_id = uuid_to_text(uuid.uuid4()) if meta is None else meta.cluster_id
             value = documents.encode(documents.ClusterInfo(cluster_id))
             await self._store.commit([Create(documents.CLUSTER, value)])
             await self.caught_up()
         self.folder.identify(self.cluster_id, self.id)
+
+    def _check_that_nothing_is_lost(self) -> None:
+        """There is no metadata: refuse a folder that had some, or its topics would be forgotten."""
+        if self.folder.read_meta() is not None and self.folder.partitions():
+            raise FolderError(
+                f"{self.folder.path} holds partitions, but its {METADATA_FILE} is missing or "
+                "empty; put it back, or choose another folder"
+            )
 
     async def start(self, ports: Mapping[str, int]) -> None:
         """Open the logs and register, with the ports that the listeners were bound to."""
@@ -171,6 +193,10 @@ class Node:
         await self._opener.open_all()
         self.maintenance.start()
         self.cleaner.start()
+        try:
+            self.audit.start()
+        except ValueError as problem:
+            raise StartError(f"ottla.audit.topics is no pattern: {problem}") from None
         log.info(
             "broker started",
             listeners=", ".join(str(listener) for listener in self.advertised),
@@ -205,6 +231,7 @@ class Node:
         was_running, self.running = self.running, False
         self.transactions.stop()
         self.groups.stop()
+        await self.audit.stop()
         await self.cleaner.stop()
         await self._end_background()
         await self.maintenance.stop()
@@ -234,6 +261,7 @@ class Node:
 
     async def _close_logs(self) -> bool:
         """Flush and close every log, a few at a time; False where one could not be closed."""
+        await self._sync_new_folders()
         slots = asyncio.Semaphore(LOGS_CLOSED_AT_ONCE)
 
         async def close(partition: Partition) -> bool:
@@ -242,6 +270,21 @@ class Node:
 
         closed = await asyncio.gather(*(close(partition) for partition in self.partitions))
         return self._opener.all_open and all(closed)
+
+    async def _sync_new_folders(self) -> None:
+        """Bring the names of new logs' folders to the disk once for all of them."""
+        new = [partition.log for partition in self.partitions if partition.log.directory_is_new]
+        if not new:
+            return
+        sync = self.files.sync_directory
+        try:
+            await asyncio.get_running_loop().run_in_executor(None, sync, str(self.folder.path))
+        except OSError as problem:
+            for each in new:
+                each.failed(problem)
+            return
+        for each in new:
+            each.directory_is_new = False
 
     # Metadata -----------------------------------------------------------------------------
 
@@ -271,6 +314,7 @@ class Node:
             await asyncio.shield(self._carrying_out)
 
     def _on_changes(self, changes: list[Change]) -> None:
+        self.metadata_changes += 1
         self._deltas.append(self.image.apply(changes))
         if self._carrying_out is None:
             self._carrying_out = asyncio.get_running_loop().create_task(self._carry_out())
@@ -286,7 +330,7 @@ class Node:
 
     async def _carry_out_one(self, delta: Delta) -> None:
         for topic in delta.deleted_topics:
-            self._delete_topic(topic)
+            await self._delete_topic(topic)
         for topic in (*delta.created_topics, *delta.changed_topics):
             await self._opener.open_new_partitions(topic)
             self._configure_topic(topic)
@@ -307,22 +351,48 @@ class Node:
             return self.groups
         return self.transactions if topic == TRANSACTION_STATE else None
 
+    def write_out(self) -> bool:
+        """Append what coordinators let linger; False where replies may not leave because of it."""
+        lingering, self.lingering = self.lingering, []
+        all_are_there = True
+        for runner in lingering:
+            all_are_there &= runner.write_out()
+        return all_are_there
+
+    def new_topic(self, name: str) -> NewTopic:
+        """A topic as it is made where a client only named it."""
+        coordinators = self._coordinators_of(name)
+        return NewTopic(name) if coordinators is None else coordinators.new_topic()
+
     def end_transaction(self, partition: Partition, marker: Marker) -> None:
         """Write a transaction's marker into a partition; raises KafkaError."""
+        if partition.topic == GROUP_METADATA:
+            self.groups.write_out(partition.index)
         partition.append_marker(marker_batch(marker, self.now_ms()), self.now_ms())
         if partition.topic == GROUP_METADATA:
             self.groups.transaction_ended(partition.index, marker)
 
-    def _delete_topic(self, topic: TopicImage) -> None:
+    async def _delete_topic(self, topic: TopicImage) -> None:
         self._opener.delete_unopened(topic)
-        for partition in self.partitions.remove_topic(topic.name):
-            partition.retire()
-            coordinators = self._coordinators_of(topic.name)
-            if coordinators is not None:
-                coordinators.closed(partition)
-            self.cleaner.forget(partition)
-            self.maintenance.delete_log(partition)
         self.topic_metrics.pop(topic.name, None)
+        left = self.partitions.remove_topic(topic.name)
+        try:
+            while left:
+                for partition in left[-PARTITIONS_IN_ONE_TURN:]:
+                    self._delete_partition(partition)
+                del left[-PARTITIONS_IN_ONE_TURN:]
+                await asyncio.sleep(0)
+        finally:
+            for partition in left:  # a stop does not leave half of a topic behind
+                self._delete_partition(partition)
+
+    def _delete_partition(self, partition: Partition) -> None:
+        partition.retire()
+        coordinators = self._coordinators_of(partition.topic)
+        if coordinators is not None:
+            coordinators.closed(partition)
+        self.cleaner.forget(partition)
+        self.maintenance.delete_log(partition)
 
     def _configure_topic(self, topic: TopicImage) -> None:
         settings = log_config(topic.configs, self.config)
@@ -361,16 +431,19 @@ async def _close_log(partition: Partition) -> bool:
     its_log = partition.log
     if its_log.offline:
         return False
+    flush = None
     try:
         await partition.settled()
-        await partition.flush()
+        if its_log.needs_several_flushes:
+            await partition.flush()
         flush = its_log.begin_close()
         if flush is not None:
             await asyncio.get_running_loop().run_in_executor(None, flush.run)
-        its_log.end_close(flush)
     except Exception as problem:  # noqa: BLE001 one log's failure is not the others'
         log.error("a log could not be closed", partition=str(partition), reason=str(problem))
         return False
+    finally:
+        its_log.end_close(flush)
     return True
 
 

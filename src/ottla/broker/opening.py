@@ -128,9 +128,9 @@ class LogOpener:
     def delete_unopened(self, topic: TopicImage) -> None:
         """A topic was deleted: take the folders of its partitions that are not open away, too."""
         for index in range(len(topic.assignment)):
-            place = self._place(topic, index)
-            if place.key not in self._unopened:
+            if (topic.name, index) not in self._unopened:
                 continue
+            place = self._place(topic, index)
             self._unopened.discard(place.key)
             try:
                 if self._node.folder.read_topic_id(place.directory) == topic.id:

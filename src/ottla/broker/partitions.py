@@ -27,6 +27,8 @@ class Partitions:
         self._topics: dict[TopicKey, list[Partition | KafkaError]] = {}
         self._ids: dict[str, bytes] = {}
         self._all: dict[tuple[str, int], Partition] = {}
+        self.changes = 0
+        """How often a partition was opened, failed to be, or went."""
 
     def __iter__(self) -> Iterator[Partition]:
         """Every partition that is served now; safe against changes while it is walked."""
@@ -73,15 +75,18 @@ class Partitions:
 
     def put(self, partition: Partition) -> None:
         """A partition is open: serve it."""
+        self.changes += 1
         self._topics[partition.topic][partition.index] = partition
         self._all[partition.topic, partition.index] = partition
 
     def put_failed(self, topic: str, index: int, reason: KafkaError) -> None:
         """A partition could not be opened: say why to whoever asks."""
+        self.changes += 1
         self._topics[topic][index] = reason
 
     def remove_topic(self, topic: str) -> list[Partition]:
         """Forget a topic; returns its partitions, for their end."""
+        self.changes += 1
         indexes = self._topics.pop(topic, [])
         topic_id = self._ids.pop(topic, None)
         if topic_id is not None:
@@ -106,4 +111,8 @@ class Partitions:
             if isinstance(topic, str)
             for each in indexes
         )
-        return failed + sum(partition.log.offline for partition in self._all.values())
+        return failed + self.closed_by_disk()
+
+    def closed_by_disk(self) -> int:
+        """Partitions that were open and whose disk failed since."""
+        return sum(partition.log.offline for partition in self._all.values())

@@ -7,6 +7,9 @@ Rules kept here (the shard's own are in `coordinator/shard.py`):
 3. Where an append fails, or the partition moves away, the shard is dropped: whoever waits gets
    NOT_COORDINATOR. It is loaded again from the log before it answers anybody.
 4. While it loads, requests get COORDINATOR_LOAD_IN_PROGRESS.
+5. Records that linger (`ask_lingering`) are replayed at once and appended together a little later:
+   before any other record of the partition, and before any reply leaves the broker, which the
+   server sees to (`Node.write_out`). Where that fails no reply leaves.
 """
 
 from __future__ import annotations
@@ -23,6 +26,7 @@ from ottla.coordinator.shard import (
     CancelTimer,
     CoordinatorRecord,
     Deferred,
+    ProducerIdentity,
     Result,
     SetTimer,
 )
@@ -36,6 +40,7 @@ if TYPE_CHECKING:
 log = structlog.get_logger()
 
 RELOAD_SECONDS: Final = 5.0
+MOST_LINGERING_BYTES: Final = 64 << 10
 
 
 class Shard(Protocol):
@@ -55,6 +60,21 @@ S = TypeVar("S", bound=Shard)
 R = TypeVar("R")
 
 
+class _Timer:
+    """When something is due, and the call of the loop that will look whether it is.
+
+    A session is put off by every heartbeat: noting the new time costs nothing, a new call of the
+    loop does.
+    """
+
+    __slots__ = ("due_at", "handle", "rings_at")
+
+    def __init__(self, handle: asyncio.TimerHandle, at_ms: int) -> None:
+        self.handle = handle
+        self.rings_at = at_ms
+        self.due_at = at_ms
+
+
 class ShardRunner(Generic[S]):
     """Runs one shard."""
 
@@ -63,10 +83,14 @@ class ShardRunner(Generic[S]):
         self.partition = partition
         self._make_shard = make_shard
         self._shard: S | None = None
-        self._timers: dict[Hashable, asyncio.TimerHandle] = {}
+        self._timers: dict[Hashable, _Timer] = {}
         self._parked: dict[int, asyncio.Future[Any]] = {}
         self._loading: asyncio.Task[None] | None = None
         self._ended = False
+        self._lingering: list[CoordinatorRecord] = []
+        self._lingering_bytes = 0
+        self._has_lost_records = False
+        """True where records that lingered were not appended, until somebody was told."""
 
     @property
     def shard(self) -> S:
@@ -113,8 +137,11 @@ class ShardRunner(Generic[S]):
     def drop(self, *, reload: bool) -> None:
         """Forget the state: what it holds can no longer be promised."""
         self._shard = None
+        if self._lingering:
+            self._lingering = []
+            self._has_lost_records = True
         for timer in self._timers.values():
-            timer.cancel()
+            timer.handle.cancel()
         self._timers.clear()
         parked, self._parked = self._parked, {}
         for future in parked.values():
@@ -125,6 +152,7 @@ class ShardRunner(Generic[S]):
 
     def end(self) -> None:
         """The partition leaves this broker, or the broker stops."""
+        self.write_lingering()
         self._ended = True
         if self._loading is not None:
             self._loading.cancel()
@@ -153,6 +181,49 @@ class ShardRunner(Generic[S]):
         self._when_committed(lambda: _resolve(held, reply))
         return held
 
+    def ask_lingering(self, decide: Callable[[S, int], Result[R]]) -> R:
+        """Let the shard decide on a request whose records may be appended with those of others.
+
+        The reply must not leave before `write_out` has said that they are. Raises KafkaError as
+        `ask` does.
+        """
+        shard = self.shard
+        result = decide(shard, self._node.now_ms())
+        records, result.records = result.records, []
+        size = sum(len(record.key) + len(record.value or b"") for record in records)
+        if self._lingering_bytes + size > MOST_LINGERING_BYTES:
+            self.write_lingering()
+            if self._shard is not shard:
+                raise KafkaError(ErrorCode.NOT_COORDINATOR)
+        if records:
+            if not self._lingering:
+                self._lingering_bytes = 0
+                self._node.lingering.append(self)
+            self._lingering += records
+            self._lingering_bytes += size
+            for record in records:
+                self.replay_own(shard, record, result)
+        self._carry_out(shard, result)
+        assert not isinstance(result.reply, Deferred)
+        return result.reply
+
+    def write_out(self) -> bool:
+        """Append the records that linger; False where some were lost, so no reply may leave."""
+        self.write_lingering()
+        has_lost, self._has_lost_records = self._has_lost_records, False
+        return not has_lost
+
+    def write_lingering(self) -> None:
+        """Append the records that linger; where that fails the shard is dropped."""
+        records = self._lingering
+        if records:
+            try:
+                self._append_batch(records, None)
+                self._lingering = []
+            except KafkaError as problem:
+                log.error("coordinator dropped", partition=str(self.partition), reason=str(problem))
+                self.drop(reload=True)
+
     def perform(self, decide: Callable[[S, int], Result[Any]]) -> None:
         """Let the shard do something that nobody waits for; a failure drops it."""
         shard = self._shard
@@ -176,19 +247,12 @@ class ShardRunner(Generic[S]):
         """What a shard of a special kind asks for beside records, timers and replies."""
 
     def _append(self, shard: S, result: Result[Any]) -> None:
-        now = self._node.now_ms()
         producer = result.producer
-        batch = encode_batch(
-            [
-                Record(offset, now, record.key, record.value)
-                for offset, record in enumerate(result.records)
-            ],
-            producer_id=-1 if producer is None else producer.producer_id,
-            producer_epoch=-1 if producer is None else producer.producer_epoch,
-            transactional=producer is not None,
-        )
+        self.write_lingering()
+        if self._shard is not shard:
+            raise KafkaError(ErrorCode.NOT_COORDINATOR)
         try:
-            self.partition.append_own(memoryview(bytearray(batch)), now)
+            self._append_batch(result.records, producer)
         except KafkaError as problem:
             if producer is not None:
                 # The producer may not write: its failure, not ours. Handlers of transactional
@@ -198,6 +262,21 @@ class ShardRunner(Generic[S]):
             raise KafkaError(ErrorCode.NOT_COORDINATOR, problem.message) from problem
         for record in result.records:
             self.replay_own(shard, record, result)
+
+    def _append_batch(
+        self, records: list[CoordinatorRecord], producer: ProducerIdentity | None
+    ) -> None:
+        now = self._node.now_ms()
+        batch = encode_batch(
+            [
+                Record(offset, now, record.key, record.value)
+                for offset, record in enumerate(records)
+            ],
+            producer_id=-1 if producer is None else producer.producer_id,
+            producer_epoch=-1 if producer is None else producer.producer_epoch,
+            transactional=producer is not None,
+        )
+        self.partition.append_own(memoryview(bytearray(batch)), now)
 
     def replay_own(self, shard: S, record: CoordinatorRecord, result: Result[Any]) -> None:
         """Replay a record that was appended just now."""
@@ -219,17 +298,30 @@ class ShardRunner(Generic[S]):
     # Timers -------------------------------------------------------------------------------
 
     def _change_timer(self, change: SetTimer | CancelTimer) -> None:
-        old = self._timers.pop(change.key, None)
-        if old is not None:
-            old.cancel()
+        timer = self._timers.get(change.key)
         if isinstance(change, SetTimer):
-            delay = max(0, change.at_ms - self._node.now_ms()) / 1000
-            self._timers[change.key] = asyncio.get_running_loop().call_later(
-                delay, self._expire, change.key
-            )
+            if timer is not None and timer.rings_at <= change.at_ms:
+                timer.due_at = change.at_ms
+                return
+            self._timers[change.key] = self._new_timer(change.key, change.at_ms)
+        elif timer is not None:
+            del self._timers[change.key]
+        if timer is not None:
+            timer.handle.cancel()
+
+    def _new_timer(self, key: Hashable, at_ms: int) -> _Timer:
+        delay = max(0, at_ms - self._node.now_ms()) / 1000
+        handle = asyncio.get_running_loop().call_later(delay, self._rings, key)
+        return _Timer(handle, at_ms)
+
+    def _rings(self, key: Hashable) -> None:
+        due_at = self._timers.pop(key).due_at
+        if due_at > self._node.now_ms():
+            self._timers[key] = self._new_timer(key, due_at)
+        else:
+            self._expire(key)
 
     def _expire(self, key: Hashable) -> None:
-        self._timers.pop(key, None)
         self.perform(lambda shard, now: shard.expire(key, now))
 
 

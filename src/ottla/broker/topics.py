@@ -5,46 +5,57 @@ from __future__ import annotations
 import random
 import uuid
 from collections.abc import Iterable, Mapping, Sequence
-from typing import TYPE_CHECKING
+from functools import partial
+from typing import TYPE_CHECKING, Final
 
 from ottla.cluster import topics
 from ottla.cluster.documents import Configs, Topic, decode
 from ottla.cluster.image import Image
 from ottla.cluster.store import Create, Op, Update
-from ottla.cluster.topics import NewTopic
+from ottla.cluster.topics import NewTopic, Wanted
 from ottla.config.dynamic import Alteration
-from ottla.wire.errors import ErrorCode, KafkaError
+from ottla.wire.errors import KafkaError
 
 if TYPE_CHECKING:
     from ottla.broker.node import Node
 
+TOPICS_IN_ONE_COMMIT: Final = 200
+"""The loop takes in a commit in one go; larger ones would be felt by clients."""
 
-async def create_topic(node: Node, new: NewTopic, *, validate_only: bool = False) -> Topic:
+
+async def create_topic(node: Node, new: NewTopic) -> Topic:
     """Create a topic; raises KafkaError with what is wrong with it."""
-    topic_id = uuid.uuid4()
-    start = random.randrange(1 << 16)
-
-    def decide(image: Image) -> tuple[Topic, list[Op]]:
-        topic, ops = topics.create_topic(
-            image,
-            new,
-            topic_id=topic_id,
-            start=start,
-            default_partitions=node.config.num_partitions,
-            default_replication_factor=node.config.default_replication_factor,
-        )
-        return topic, [] if validate_only else ops
-
-    return await node.change(decide)
+    (outcome,) = await create_topics(node, [new])
+    if isinstance(outcome, KafkaError):
+        raise outcome
+    return outcome
 
 
-async def auto_create_topic(node: Node, name: str) -> None:
-    """Create a topic that a client asked about, unless somebody else was faster."""
-    try:
-        await create_topic(node, NewTopic(name))
-    except KafkaError as problem:
-        if problem.code != ErrorCode.TOPIC_ALREADY_EXISTS:
-            raise
+async def create_topics(
+    node: Node, new: Sequence[NewTopic], *, validate_only: bool = False
+) -> list[Topic | KafkaError]:
+    """Create topics; for each what it is now, or why it could not be.
+
+    Many are committed at once: the disk is waited for once for all of them.
+    """
+    wanted = [Wanted(each, uuid.uuid4(), random.randrange(1 << 16)) for each in new]
+    outcomes: list[Topic | KafkaError] = []
+    while wanted:
+        some, wanted = wanted[:TOPICS_IN_ONE_COMMIT], wanted[TOPICS_IN_ONE_COMMIT:]
+        outcomes += await node.change(partial(_decide_on_new, node, some, validate_only))
+    return outcomes
+
+
+def _decide_on_new(
+    node: Node, wanted: Sequence[Wanted], validate_only: bool, image: Image
+) -> tuple[list[Topic | KafkaError], list[Op]]:
+    outcomes, ops = topics.create_topics(
+        image,
+        wanted,
+        default_partitions=node.config.num_partitions,
+        default_replication_factor=node.config.default_replication_factor,
+    )
+    return outcomes, _unless(validate_only, ops)
 
 
 async def delete_topic(node: Node, name: str) -> None:

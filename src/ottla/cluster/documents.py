@@ -21,11 +21,15 @@ class Endpoint(msgspec.Struct, frozen=True):
 
 
 class Broker(msgspec.Struct, frozen=True):
-    """A live broker. Registered, so it vanishes with the broker; its epoch is the document's."""
+    """A live broker. Registered, so it vanishes with the broker; its epoch is the document's.
+
+    A broker that is `shutting_down` asks for its leaders to be moved away first.
+    """
 
     id: int
     endpoints: list[Endpoint]
     rack: str | None = None
+    shutting_down: bool = False
 
 
 class Topic(msgspec.Struct, frozen=True):
@@ -41,7 +45,9 @@ class PartitionState(msgspec.Struct, frozen=True):
     """Who leads a partition (-1: nobody), since which epoch, and which replicas are in sync.
 
     `partition_epoch` grows with every change of this document. `topic_id` tells the partition from
-    one of a deleted topic with the same name.
+    one of a deleted topic with the same name. `isr_epochs` has the broker epoch under which each
+    member of `isr` got its place: a member with another epoch has restarted since. While replicas
+    are reassigned `adding` and `removing` say which of them come and which go.
     """
 
     topic_id: UUID
@@ -49,6 +55,9 @@ class PartitionState(msgspec.Struct, frozen=True):
     leader_epoch: int
     isr: list[int]
     partition_epoch: int = 0
+    isr_epochs: list[int] = []
+    adding: list[int] = []
+    removing: list[int] = []
 
 
 class Configs(msgspec.Struct, frozen=True):
@@ -70,10 +79,11 @@ class ClusterInfo(msgspec.Struct, frozen=True):
 
 
 class Controller(msgspec.Struct, frozen=True):
-    """The broker that acts as controller, and the epoch it does so under."""
+    """The broker that acts as controller, in which life of it, and the epoch it does so under."""
 
     broker: int
     epoch: int
+    broker_epoch: int = -1
 
 
 CLUSTER = "cluster"
@@ -81,6 +91,7 @@ CONTROLLER = "controller"
 PRODUCER_IDS = "producer-ids"
 BROKERS = "brokers/"
 TOPICS = "topics/"
+TOPIC_IDS = "topic-ids/"
 PARTITIONS = "partitions/"
 BROKER_CONFIGS = "configs/brokers/"
 DEFAULT_BROKER = "default"
@@ -96,6 +107,15 @@ def broker_key(broker: int) -> str:
 def topic_key(name: str) -> str:
     """The key of a topic."""
     return f"{TOPICS}{name}"
+
+
+def topic_id_key(topic_id: UUID) -> str:
+    """The key of a document that exists as long as the topic with this id, at version 0.
+
+    Versions begin anew when a topic is made again: whoever changes a partition by its version
+    checks this document too, or would change the partition of another topic of that name.
+    """
+    return f"{TOPIC_IDS}{topic_id}"
 
 
 def partition_key(topic: str, partition: int) -> str:

@@ -42,6 +42,16 @@ class PartitionImage(msgspec.Struct, frozen=True):
     isr: list[int]
     partition_epoch: int
     version: int
+    isr_epochs: list[int] = []
+    adding: list[int] = []
+    removing: list[int] = []
+
+    def isr_epoch(self, broker: int) -> int:
+        """The broker epoch under which a broker got its place in the ISR; -1 where it has none."""
+        for member, epoch in zip(self.isr, self.isr_epochs, strict=False):
+            if member == broker:
+                return epoch
+        return NO_EPOCH
 
 
 class BrokerImage(msgspec.Struct, frozen=True):
@@ -51,6 +61,7 @@ class BrokerImage(msgspec.Struct, frozen=True):
     epoch: int
     endpoints: list[Endpoint]
     rack: str | None
+    shutting_down: bool = False
 
     def endpoint(self, listener: str) -> Endpoint | None:
         """Where this broker is reached by clients of that listener."""
@@ -65,6 +76,7 @@ class ConfigsImage(msgspec.Struct, frozen=True):
 
 
 PartitionKey = tuple[str, int]
+NO_EPOCH = -1
 
 
 class Delta(msgspec.Struct):
@@ -89,12 +101,14 @@ class Image:
     def __init__(self) -> None:
         self.topics: dict[str, TopicImage] = {}
         self.topics_by_id: dict[UUID, TopicImage] = {}
+        self.topic_ids: set[UUID] = set()
         self.partitions: dict[PartitionKey, PartitionImage] = {}
         self.brokers: dict[int, BrokerImage] = {}
         self.broker_configs: dict[int | None, ConfigsImage] = {}
         self.names_by_collision_key: dict[str, set[str]] = {}
         self.cluster_id: str | None = None
         self.controller: documents.Controller | None = None
+        self.controller_version: int | None = None
 
     @classmethod
     def of(cls, snapshot: Iterable[Document]) -> "Image":
@@ -131,6 +145,9 @@ class Image:
         elif change.key == documents.CONTROLLER:
             before.controller = True
             self.controller = _CONTROLLER.decode(change.value) if change.value else None
+            self.controller_version = change.version if change.value else None
+        elif kind == "topic-ids":
+            (self.topic_ids.add if change.value is not None else self.topic_ids.discard)(UUID(rest))
         elif change.key == documents.CLUSTER:
             self.cluster_id = _CLUSTER.decode(change.value).cluster_id if change.value else None
 
@@ -151,6 +168,9 @@ class Image:
             state.isr,
             state.partition_epoch,
             change.version,
+            state.isr_epochs,
+            state.adding,
+            state.removing,
         )
 
     def _take_topic(self, name: str, change: Change, before: "_Before") -> None:
@@ -182,7 +202,9 @@ class Image:
             self.brokers.pop(broker, None)
             return
         state = _BROKER.decode(change.value)
-        self.brokers[broker] = BrokerImage(broker, change.epoch, state.endpoints, state.rack)
+        self.brokers[broker] = BrokerImage(
+            broker, change.epoch, state.endpoints, state.rack, state.shutting_down
+        )
 
     def _take_configs(self, owner: str, change: Change, before: "_Before") -> None:
         broker = None if owner == documents.DEFAULT_BROKER else int(owner)

@@ -189,6 +189,11 @@ class Database:
                 return [Change(*row) for row in rows], last
             return self._difference(seq, known), last
 
+    def session_lives(self) -> bool:
+        """False when the session was ended by another connection."""
+        with self._one_line_errors():
+            return self._has_session()
+
     def changed_elsewhere(self) -> bool:
         """True when another connection has committed since the last call."""
         with self._one_line_errors():
@@ -234,6 +239,10 @@ class Database:
         version: int = self._connection.execute("PRAGMA data_version").fetchone()[0]
         return version
 
+    def _has_session(self) -> bool:
+        row = self._connection.execute("SELECT 1 FROM sessions WHERE id = ?", (self._session,))
+        return row.fetchone() is not None
+
     @contextmanager
     def _reading(self) -> Iterator[None]:
         self._connection.execute("BEGIN")
@@ -245,10 +254,7 @@ class Database:
     @contextmanager
     def _writing(self) -> Iterator["_Changes"]:
         with self._transaction() as changes:
-            alive = self._connection.execute(
-                "SELECT 1 FROM sessions WHERE id = ?", (self._session,)
-            ).fetchone()
-            if not alive:
+            if not self._has_session():
                 raise SessionEnded(f"{self.path}: this broker's session was ended by another")
             yield changes
 

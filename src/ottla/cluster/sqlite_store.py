@@ -10,6 +10,7 @@ has reaped a dead process ends its session with `declare_dead`.
 """
 
 import asyncio
+import math
 from collections.abc import Callable, Sequence
 from concurrent.futures import Future
 from pathlib import Path
@@ -24,7 +25,9 @@ from ottla.cluster.store import (
     Listener,
     Op,
     Registration,
+    SessionEndCallback,
     SessionEnded,
+    SessionFacts,
     Store,
     StoreError,
     UnknownOutcome,
@@ -43,6 +46,7 @@ class SqliteStore(Store):
         self._jobs: SimpleQueue[_Job | None] = SimpleQueue()
         self._thread = Thread(target=self._work, name="ottla-store", daemon=True)
         self._closed = False
+        self._end_callbacks: list[SessionEndCallback] = []
         # What was announced before `watch` returned, and so before the watcher is ready.
         self._early: list[list[Change]] | None = []
         # The rest belongs to the thread.
@@ -51,6 +55,7 @@ class SqliteStore(Store):
         self._seen = 0
         self._known: dict[str, tuple[int, int]] = {}
         self._poll_failed = False
+        self._session_lives = False
 
     @classmethod
     async def open(
@@ -67,6 +72,7 @@ class SqliteStore(Store):
 
         def connect() -> None:
             store._database = Database(path, owner, lock_timeout, journal_kept)
+            store._session_lives = True
 
         store._thread.start()
         try:
@@ -120,6 +126,13 @@ class SqliteStore(Store):
         self._loop.call_soon(self._deliver_early, listener)
         return documents
 
+    def session_facts(self) -> SessionFacts:
+        # Whoever declares a session dead has reaped its process, or is the one that comes next.
+        return SessionFacts(timeout=math.inf, answered=0.0)
+
+    def on_session_end(self, callback: SessionEndCallback) -> None:
+        self._end_callbacks.append(callback)
+
     async def close(self) -> None:
         if self._closed:
             return
@@ -168,10 +181,12 @@ class SqliteStore(Store):
             job()
 
     def _poll(self) -> None:
-        if self._listener is None:
+        if not self._session_lives:
             return
         try:
-            if self._database.changed_elsewhere():
+            # What could not be read the last time is still to be read.
+            if self._database.changed_elsewhere() or self._poll_failed:
+                self._look_for_the_session()
                 self._announce()
             self._poll_failed = False
         except StoreError as error:
@@ -180,6 +195,17 @@ class SqliteStore(Store):
                 self._poll_failed = True
                 report = {"message": "the metadata store cannot be polled", "exception": error}
                 self._on_loop(lambda: self._loop.call_exception_handler(report))
+
+    def _look_for_the_session(self) -> None:
+        self._session_lives = self._database.session_lives()
+        if not self._session_lives:
+            self._listener = None
+            self._on_loop(self._tell_of_the_end)
+
+    def _tell_of_the_end(self) -> None:
+        if not self._closed:
+            for callback in self._end_callbacks:
+                callback("the session was ended by another process")
 
     def _announce_own(self) -> None:
         try:

@@ -4,20 +4,26 @@ Promises, kept by every store and held by one contract test suite:
 
 1. A document is a key (a path such as `topics/orders`), a value and a version. The version is 0
    when the document is created and grows by 1 with each change; a document that is deleted and made
-   again begins at 0 again, with a higher epoch. An epoch is the number of the change that created
-   the document, and no two documents, ever, have the same.
+   again begins at 0 again, with a higher epoch. An epoch numbers the document's creation: what is
+   created by a later commit has a higher one.
 2. `commit` applies all of its operations, in order, or none. When one of them does not fit what is
-   stored it raises Conflict with that key, and nothing has changed.
+   stored it raises Conflict with that key, and nothing has changed. A topic's document with those
+   of 10,000 partitions is one commit in every store; one that is too large for a store is refused
+   with a StoreError, and nothing has changed.
 3. When `commit` returns, its changes survive the death of the process, and of the machine as far as
    the disk keeps what it acknowledged. When it raises UnknownOutcome they may or may not be there:
-   read again.
+   read again. After any other StoreError nothing has changed.
 4. `watch` answers with everything that is stored, and from then on the listener is called with
    every change, this store's own and others', in the order of commits, each once; the changes of
    one commit are never split over two calls. The first call comes after `watch` has returned; from
    then on own changes are announced before their `commit` returns. A store that was cut off for
    long may skip values that were overwritten meanwhile, but never a document's last state.
 5. A registered document vanishes when its session ends: when the store is closed, or when the
-   session is declared dead. A store whose session has ended changes nothing any more: SessionEnded.
+   session is declared dead. A store whose session has ended changes nothing any more: SessionEnded;
+   reads may fail so too. Its listener is not called any more; who asked with `on_session_end` is
+   told once, unless the end was an own `close`. To go on, open another store.
+6. `session_facts` is what a lease is computed from: within two thirds of `timeout` after `answered`
+   nobody else has declared the session dead.
 
 Everything runs on one event loop: coroutines are awaited there and the listener is called there.
 """
@@ -103,6 +109,7 @@ class Check(NamedTuple):
 
 Op = Put | Create | Update | Delete | Check
 Listener = Callable[[list[Change]], None]
+SessionEndCallback = Callable[[str], None]
 
 
 class Registration(NamedTuple):
@@ -110,6 +117,18 @@ class Registration(NamedTuple):
 
     key: str
     epoch: int
+
+
+class SessionFacts(NamedTuple):
+    """How sure a store is that its session lives.
+
+    `timeout` is what was negotiated, in seconds; infinite where whoever ends a session makes sure
+    first that its process is gone. `answered` is when the last answered request that proves life
+    was sent, on CLOCK_BOOTTIME.
+    """
+
+    timeout: float
+    answered: float
 
 
 class Store(ABC):
@@ -134,6 +153,14 @@ class Store(ABC):
     @abstractmethod
     async def watch(self, listener: Listener) -> list[Document]:
         """What is stored now; the listener gets every later change. Once for each store."""
+
+    @abstractmethod
+    def session_facts(self) -> SessionFacts:
+        """What is known of the session's life."""
+
+    @abstractmethod
+    def on_session_end(self, callback: SessionEndCallback) -> None:
+        """Call this once when the session has been ended by others, with the reason in one line."""
 
     @abstractmethod
     async def close(self) -> None:

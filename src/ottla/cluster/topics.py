@@ -12,8 +12,16 @@ from uuid import UUID
 import msgspec
 
 from ottla.cluster import documents
-from ottla.cluster.documents import PartitionState, Topic, encode, partition_key, topic_key
+from ottla.cluster.documents import (
+    PartitionState,
+    Topic,
+    encode,
+    partition_key,
+    topic_id_key,
+    topic_key,
+)
 from ottla.cluster.image import Image, TopicImage
+from ottla.cluster.placement import spread, usable
 from ottla.cluster.store import Create, Delete, Op, Update
 from ottla.config.dynamic import (
     Alteration,
@@ -55,18 +63,65 @@ def create_topic(
         assignment = _explicit_assignment(image, new)
     else:
         partitions, factor = _checked_counts(new, default_partitions, default_replication_factor)
-        assignment = spread(image.brokers, partitions, factor, start)
+        assignment = spread(usable(image.brokers), partitions, factor, start)
     configs = {name: text for name, text in new.configs.items() if text is not None}
     topic = Topic(new.name, topic_id, assignment, configs)
-    ops: list[Op] = [Create(topic_key(new.name), encode(topic))]
-    ops += _new_partitions(topic, first=0)
+    ops: list[Op] = [
+        Create(topic_key(new.name), encode(topic)),
+        Create(topic_id_key(topic_id), new.name.encode()),
+    ]
+    ops += _new_partitions(image, topic, first=0)
     return topic, ops
+
+
+class Wanted(msgspec.Struct, frozen=True):
+    """A topic to be made, with what chance has chosen for it."""
+
+    new: NewTopic
+    topic_id: UUID
+    start: int
+    """Where in the ring of brokers its first leader is."""
+
+
+def create_topics(
+    image: Image,
+    wanted: Iterable[Wanted],
+    *,
+    default_partitions: int,
+    default_replication_factor: int,
+) -> tuple[list[Topic | KafkaError], list[Op]]:
+    """For each topic what it will be, or why not; and the operations that make all of them."""
+    outcomes: list[Topic | KafkaError] = []
+    ops: list[Op] = []
+    collisions: dict[str | None, str] = {}
+    for each in wanted:
+        key = collision_key(each.new.name)
+        try:
+            if key is not None and key in collisions:
+                _refuse_collision(each.new.name, collisions[key])
+            topic, more = create_topic(
+                image,
+                each.new,
+                topic_id=each.topic_id,
+                start=each.start,
+                default_partitions=default_partitions,
+                default_replication_factor=default_replication_factor,
+            )
+        except KafkaError as problem:
+            outcomes.append(problem)
+            continue
+        collisions[key] = topic.name
+        outcomes.append(topic)
+        ops += more
+    return outcomes, ops
 
 
 def delete_topic(image: Image, name: str) -> list[Op]:
     """Remove the topic and all of its partitions."""
     topic = _existing(image, name)
     ops: list[Op] = [Delete(topic_key(name), topic.version)]
+    if topic.id in image.topic_ids:
+        ops.append(Delete(topic_id_key(topic.id)))
     # Without versions: a change of leadership meanwhile must not keep the topic alive.
     ops += [
         Delete(partition_key(name, index))
@@ -100,7 +155,7 @@ def add_partitions(
         _too_many_partitions()
     factor = len(old.assignment[0])
     if assignment is None:
-        more = spread(image.brokers, added, factor, start)
+        more = spread(usable(image.brokers), added, factor, start)
     else:
         if len(assignment) != added:
             _refuse(
@@ -108,10 +163,10 @@ def add_partitions(
                 f"Attempted to add {added} additional partition(s), but {len(assignment)} "
                 "assignment(s) were specified.",
             )
-        more = _checked_assignment(image, assignment, factor)
+        more = checked_assignment(image, assignment, factor)
     topic = Topic(name, old.id, [*old.assignment, *more], old.configs)
     ops: list[Op] = [Update(topic_key(name), encode(topic), old.version)]
-    ops += _new_partitions(topic, first=have)
+    ops += _new_partitions(image, topic, first=have)
     return topic, ops
 
 
@@ -147,29 +202,6 @@ def replace_broker_configs(
     return _set_broker_configs(image, broker, dict(configs))
 
 
-def spread(brokers: Iterable[int], partitions: int, factor: int, start: int) -> list[list[int]]:
-    """Replicas of each partition: leaders in turn from `start`, followers shifted every round.
-
-    The shift makes the followers of one broker's partitions differ, so that its work is shared by
-    several others when it dies.
-    """
-    ring = sorted(brokers)
-    if factor > len(ring):
-        _refuse(
-            ErrorCode.INVALID_REPLICATION_FACTOR,
-            f"Unable to replicate the partition {factor} time(s): The target replication factor "
-            f"of {factor} cannot be reached because only {len(ring)} broker(s) are registered.",
-        )
-    others = max(1, len(ring) - 1)
-    assignment = []
-    for index in range(partitions):
-        leader = start + index
-        shift = index // len(ring)
-        followers = (leader + 1 + (shift + number) % others for number in range(factor - 1))
-        assignment.append([ring[at % len(ring)] for at in (leader, *followers)])
-    return assignment
-
-
 def _check_new_name(image: Image, name: str) -> None:
     check_topic_name(name)
     if name == CLUSTER_METADATA:
@@ -178,10 +210,7 @@ def _check_new_name(image: Image, name: str) -> None:
         _refuse(ErrorCode.TOPIC_ALREADY_EXISTS, f"Topic '{name}' already exists.")
     colliding = image.names_by_collision_key.get(collision_key(name) or "")
     if colliding:
-        _refuse(
-            ErrorCode.INVALID_TOPIC_EXCEPTION,
-            f"Topic '{name}' collides with existing topic: {min(colliding)}",
-        )
+        _refuse_collision(name, min(colliding))
 
 
 def _checked_counts(new: NewTopic, default_partitions: int, default_factor: int) -> tuple[int, int]:
@@ -220,12 +249,13 @@ def _explicit_assignment(image: Image, new: NewTopic) -> list[list[int]]:
             "partitions should be a consecutive 0-based integer sequence",
         )
     in_order = [new.assignment[index] for index in range(len(new.assignment))]
-    return _checked_assignment(image, in_order, factor=None)
+    return checked_assignment(image, in_order, factor=None)
 
 
-def _checked_assignment(
+def checked_assignment(
     image: Image, assignment: Sequence[Sequence[int]], factor: int | None
 ) -> list[list[int]]:
+    """Replicas that a person chose, if registered brokers can have them; `factor` None: any."""
     for replicas in assignment:
         if not replicas:
             _refuse_assignment("includes an empty replica list.")
@@ -244,11 +274,17 @@ def _checked_assignment(
     return [list(replicas) for replicas in assignment]
 
 
-def _new_partitions(topic: Topic, first: int) -> list[Op]:
+def _new_partitions(image: Image, topic: Topic, first: int) -> list[Op]:
     ops: list[Op] = []
     for index in range(first, len(topic.assignment)):
         replicas = topic.assignment[index]
-        state = PartitionState(topic.id, leader=replicas[0], leader_epoch=0, isr=replicas)
+        state = PartitionState(
+            topic.id,
+            leader=replicas[0],
+            leader_epoch=0,
+            isr=replicas,
+            isr_epochs=[image.brokers[broker].epoch for broker in replicas],
+        )
         ops.append(Create(partition_key(topic.name, index), encode(state)))
     return ops
 
@@ -282,6 +318,13 @@ def _too_many_partitions() -> NoReturn:
         ErrorCode.POLICY_VIOLATION,
         "Excessively large number of partitions per request: at most "
         f"{MAX_PARTITIONS_IN_REQUEST} are allowed.",
+    )
+
+
+def _refuse_collision(name: str, existing: str) -> NoReturn:
+    _refuse(
+        ErrorCode.INVALID_TOPIC_EXCEPTION,
+        f"Topic '{name}' collides with existing topic: {existing}",
     )
 
 

@@ -91,21 +91,16 @@ class BrokerConfig:
     log_flush_interval_ms: int
     log_flush_scheduler_interval_ms: int
     log_flush_offset_checkpoint_interval_ms: int
-    log_flush_start_offset_checkpoint_interval_ms: int
-    log_initial_task_delay_ms: int
     log_cleaner_enable: bool
     log_cleaner_threads: int
     log_cleaner_io_max_bytes_per_second: float
     log_cleaner_dedupe_buffer_size: int
-    log_cleaner_io_buffer_size: int
-    log_cleaner_io_buffer_load_factor: float
     log_cleaner_backoff_ms: int
     log_cleaner_min_cleanable_ratio: float
     log_cleaner_delete_retention_ms: int
     log_cleaner_min_compaction_lag_ms: int
     log_cleaner_max_compaction_lag_ms: int
     producer_id_expiration_ms: int
-    producer_id_expiration_check_interval_ms: int
     min_insync_replicas: int
     unclean_leader_election_enable: bool
     unclean_leader_election_interval_ms: int
@@ -143,24 +138,23 @@ class BrokerConfig:
     group_consumer_max_assignment_interval_ms: int
     offset_metadata_max_bytes: int
     offsets_commit_timeout_ms: int
-    offsets_load_buffer_size: int
     offsets_retention_minutes: int
     offsets_retention_check_interval_ms: int
     offsets_topic_num_partitions: int
     offsets_topic_replication_factor: int
     offsets_topic_segment_bytes: int
-    offsets_topic_compression_codec: int
     transactional_id_expiration_ms: int
     transaction_max_timeout_ms: int
     transaction_state_log_num_partitions: int
     transaction_state_log_replication_factor: int
     transaction_state_log_min_isr: int
     transaction_state_log_segment_bytes: int
-    transaction_state_log_load_buffer_size: int
-    transaction_abort_timed_out_transaction_cleanup_interval_ms: int
     transaction_remove_expired_transaction_cleanup_interval_ms: int
     transaction_partition_verification_enable: bool
-    transaction_two_phase_commit_enable: bool
+    ottla_audit_enable: bool
+    ottla_audit_topics: str
+    ottla_audit_window_ms: int
+    ottla_audit_interval_ms: int
 
     def __init__(self, settings: BrokerSettings) -> None:
         values = broker_values(settings)

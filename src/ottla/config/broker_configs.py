@@ -1,9 +1,10 @@
 """All broker settings, in one table, and the Kafka settings that mean nothing here.
 
-The rows are kept in four modules by subject. A name that is valid in Kafka 4.3 is either in the
+The rows are kept in five modules by subject. A name that is valid in Kafka 4.3 is either in the
 table or ignored with a warning, so that a Kafka `server.properties` works; any other name is wrong.
 """
 
+from ottla.config.audit_configs import AUDIT_CONFIGS
 from ottla.config.broker_log_configs import LOG_CONFIGS
 from ottla.config.broker_network_configs import NETWORK_CONFIGS
 from ottla.config.broker_replica_configs import REPLICA_CONFIGS
@@ -14,7 +15,7 @@ from ottla.config.ignored_configs import is_ignored
 from ottla.config.topic_configs import TOPIC_CONFIGS
 
 BROKER_CONFIGS: dict[str, ConfigDef] = table(
-    *NETWORK_CONFIGS, *LOG_CONFIGS, *REPLICA_CONFIGS, *COORDINATOR_CONFIGS
+    *NETWORK_CONFIGS, *LOG_CONFIGS, *REPLICA_CONFIGS, *COORDINATOR_CONFIGS, *AUDIT_CONFIGS
 )
 
 

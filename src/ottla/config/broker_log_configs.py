@@ -163,14 +163,6 @@ LOG_CONFIGS = (
         "How often the recovery points are written down.",
     ),
     broker(
-        "log.flush.start.offset.checkpoint.interval.ms", INT, 60_000, AT_LEAST_0, HIGH, READ_ONLY,
-        "How often the logs' start offsets are written down.",
-    ),
-    broker(
-        "log.initial.task.delay.ms", LONG, 30_000, AT_LEAST_0, LOW, READ_ONLY,
-        "How long after the start the first background work on the logs begins.",
-    ),
-    broker(
         "log.cleaner.enable", BOOLEAN, True, None, MEDIUM, READ_ONLY,
         "Whether compacted topics are cleaned at all.",
     ),
@@ -186,14 +178,6 @@ LOG_CONFIGS = (
     broker(
         "log.cleaner.dedupe.buffer.size", LONG, 134_217_728, None, MEDIUM, CLUSTER_WIDE,
         "Memory for the keys of one cleaning, all cleaners together.",
-    ),
-    broker(
-        "log.cleaner.io.buffer.size", INT, 524_288, AT_LEAST_0, MEDIUM, CLUSTER_WIDE,
-        "Memory for reading and writing in cleaning, all cleaners together.",
-    ),
-    broker(
-        "log.cleaner.io.buffer.load.factor", DOUBLE, 0.9, None, MEDIUM, CLUSTER_WIDE,
-        "How full the memory for keys may become.",
     ),
     broker(
         "log.cleaner.backoff.ms", LONG, 15_000, AT_LEAST_0, MEDIUM, CLUSTER_WIDE,
@@ -218,9 +202,5 @@ LOG_CONFIGS = (
     broker(
         "producer.id.expiration.ms", INT, 86_400_000, AT_LEAST_1, LOW, CLUSTER_WIDE,
         "A producer id without a write for this long is forgotten by the partition.",
-    ),
-    broker(
-        "producer.id.expiration.check.interval.ms", INT, 600_000, AT_LEAST_1, LOW, READ_ONLY,
-        "How often expired producer ids are removed.",
     ),
 )  # fmt: skip

@@ -122,9 +122,12 @@ NETWORK_CONFIGS = (
         "A connection without a request for this long is closed; negative for never.",
     ),
     broker(
-        "queued.max.request.bytes", LONG, -1, None, MEDIUM, READ_ONLY,
-        "The most memory that requests in work may take together before reading pauses; -1 for no "
-        "limit.",
+        "queued.max.request.bytes", LONG, -1,
+        Only(-1, "requests are not queued here; max.connections and socket.request.max.bytes "
+             "bound the memory they take"),
+        MEDIUM, READ_ONLY,
+        "A bound of the memory that queued requests take. Ottla handles a request where it was "
+        "received and queues none: only -1, no limit, is accepted.",
     ),
     broker(
         "request.timeout.ms", INT, 30_000, None, HIGH, READ_ONLY,

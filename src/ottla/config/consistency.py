@@ -55,16 +55,6 @@ def _check_times(values: Mapping[str, Value]) -> None:
 
 
 def _check_limits(values: Mapping[str, Value]) -> None:
-    queued, request = (
-        _number(values, "queued.max.request.bytes"),
-        _number(values, "socket.request.max.bytes"),
-    )
-    if 0 < queued < request:
-        raise invalid_value(
-            "queued.max.request.bytes",
-            queued,
-            f"It is less than socket.request.max.bytes ({request}), so no large request would fit",
-        )
     overrides = values["max.connections.per.ip.overrides"]
     if values["max.connections.per.ip"] == 0 and not overrides:
         raise invalid_value(

@@ -100,10 +100,6 @@ COORDINATOR_CONFIGS = (
         "How long a commit waits for its replicas.",
     ),
     broker(
-        "offsets.load.buffer.size", INT, 5_242_880, AT_LEAST_1, HIGH, READ_ONLY,
-        "How many bytes are read at once when a group's state is loaded.",
-    ),
-    broker(
         "offsets.retention.minutes", INT, 10_080, AT_LEAST_1, HIGH, READ_ONLY,
         "How long the offsets of an empty group are kept.",
     ),
@@ -123,10 +119,6 @@ COORDINATOR_CONFIGS = (
     broker(
         "offsets.topic.segment.bytes", INT, 104_857_600, AT_LEAST_1, HIGH, READ_ONLY,
         "Segment size of `__consumer_offsets`.",
-    ),
-    broker(
-        "offsets.topic.compression.codec", INT, 0, None, HIGH, READ_ONLY,
-        "The codec of committed offsets: 0 none, 1 gzip, 2 snappy, 3 lz4, 4 zstd.",
     ),
     broker(
         "transactional.id.expiration.ms", INT, 604_800_000, AT_LEAST_1, HIGH, READ_ONLY,
@@ -154,15 +146,6 @@ COORDINATOR_CONFIGS = (
         "Segment size of `__transaction_state`.",
     ),
     broker(
-        "transaction.state.log.load.buffer.size", INT, 5_242_880, AT_LEAST_1, HIGH, READ_ONLY,
-        "How many bytes are read at once when transactions are loaded.",
-    ),
-    broker(
-        "transaction.abort.timed.out.transaction.cleanup.interval.ms", INT, 10_000, AT_LEAST_1, LOW,
-        READ_ONLY,
-        "How often transactions past their timeout are aborted.",
-    ),
-    broker(
         "transaction.remove.expired.transaction.cleanup.interval.ms", INT, 3_600_000, AT_LEAST_1,
         LOW, READ_ONLY,
         "How often expired transactional ids are removed.",
@@ -171,9 +154,5 @@ COORDINATOR_CONFIGS = (
         "transaction.partition.verification.enable", BOOLEAN, True, None, LOW, CLUSTER_WIDE,
         "Ask the coordinator whether a partition belongs to the transaction before the first "
         "transactional write to it.",
-    ),
-    broker(
-        "transaction.two.phase.commit.enable", BOOLEAN, False, None, LOW, READ_ONLY,
-        "Let a producer take part in an outer two-phase commit: its transactions do not time out.",
     ),
 )  # fmt: skip

@@ -28,12 +28,11 @@ _LISTED = """
     alter.log.dirs.replication.quota.window.num
     alter.log.dirs.replication.quota.window.size.seconds auto.include.jmx.reporter
     background.threads broker.id.generation.enable client.quota.callback.class config.providers
-    connection.failed.authentication.delay.ms connections.max.reauth.ms
-    control.plane.listener.name controlled.shutdown.max.retries
-    controlled.shutdown.retry.backoff.ms controller.performance.always.log.threshold.ms
-    controller.performance.sample.period.ms controller.quota.window.num
-    controller.quota.window.size.seconds controller.socket.timeout.ms cordoned.log.dirs
-    delete.records.purgatory.purge.interval.requests early.start.listeners
+    connection.failed.authentication.delay.ms connections.max.reauth.ms control.plane.listener.name
+    controlled.shutdown.max.retries controlled.shutdown.retry.backoff.ms
+    controller.performance.always.log.threshold.ms controller.performance.sample.period.ms
+    controller.quota.window.num controller.quota.window.size.seconds controller.socket.timeout.ms
+    cordoned.log.dirs delete.records.purgatory.purge.interval.requests early.start.listeners
     fetch.purgatory.purge.interval.requests follower.fetch.last.tiered.offset.enable
     follower.replication.throttled.rate group.coordinator.append.linger.ms
     group.coordinator.background.threads group.coordinator.cached.buffer.max.bytes
@@ -42,19 +41,23 @@ _LISTED = """
     internal.metadata.delete.delay.millis internal.metadata.log.segment.bytes
     internal.metadata.max.batch.size.in.bytes kafka.metrics.polling.interval.secs
     kafka.metrics.reporters leader.imbalance.per.broker.percentage
-    leader.replication.throttled.rate log.dir.failure.timeout.ms
-    log.message.downconversion.enable log.message.format.version
+    leader.replication.throttled.rate log.cleaner.io.buffer.load.factor log.cleaner.io.buffer.size
+    log.dir.failure.timeout.ms log.flush.start.offset.checkpoint.interval.ms
+    log.initial.task.delay.ms log.message.downconversion.enable log.message.format.version
     log.message.timestamp.difference.max.ms metadata.max.idle.interval.ms
     metadata.max.retention.bytes metadata.max.retention.ms metric.reporters metrics.num.samples
     metrics.recording.level metrics.sample.window.ms num.io.threads num.network.threads
-    num.recovery.threads.per.data.dir num.replica.alter.log.dirs.threads principal.builder.class
-    process.roles producer.purgatory.purge.interval.requests queued.max.requests
-    quota.window.num quota.window.size.seconds replica.alter.log.dirs.io.max.bytes.per.second
-    replica.selector.class replication.quota.window.num replication.quota.window.size.seconds
-    reserved.broker.max.id security.providers server.max.startup.time.ms
-    share.fetch.purgatory.purge.interval.requests socket.connection.setup.timeout.max.ms
-    socket.connection.setup.timeout.ms telemetry.max.bytes unstable.api.versions.enable
-    unstable.feature.versions.enable
+    num.recovery.threads.per.data.dir num.replica.alter.log.dirs.threads offsets.load.buffer.size
+    offsets.topic.compression.codec principal.builder.class process.roles
+    producer.id.expiration.check.interval.ms producer.purgatory.purge.interval.requests
+    queued.max.requests quota.window.num quota.window.size.seconds
+    replica.alter.log.dirs.io.max.bytes.per.second replica.selector.class
+    replication.quota.window.num replication.quota.window.size.seconds reserved.broker.max.id
+    security.providers server.max.startup.time.ms share.fetch.purgatory.purge.interval.requests
+    socket.connection.setup.timeout.max.ms socket.connection.setup.timeout.ms telemetry.max.bytes
+    transaction.abort.timed.out.transaction.cleanup.interval.ms
+    transaction.state.log.load.buffer.size transaction.two.phase.commit.enable
+    unstable.api.versions.enable unstable.feature.versions.enable
 """
 _NAMES = frozenset(_LISTED.split())
 

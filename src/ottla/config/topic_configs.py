@@ -250,7 +250,7 @@ TOPIC_CONFIGS: dict[str, ConfigDef] = table(
         False,
         None,
         "log.preallocate",
-        "Reserve the whole segment's space on disk when it is created.",
+        "Kept and shown, without effect: a segment takes space as it is written.",
     ),
     _topic(
         "remote.log.copy.disable",

@@ -24,12 +24,11 @@ from ottla.coordinator.consumer_member import ConsumerMember
 from ottla.coordinator.group_state import GroupState
 from ottla.coordinator.offset_records import (
     NO_TIMESTAMP,
-    OFFSET_VALUE_VERSION,
     OFFSET_VALUE_VERSION_WITH_EXPIRY,
     OffsetCommitKey,
     OffsetCommitValue,
 )
-from ottla.coordinator.record_codec import write_record
+from ottla.coordinator.record_codec import write_offset, write_record
 from ottla.coordinator.shard import CoordinatorRecord, RequestContext
 from ottla.coordinator.step import Step
 from ottla.coordinator.topics import TopicInfo
@@ -163,27 +162,37 @@ def _commit(
     state: GroupState, committer: Committer, topics: list[_Topic], expire_at: int, step: Step
 ) -> Iterator[ErrorCode]:
     """Write what may be committed; return what to say of each partition, in order."""
-    refusal = ErrorCode.NONE
-    if any(topic.has(partition) for topic in topics for partition in topic.partitions):
-        try:
-            _check(state, committer, topics)
-        except KafkaError as problem:
-            refusal = problem.code
-        else:
-            _keep_session(state, committer, step)
-    errors = []
-    for topic in topics:
-        for partition in topic.partitions:
-            if topic.info is None or not topic.has(partition):
-                errors.append(topic.unknown)
-            elif refusal is not ErrorCode.NONE:
+    errors: list[ErrorCode] = []
+    refusal: ErrorCode | None = None
+    """What the group says: asked once, and only where there is a partition to commit for."""
+    largest = state.config.offset_metadata_max_bytes
+    for info, partitions, unknown in topics:
+        for partition in partitions:
+            if info is None or not 0 <= partition.partition_index < info.partitions:
+                errors.append(unknown)
+                continue
+            if refusal is None:
+                refusal = _refusal(state, committer, topics, step)
+            if refusal is not ErrorCode.NONE:
                 errors.append(refusal)
-            elif _is_too_large(state, partition):
+            elif len(partition.committed_metadata or "") > largest:
                 errors.append(ErrorCode.OFFSET_METADATA_TOO_LARGE)
             else:
                 errors.append(ErrorCode.NONE)
-                step.records.append(_record(committer, topic.info, partition, expire_at, step.now))
+                step.records.append(_record(committer, info, partition, expire_at, step.now))
     return iter(errors)
+
+
+def _refusal(
+    state: GroupState, committer: Committer, topics: Iterable[_Topic], step: Step
+) -> ErrorCode:
+    """Why the committer may not, NONE where it may; that keeps its session alive."""
+    try:
+        _check(state, committer, topics)
+    except KafkaError as problem:
+        return problem.code
+    _keep_session(state, committer, step)
+    return ErrorCode.NONE
 
 
 def _check(state: GroupState, committer: Committer, topics: Iterable[_Topic]) -> None:
@@ -261,10 +270,6 @@ def _keep_session(state: GroupState, committer: Committer, step: Step) -> None:
         expect_heartbeat(group, member, step)
 
 
-def _is_too_large(state: GroupState, partition: Partition) -> bool:
-    return len(partition.committed_metadata or "") > state.config.offset_metadata_max_bytes
-
-
 def _record(
     committer: Committer, topic: TopicInfo, partition: Partition, expire_at: int, now: int
 ) -> CoordinatorRecord:
@@ -281,7 +286,7 @@ def _record(
         topic_id=NO_UUID if committer.is_transactional else topic.topic_id,
     )
     if expire_at == NO_TIMESTAMP:
-        return write_record(key, value, OFFSET_VALUE_VERSION)
+        return write_offset(key, value)
     # That version has no room for these two.
     value.leader_epoch, value.topic_id = -1, NO_UUID
     return write_record(key, value, OFFSET_VALUE_VERSION_WITH_EXPIRY)

@@ -5,8 +5,11 @@ Rules kept here:
 2. Values are written as version 4; as version 1 where the client asked for a retention of its own
    (OffsetCommit up to version 4), since no other version can say when an offset expires.
 3. All versions are read. What a version does not carry keeps its default.
+4. The usual record is written by hand: a broker writes one for each commit of an offset.
 """
 
+from functools import lru_cache
+from struct import Struct
 from typing import ClassVar
 from uuid import UUID
 
@@ -53,4 +56,51 @@ class OffsetCommitValue(Message, kw_only=True):
         Field("commit_timestamp", "int64", "0+"),
         Field("expire_timestamp", "int64", "1"),
         Field("topic_id", "uuid", "4+", tag=0),
+    )
+
+
+_KIND = b"\x00\x01"
+_LENGTH = Struct(">h")
+_PARTITION = Struct(">i")
+_VERSION_TO_METADATA = Struct(">hqiB")
+_TIMESTAMP = Struct(">q")
+_NO_TAGS = b"\x00"
+_TOPIC_ID_TAG = b"\x01\x00\x10"
+"""One tagged field, its tag, and its size."""
+LONGEST_METADATA_BY_HAND = 126
+"""Beyond, a compact length takes more than a byte."""
+KEYS_REMEMBERED = 10_000
+"""A consumer commits for the same partitions again and again."""
+
+
+@lru_cache(maxsize=KEYS_REMEMBERED)
+def offset_key(group: str, topic: str, partition: int) -> bytes:
+    """The bytes of a record's key."""
+    name, topic_name = group.encode(), topic.encode()
+    return b"".join(
+        (
+            _KIND,
+            _LENGTH.pack(len(name)),
+            name,
+            _LENGTH.pack(len(topic_name)),
+            topic_name,
+            _PARTITION.pack(partition),
+        )
+    )
+
+
+def offset_value(value: OffsetCommitValue) -> bytes | None:
+    """The bytes of a record's value in version 4, None where its metadata is long."""
+    metadata = value.metadata.encode()
+    if len(metadata) > LONGEST_METADATA_BY_HAND:
+        return None
+    return b"".join(
+        (
+            _VERSION_TO_METADATA.pack(
+                OFFSET_VALUE_VERSION, value.offset, value.leader_epoch, len(metadata) + 1
+            ),
+            metadata,
+            _TIMESTAMP.pack(value.commit_timestamp),
+            _NO_TAGS if value.topic_id == NO_UUID else _TOPIC_ID_TAG + value.topic_id.bytes,
+        )
     )

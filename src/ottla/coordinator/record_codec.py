@@ -31,7 +31,13 @@ from ottla.coordinator.group_records import (
     GroupMetadataKey,
     GroupMetadataValue,
 )
-from ottla.coordinator.offset_records import OffsetCommitKey, OffsetCommitValue
+from ottla.coordinator.offset_records import (
+    OFFSET_VALUE_VERSION,
+    OffsetCommitKey,
+    OffsetCommitValue,
+    offset_key,
+    offset_value,
+)
 from ottla.coordinator.shard import CoordinatorRecord
 from ottla.wire.codec import DecodeError, decode, encode
 from ottla.wire.message import Message
@@ -71,6 +77,15 @@ def write_record(key: Message, value: Message, version: int = 0) -> CoordinatorR
         _VALUE_PREFIXES[version] + encode(value, version),
         ParsedRecord(key, value),
     )
+
+
+def write_offset(key: OffsetCommitKey, value: OffsetCommitValue) -> CoordinatorRecord:
+    """The record that keeps a committed offset."""
+    data = offset_value(value)
+    if data is None:
+        return write_record(key, value, OFFSET_VALUE_VERSION)
+    name = offset_key(key.group, key.topic, key.partition)
+    return CoordinatorRecord(name, data, ParsedRecord(key, value))
 
 
 def write_tombstone(key: Message) -> CoordinatorRecord:

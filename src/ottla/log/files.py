@@ -179,13 +179,19 @@ class OpenFile:
         """Undo one pin()."""
         self.pins -= 1
         if self.retired and self.pins == 0:
-            self._cache.close(self)
+            self._end()
 
     def retire(self) -> None:
         """Its owner is done with it: close it now, or when its last reader is."""
         self.retired = True
         if self.pins == 0:
-            self._cache.close(self)
+            self._end()
+
+    def _end(self) -> None:
+        self._cache.close(self)
+        # File and owner would keep each other alive, and what was there at start for ever: the
+        # garbage collector does not look at it.
+        self.on_close = None
 
 
 class Slice(NamedTuple):

@@ -5,7 +5,11 @@ Rules kept here:
 2. run() only waits for the disk; it may be called in a thread. Everything it needs was captured
    before, and pinned, so that the log may go on being written, read and deleted meanwhile.
 3. A failed fsync says that data may be lost and never says so again: it is not retried.
+4. A folder is synced once, after all that was made or renamed in it.
 """
+
+import errno
+import os
 
 from ottla.log.files import DISK_IS_FULL, Files, OpenFile
 
@@ -36,7 +40,7 @@ class Flush:
         """True where no fsync failed: the disk was full, or too many files were open."""
         self._written: list[int] = []
         self._replacements: list[tuple[str, bytes]] = []
-        self._directories: list[str] = []
+        self._directories: dict[str, None] = {}
 
     def add_log(self, file: OpenFile) -> None:
         """A segment's log file, which stays open until the flush has ended."""
@@ -50,10 +54,11 @@ class Flush:
     def add_replacement(self, path: str, data: bytes) -> None:
         """A small file to be written whole."""
         self._replacements.append((path, data))
+        self.add_directory(os.path.dirname(path))
 
     def add_directory(self, path: str) -> None:
         """Files were created or renamed in this folder."""
-        self._directories.append(path)
+        self._directories[path] = None
 
     def run(self) -> None:
         """Wait until all of it is on the disk; raises OSError."""
@@ -64,8 +69,7 @@ class Flush:
             for fd in self._written:
                 files.fdatasync(fd)
             self._replace()
-            for path in self._directories:
-                files.sync_directory(path)
+            self._sync_directories()
             self.done = True
         except OSError as error:
             self.error = error
@@ -77,9 +81,19 @@ class Flush:
         """Nothing is lost where a full disk does not take a new file: the old one still stands."""
         try:
             for path, data in self._replacements:
-                self._files.replace_file(path, data)
+                self._files.write_file(path + ".tmp", data, sync=True)
+                self._files.rename(path + ".tmp", path)
         except OSError as error:
             self.may_be_run_again = error.errno in DISK_IS_FULL
+            raise
+
+    def _sync_directories(self) -> None:
+        """Too many open files is what open() says: no fsync has failed."""
+        try:
+            for path in self._directories:
+                self._files.sync_directory(path)
+        except OSError as error:
+            self.may_be_run_again = error.errno in (errno.EMFILE, errno.ENFILE)
             raise
 
     def _close_written(self) -> None:

@@ -459,8 +459,13 @@ class Log(Storage):
         finally:
             self.end_close(flush)
 
+    @property
+    def needs_several_flushes(self) -> bool:
+        """True where one flush does not cover all that is not on disk yet."""
+        return len(self.segments.starting_with(self.recovery_point)) > SEGMENTS_IN_ONE_FLUSH
+
     def _flush_all_but_the_last(self) -> None:
-        while len(self.segments.starting_with(self.recovery_point)) > SEGMENTS_IN_ONE_FLUSH:
+        while self.needs_several_flushes:
             flush = self.begin_flush()
             if flush is None:
                 return
@@ -493,13 +498,11 @@ class Log(Storage):
     def delete(self) -> Path:
         """Rename the log's folder so that nobody takes it for one; returns the new name.
 
-        Its files are removed later. Readers in the middle of one are not disturbed.
+        Its files are removed later. Readers in the middle of one are not disturbed. The log has
+        ended also where this raises OSError: then the folder stays as it is.
         """
         target = self.directory.with_name(deleted_name(self.topic, self.partition))
-        try:
-            self.files.rename(str(self.directory), str(target))
-        except OSError as error:
-            raise self.failed(error) from error
         self.fail(FileNotFoundError(f"{self} was deleted"))
+        self.files.rename(str(self.directory), str(target))
         self.directory = target
         return target

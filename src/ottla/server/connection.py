@@ -8,6 +8,7 @@ Rules kept here:
 3. A client that does not read stops being read: what it can make us hold is bounded.
 4. A client that sends many requests at once gives way to the others after some of them.
 5. A frame that cannot be answered closes the connection; nothing else it says does.
+6. Before replies leave, what coordinators let linger is written, or they do not leave at all.
 """
 
 from __future__ import annotations
@@ -384,6 +385,10 @@ class Connection:
         metrics.sent(size + SIZE_BYTES)
 
     def _send(self) -> None:
+        node = self._server.node
+        if node.lingering and not node.write_out():
+            self.close()  # the replies say what has not become true
+            return
         outbox = self._outbox
         try:
             sent = outbox.send()

@@ -4,13 +4,15 @@ Rules kept here:
 1. A reply's parts leave in order; neighbouring bytes leave in one system call.
 2. At most `TURN_BYTES` leave in one turn of the loop, so that one reader cannot starve the rest.
 3. A stretch that is not in the page cache is read by a thread first: the loop never waits for
-   a disk.
+   a disk. What was seen in the page cache is believed to be there for a moment, not for as long as
+   a slow client takes.
 4. A file stays open (pinned) until its stretch is sent or the connection has gone.
 """
 
 import os
 import socket
 from collections import deque
+from time import monotonic
 from typing import Final
 
 from ottla.log.files import Slice
@@ -18,6 +20,7 @@ from ottla.log.files import Slice
 TURN_BYTES: Final = 1 << 20
 PROBE_EVERY: Final = 128 << 10
 """A read ahead by the kernel is of this order: a probe a stretch finds what it did not bring."""
+WARM_FOR_SECONDS: Final = 0.02
 MOST_VECTORS: Final = 64
 _MSG_MORE: Final = getattr(socket, "MSG_MORE", 0)
 _NOWAIT: Final = getattr(os, "RWF_NOWAIT", 0)
@@ -26,13 +29,14 @@ _NOWAIT: Final = getattr(os, "RWF_NOWAIT", 0)
 class Outbox:
     """A queue of parts on their way into one socket."""
 
-    __slots__ = ("_parts", "_socket", "_warm_to", "cold", "size")
+    __slots__ = ("_parts", "_socket", "_warm_to", "_warm_until", "cold", "size")
 
     def __init__(self, sock: socket.socket) -> None:
         self._socket = sock
         self._parts: deque[bytes | memoryview | Slice] = deque()
         self._warm_to = 0
-        """The first stretch is in the page cache up to here; it is not asked again after each send."""
+        """The first stretch is in the page cache up to here, so it is not asked after each send."""
+        self._warm_until = 0.0
         self.size = 0
         self.cold: Slice | None = None
         """The stretch that must be read from disk before anything more can leave."""
@@ -53,7 +57,7 @@ class Outbox:
     def warmed(self) -> None:
         """The cold stretch has been read: it can leave."""
         assert self.cold is not None
-        self._warm_to = self.cold.position + self.cold.size
+        self._is_warm_to(self.cold.position + self.cold.size)
         self.cold = None
 
     def send(self) -> int:
@@ -103,12 +107,12 @@ class Outbox:
 
     def _send_file(self, stretch: Slice) -> int:
         file, position, left = stretch
-        if position >= self._warm_to:
+        if position >= self._warm_to or monotonic() > self._warm_until:
             size = min(left, TURN_BYTES)
             if not _in_page_cache(file.fd, position, size):
                 self.cold = Slice(file, position, size)
                 return 0
-            self._warm_to = position + size
+            self._is_warm_to(position + size)
         size = min(left, self._warm_to - position)
         sent = os.sendfile(self._socket.fileno(), file.fd, position, size)
         if sent == 0:
@@ -120,6 +124,10 @@ class Outbox:
         else:
             self._parts[0] = Slice(file, position + sent, left - sent)
         return sent
+
+    def _is_warm_to(self, position: int) -> None:
+        self._warm_to = position
+        self._warm_until = monotonic() + WARM_FOR_SECONDS
 
     def clear(self) -> None:
         """Drop everything: the connection has gone."""

@@ -2,7 +2,8 @@
 
 Rules kept here:
 1. `max.connections` is a promise about memory: past it nothing is accepted, and the kernel's
-   backlog waits. `max.connections.per.ip` closes what is over it at once.
+   backlog waits. So it does past `max.connection.creation.rate`, until the second is over.
+   `max.connections.per.ip` closes what is over it at once.
 2. A connection on which no request waits, and nothing has moved for `connections.max.idle.ms`, is
    closed. So is one whose client has gone while nobody read from it.
 3. Connections and logs share the file descriptors: connections leave the logs some, and leave some
@@ -35,8 +36,10 @@ log = structlog.get_logger()
 
 ACCEPTED_IN_ONE_TURN: Final = 100
 PAUSE_SECONDS: Final = 0.5
+RATE_SECONDS: Final = 1.0
 BUFFER_KEPT_SECONDS: Final = 5.0
 SWEEP_SECONDS: Final = 5.0
+SWEPT_IN_ONE_TURN: Final = 500
 REQUESTS_MAY_TAKE_SECONDS: Final = 2.0
 """At the end; longer waits are those of clients for each other, and the clients have gone."""
 FILES_ARE_SHORT: Final = "the limit of open files (ulimit -n) is near"
@@ -63,9 +66,11 @@ class Server:
         self._listening: list[tuple[socket.socket, str]] = []
         self._accepting = False
         self._numbers = 0
-        self._sweep: asyncio.TimerHandle | None = None
+        self._sweep: asyncio.Handle | None = None
         self._resume: asyncio.TimerHandle | None = None
         self._full = False
+        self._second_ends = 0.0
+        self._accepted_in_second = 0
         self._files = _FileShares(node.file_cache.limit)
         self._tasks: set[asyncio.Task[Any]] = set()
 
@@ -154,6 +159,11 @@ class Server:
                 self._tell_full(f"max.connections={most} is reached")
                 self._stop_accepting()
                 return
+            if self._is_too_fast():
+                rate = self.node.config.max_connection_creation_rate
+                wait = self._second_ends - self.loop.time()
+                self._pause_accepting(f"max.connection.creation.rate={rate} is reached", wait)
+                return
             try:
                 sock, address = listening.accept()
             except BlockingIOError:
@@ -164,6 +174,7 @@ class Server:
                     self._pause_accepting(str(problem.strerror))
                     return
                 continue
+            self._accepted_in_second += 1
             self._admit(sock, address[0], listener)
             if sock.fileno() > self._files.last_for_connections:
                 self._pause_accepting(FILES_ARE_SHORT)
@@ -175,10 +186,18 @@ class Server:
             self._full = True
             log.warning("new connections wait", reason=reason, connections=len(self.connections))
 
-    def _pause_accepting(self, reason: str) -> None:
+    def _is_too_fast(self) -> bool:
+        """True if this second has had its connections."""
+        now = self.loop.time()
+        if now >= self._second_ends:
+            self._second_ends = now + RATE_SECONDS
+            self._accepted_in_second = 0
+        return self._accepted_in_second >= self.node.config.max_connection_creation_rate
+
+    def _pause_accepting(self, reason: str, seconds: float = PAUSE_SECONDS) -> None:
         self._tell_full(reason)
         self._stop_accepting()
-        self._resume = self.loop.call_later(PAUSE_SECONDS, self._accept_again)
+        self._resume = self.loop.call_later(seconds, self._accept_again)
 
     def _admit(self, sock: socket.socket, host: str, listener: str) -> None:
         config = self.node.config
@@ -226,9 +245,15 @@ class Server:
             self._accept_again()
 
     def _sweep_idle(self) -> None:
+        self._sweep_some(list(self.connections))
+
+    def _sweep_some(self, left: list[Connection]) -> None:
+        """Close what is idle or gone; thousands of connections are looked at in several turns."""
         now = self.loop.time()
         allowed = self.node.config.connections_max_idle_ms / 1000
-        for connection in list(self.connections):
+        for connection in left[-SWEPT_IN_ONE_TURN:]:
+            if connection.closed():
+                continue
             quiet = now - connection.last_active
             if (quiet > allowed >= 0 and connection.idle) or (
                 connection.deaf and _gone(connection)
@@ -236,6 +261,10 @@ class Server:
                 connection.close()
             elif quiet > BUFFER_KEPT_SECONDS:
                 connection.release_buffer()
+        del left[-SWEPT_IN_ONE_TURN:]
+        if left:
+            self._sweep = self.loop.call_soon(self._sweep_some, left)
+            return
         if self._resume is None and self._listening:
             self._accept_again()  # max.connections may have been raised
         self._sweep = self.loop.call_later(SWEEP_SECONDS, self._sweep_idle)

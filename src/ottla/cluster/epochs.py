@@ -1,0 +1,42 @@
+"""Where two logs part, told by the leader epochs of their records (KIP-101, 279, 595). Pure.
+
+A log is known here by its end and by its `Epochs`: which leader epoch began at which offset. Two
+logs agree up to the end of an epoch that both have: one leader wrote it, once.
+
+1. The leader answers a follower that ends at an offset, in an epoch, with its own largest epoch up
+   to that one and the end of it, if the follower goes further than that.
+2. The follower cuts there, or where its own largest epoch up to the answered one ends, whichever
+   comes first; its next fetch shows whether more must go.
+3. A leader notes its epoch, beginning at the end of its log, *before* it answers anyone: else it
+   would not know of epochs that are older than its own and newer than its last record's.
+"""
+
+from typing import Protocol
+
+from ottla.wire.errors import ErrorCode, KafkaError
+
+
+class Epochs(Protocol):
+    """The leader epochs of one log."""
+
+    latest: int
+
+    def end_offset_for(self, epoch: int, log_end: int) -> tuple[int, int] | None:
+        """The largest known epoch up to the asked one, and where it ends; None: not known."""
+
+
+def diverging(epochs: Epochs, log_end: int, epoch: int, offset: int) -> tuple[int, int] | None:
+    """Where a log that ends at `offset` in `epoch` parts from this one, if it does."""
+    if epoch < 0:
+        return None
+    found = epochs.end_offset_for(epoch, log_end)
+    if found is None:
+        raise KafkaError(ErrorCode.OFFSET_OUT_OF_RANGE, f"nothing is known of epoch {epoch}")
+    return found if found[0] < epoch or found[1] < offset else None
+
+
+def truncation_offset(parting: tuple[int, int], log_end: int, epochs: Epochs) -> int:
+    """Where to cut the own log when the leader has answered so."""
+    epoch, end = parting
+    own = epochs.end_offset_for(epoch, log_end)
+    return min(end, log_end) if own is None else min(end, own[1], log_end)

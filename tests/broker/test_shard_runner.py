@@ -1,0 +1,181 @@
+"""What joins a shard to its log and its clock, with a shard that does as it is told."""
+
+import asyncio
+from collections.abc import AsyncIterator, Hashable
+from contextlib import asynccontextmanager
+from pathlib import Path
+
+import pytest
+
+from ottla.broker.node import Node
+from ottla.broker.shard_runner import ShardRunner
+from ottla.coordinator.shard import (
+    CancelTimer,
+    Completion,
+    CoordinatorRecord,
+    Deferred,
+    Result,
+    SetTimer,
+)
+from ottla.wire.errors import ErrorCode, KafkaError
+from ottla.wire.message import Message
+from tests.broker.nodes import running, topic, until
+
+
+class Told:
+    """A shard that remembers what happened to it."""
+
+    def __init__(self) -> None:
+        self.replayed: list[bytes] = []
+        self.expired: list[Hashable] = []
+
+    def replay(self, record: CoordinatorRecord) -> None:
+        self.replayed.append(record.key)
+
+    def loaded(self, _: int) -> Result[None]:
+        return Result(None)
+
+    def expire(self, key: Hashable, _: int) -> Result[None]:
+        self.expired.append(key)
+        return Result(None)
+
+
+@asynccontextmanager
+async def runner_of(folder: Path) -> AsyncIterator[tuple[Node, ShardRunner[Told]]]:
+    async with running(folder) as node:
+        runner = ShardRunner(node, await topic(node, "state"), Told)
+        runner.load()
+        await until(lambda: runner._shard is not None)
+        try:
+            yield node, runner
+        finally:
+            runner.end()
+
+
+def records(*keys: bytes) -> list[CoordinatorRecord]:
+    return [CoordinatorRecord(key, b"value") for key in keys]
+
+
+def change(runner: ShardRunner[Told], *timers: SetTimer | CancelTimer) -> None:
+    runner.perform(lambda _, __: Result(None, timers=list(timers)))
+
+
+def test_records_are_appended_and_replayed_before_the_reply(tmp_path: Path) -> None:
+    async def live() -> None:
+        async with runner_of(tmp_path) as (_, runner):
+            assert runner.ask(lambda _, __: Result("done", records(b"a", b"b"))) == "done"
+            assert runner.shard.replayed == [b"a", b"b"]
+            assert runner.partition.log.end_offset == 2
+
+    asyncio.run(live())
+
+
+def test_what_was_written_is_there_after_a_reload(tmp_path: Path) -> None:
+    async def live() -> None:
+        async with runner_of(tmp_path) as (_, runner):
+            runner.ask(lambda _, __: Result("done", records(b"a")))
+            runner.ask_lingering(lambda _, __: Result("done", records(b"b")))
+            runner.ask(lambda _, __: Result("done", records(b"c")))
+            runner.drop(reload=True)
+            with pytest.raises(KafkaError) as refused:
+                _ = runner.shard
+            assert refused.value.code == ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
+            await until(lambda: runner._shard is not None)
+            assert runner.shard.replayed == [b"a", b"b", b"c"]
+
+    asyncio.run(live())
+
+
+def test_lingering_records_count_at_once_and_are_appended_when_asked_for(tmp_path: Path) -> None:
+    async def live() -> None:
+        async with runner_of(tmp_path) as (node, runner):
+            for key in (b"a", b"b"):
+                runner.ask_lingering(lambda _, __, key=key: Result("done", records(key)))  # type: ignore[misc]  # mypy cannot infer a default
+            assert runner.shard.replayed == [b"a", b"b"]
+            assert runner.partition.log.end_offset == 0
+            assert node.write_out()
+            assert runner.partition.log.end_offset == 2
+            assert not node.lingering
+
+    asyncio.run(live())
+
+
+def test_lingering_records_that_are_lost_are_told_once(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def full(*_: object) -> None:
+        raise KafkaError(ErrorCode.KAFKA_STORAGE_ERROR, "No space left on device")
+
+    async def live() -> None:
+        async with runner_of(tmp_path) as (node, runner):
+            runner.ask_lingering(lambda _, __: Result("done", records(b"a")))
+            with monkeypatch.context() as patched:
+                patched.setattr(type(runner.partition), "append_own", full)
+                with pytest.raises(KafkaError):
+                    runner.ask(lambda _, __: Result("done", records(b"b")))
+            assert not node.write_out()
+            assert node.write_out()
+            await until(lambda: runner._shard is not None)
+            assert runner.shard.replayed == []
+
+    asyncio.run(live())
+
+
+def test_a_parked_request_is_answered_once_it_is_completed_or_the_shard_goes(
+    tmp_path: Path,
+) -> None:
+    async def live() -> None:
+        async with runner_of(tmp_path) as (_, runner):
+            first = runner.ask(lambda _, __: Result[Message](Deferred(1)))
+            second = runner.ask(lambda _, __: Result[Message](Deferred(2)))
+            assert isinstance(first, asyncio.Future)
+            assert isinstance(second, asyncio.Future)
+            reply = Message()
+            runner.perform(lambda _, __: Result(None, completions=[Completion(1, reply)]))
+            assert await first is reply
+            runner.drop(reload=False)
+            with pytest.raises(KafkaError) as refused:
+                await second
+            assert refused.value.code == ErrorCode.NOT_COORDINATOR
+
+    asyncio.run(live())
+
+
+def test_a_timer_that_is_put_off_fires_once_and_not_before_its_time(tmp_path: Path) -> None:
+    async def live() -> None:
+        async with runner_of(tmp_path) as (node, runner):
+            now = node.now_ms()
+            change(runner, *(SetTimer("session", now + delay) for delay in (1, 20, 40)))
+            change(runner, SetTimer("first", now + 20))
+            await until(lambda: runner.shard.expired)
+            assert runner.shard.expired == ["first"]
+            await until(lambda: len(runner.shard.expired) > 1)
+            assert node.now_ms() >= now + 40
+            assert runner.shard.expired == ["first", "session"]
+            assert not runner._timers
+
+    asyncio.run(live())
+
+
+def test_a_timer_that_is_put_forward_fires_early(tmp_path: Path) -> None:
+    async def live() -> None:
+        async with runner_of(tmp_path) as (node, runner):
+            change(runner, SetTimer("session", node.now_ms() + 3_600_000))
+            change(runner, SetTimer("session", node.now_ms()))
+            await until(lambda: runner.shard.expired == ["session"])
+
+    asyncio.run(live())
+
+
+def test_a_timer_that_is_cancelled_never_fires(tmp_path: Path) -> None:
+    async def live() -> None:
+        async with runner_of(tmp_path) as (node, runner):
+            now = node.now_ms()
+            change(runner, SetTimer("gone", now), SetTimer("put off", now))
+            change(runner, CancelTimer("gone"), CancelTimer("never set"))
+            change(runner, SetTimer("put off", now + 5), CancelTimer("put off"))
+            change(runner, SetTimer("last", now + 10))
+            await until(lambda: runner.shard.expired)
+            assert runner.shard.expired == ["last"]
+
+    asyncio.run(live())

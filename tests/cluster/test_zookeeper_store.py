@@ -1,0 +1,365 @@
+"""What is particular to the ZooKeeper store: lost connections, sessions that end, and its sizes."""
+
+import asyncio
+import os
+import signal
+import socket
+from collections.abc import Callable, Iterator
+from itertools import count
+
+import pytest
+from kazoo.client import KazooClient  # type: ignore[import-untyped]  # it has no types
+
+from ottla.cluster.clock import boottime
+from ottla.cluster.store import Create, Delete, Op, Put, StoreError, Update
+from ottla.cluster.zookeeper_address import ZooKeeperAddress, parse_address
+from ottla.cluster.zookeeper_store import ZooKeeperStore
+
+from .proxy import Proxy
+from .stores import SHORT_SESSION_TIMEOUT, Watcher, ZooKeeperBacking, on_a_loop
+from .zookeeper_servers import MAX_SESSION_TIMEOUT, Ensemble
+
+_numbers = count()
+
+
+@pytest.fixture
+def chroot() -> str:
+    return f"/particular/{next(_numbers)}"
+
+
+@pytest.fixture
+def backing(zookeeper: Ensemble, chroot: str) -> ZooKeeperBacking:
+    return ZooKeeperBacking(zookeeper.address(chroot))
+
+
+@pytest.fixture
+def raw(zookeeper: Ensemble) -> Iterator[KazooClient]:
+    """A client that writes past the store."""
+    client = KazooClient(f"127.0.0.1:{zookeeper.servers[0].port}")
+    client.start()
+    yield client
+    client.stop()
+    client.close()
+
+
+async def _open_through(
+    chroot: str, *proxies: Proxy, session_timeout: float = 6.0, entries_kept: int = 1000
+) -> ZooKeeperStore:
+    hosts = tuple(("127.0.0.1", proxy.port) for proxy in proxies)
+    return await ZooKeeperStore.open(
+        ZooKeeperAddress(hosts, chroot),
+        "proxied",
+        session_timeout=session_timeout,
+        entries_kept=entries_kept,
+    )
+
+
+async def _until(condition: Callable[[], bool]) -> None:
+    async with asyncio.timeout(30):
+        while not condition():  # noqa: ASYNC110 -- nobody tells when it becomes true
+            await asyncio.sleep(0.01)
+
+
+async def _complaint(address: str) -> str:
+    with pytest.raises(StoreError) as raised:
+        await ZooKeeperStore.open(parse_address(address), "one", connect_timeout=0.5)
+    assert "\n" not in str(raised.value)
+    return str(raised.value)
+
+
+@on_a_loop
+async def test_a_zookeeper_that_is_not_there_is_one_clear_line() -> None:
+    with socket.socket() as nobody:
+        nobody.bind(("127.0.0.1", 0))
+        port = nobody.getsockname()[1]
+        text = await _complaint(f"zookeeper://127.0.0.1:{port}/x")
+    assert f"127.0.0.1:{port} cannot be reached within 0.5 seconds" in text
+    assert "refused" in text
+
+
+@on_a_loop
+async def test_a_zookeeper_that_says_nothing_is_one_clear_line() -> None:
+    with socket.create_server(("127.0.0.1", 0)) as silent:
+        port = silent.getsockname()[1]
+        text = await _complaint(f"zookeeper://127.0.0.1:{port}/x")
+    assert f"127.0.0.1:{port} cannot be reached within 0.5 seconds" in text
+
+
+@on_a_loop
+async def test_a_store_of_a_newer_version_is_refused(
+    backing: ZooKeeperBacking, chroot: str, raw: KazooClient
+) -> None:
+    raw.ensure_path(f"{chroot}/ottla/v2")
+    with pytest.raises(StoreError, match="newer Ottla"):
+        await backing.open("one")
+
+
+@on_a_loop
+async def test_a_damaged_node_is_named(
+    backing: ZooKeeperBacking, chroot: str, raw: KazooClient
+) -> None:
+    store = await backing.open("one")
+    await store.commit([Create("a", b"")])
+    await store.close()
+    raw.set(f"{chroot}/ottla/v1/documents/0000000000", b"\x00junk")
+    with pytest.raises(StoreError, match="documents/0000000000 is damaged"):
+        await backing.open("one")
+
+
+@on_a_loop
+async def test_nodes_that_were_written_by_hand_are_believed(
+    backing: ZooKeeperBacking, chroot: str, raw: KazooClient
+) -> None:
+    store = await backing.open("one")
+    await store.commit([Create("a", b"")])
+    raw.delete(f"{chroot}/ottla/v1/documents/0000000000")
+    with pytest.raises(StoreError, match="a was changed by someone else"):
+        await store.commit([Update("a", b"", 0)])
+    await store.commit([Create("a", b"again")])
+    await store.close()
+
+
+@on_a_loop
+async def test_a_commit_that_is_too_large_is_refused_and_others_are_not(
+    backing: ZooKeeperBacking,
+) -> None:
+    store = await backing.open("one")
+    incompressible = os.urandom(400_000)
+    sizes: list[list[Op]] = [
+        [Put("small", b"")],
+        [Put("large", incompressible)],
+        [Put("too large", incompressible * 3)],
+        [Put("another", b"")],
+    ]
+    outcomes = await asyncio.gather(*map(store.commit, sizes), return_exceptions=True)
+    assert isinstance(outcomes.pop(2), StoreError)
+    assert outcomes == [[0], [0], [0]]
+    assert [one.key for one in await store.scan("")] == ["another", "large", "small"]
+    await store.close()
+
+
+@on_a_loop
+async def test_commits_that_wait_share_a_round_trip(backing: ZooKeeperBacking) -> None:
+    store = await backing.open("one")
+    ops: list[list[Op]] = [[Put(f"key/{number}", b"")] for number in range(500)]
+    assert isinstance(store, ZooKeeperStore)
+    await asyncio.gather(*map(store.commit, ops))
+    assert store._follower.mirror.number < 10
+    await store.close()
+
+
+@on_a_loop
+async def test_many_documents_share_nodes_and_large_ones_do_not(
+    backing: ZooKeeperBacking, chroot: str, raw: KazooClient
+) -> None:
+    store = await backing.open("one")
+    for topic in range(10):
+        names = [f"topics/{topic}", *(f"partitions/{topic}/{index}" for index in range(63))]
+        await store.commit([Create(name, b"x") for name in names])
+    documents = f"{chroot}/ottla/v1/documents"
+    assert len(raw.get_children(documents)) == 10
+    await store.commit([Put("topics/3", os.urandom(20_000))])
+    assert len(raw.get_children(documents)) == 11
+    again = await backing.open("two")
+    assert await again.scan("") == await store.scan("")
+    await store.commit([Delete(one.key) for one in await store.scan("")])
+    assert raw.get_children(documents) == []
+    await store.close()
+    await again.close()
+
+
+@on_a_loop
+async def test_old_entries_are_trimmed(zookeeper: Ensemble, chroot: str, raw: KazooClient) -> None:
+    store = await ZooKeeperStore.open(
+        parse_address(zookeeper.address(chroot)), "one", entries_kept=30
+    )
+    for number in range(200):
+        await store.commit([Put("a", b"%d" % number)])
+    await _until(lambda: len(raw.get_children(f"{chroot}/ottla/v1/changes")) == 30)
+    await store.close()
+
+
+@on_a_loop
+async def test_who_was_cut_off_for_long_is_told_the_difference(
+    zookeeper: Ensemble, backing: ZooKeeperBacking, chroot: str
+) -> None:
+    async with Proxy(zookeeper.servers[0].port) as proxy:
+        away = await _open_through(chroot, proxy, session_timeout=20.0, entries_kept=10)
+        other = await backing.open("other")
+        await other.commit([Create(key, b"") for key in ("kept", "changed", "gone", "again")])
+        watcher = Watcher()
+        await watcher.watch(away)
+        await proxy.refuse()
+        for number in range(20):
+            await other.commit([Put("changed", b"%d" % number)])
+        await other.commit([Delete("gone"), Delete("again")])
+        await other.commit([Create("again", b"2"), Create("new", b"3")])
+        await proxy.accept()
+        await watcher.until(lambda: "new" in watcher.documents)
+        told = [(one.key, one.value) for one in watcher.changes]
+        assert told == [
+            ("again", None),
+            ("gone", None),
+            ("again", b"2"),
+            ("changed", b"19"),
+            ("new", b"3"),
+        ]
+        assert sorted(watcher.documents.values()) == await other.scan("")
+        await away.close()
+        await other.close()
+
+
+@on_a_loop
+async def test_a_commit_whose_answer_is_lost_happens_once_and_is_acknowledged(
+    zookeeper: Ensemble, backing: ZooKeeperBacking, chroot: str
+) -> None:
+    async with Proxy(zookeeper.servers[0].port) as proxy:
+        store, other = await _open_through(chroot, proxy), await backing.open("other")
+        here, there = Watcher(), Watcher()
+        await here.watch(store)
+        await there.watch(other)
+        proxy.hold_answers()
+        commits = [
+            asyncio.create_task(store.commit([Put("counter", b"x")])),
+            asyncio.create_task(store.commit([Put("counter", b"y")])),
+        ]
+        await there.until(lambda: "counter" in there.documents)
+        proxy.cut()
+        proxy.let_answers_through()
+        assert await asyncio.gather(*commits) == [[0], [1]]
+        assert [one.version for one in here.changes] == [0, 1]
+        assert here.changes == there.changes
+        await store.close()
+        await other.close()
+
+
+@on_a_loop
+async def test_a_short_outage_costs_neither_commit_nor_registration(
+    zookeeper: Ensemble, backing: ZooKeeperBacking, chroot: str
+) -> None:
+    async with Proxy(zookeeper.servers[0].port) as proxy:
+        store, other = (
+            await _open_through(chroot, proxy, session_timeout=20.0),
+            await backing.open("other"),
+        )
+        registration = await store.register("brokers/1", b"")
+        watcher = Watcher()
+        await watcher.watch(store)
+        await proxy.refuse()
+        commit = asyncio.create_task(store.commit([Put("during", b"")]))
+        await other.commit([Put("meanwhile", b"")])
+        await proxy.accept()
+        assert await commit == [0]
+        assert [one.key for one in watcher.changes] == ["meanwhile", "during"]
+        # The watch works on the new connection.
+        await other.commit([Put("after", b"")])
+        await watcher.until(lambda: "after" in watcher.documents)
+        found = await other.read("brokers/1")
+        assert found is not None
+        assert found.epoch == registration.epoch
+        await store.close()
+        await other.close()
+
+
+@on_a_loop
+async def test_a_long_outage_ends_the_session_and_commits_do_not_wait_for_ever(
+    zookeeper: Ensemble, backing: ZooKeeperBacking, chroot: str
+) -> None:
+    async with Proxy(zookeeper.servers[0].port) as proxy:
+        store = await _open_through(chroot, proxy, session_timeout=SHORT_SESSION_TIMEOUT)
+        other, watcher, ended = await backing.open("other"), Watcher(), asyncio.Event()
+        store.on_session_end(lambda _: ended.set())
+        await store.register("brokers/1", b"")
+        await watcher.watch(other)
+        await proxy.refuse()
+        with pytest.raises(StoreError):
+            await store.commit([Put("a", b"")])
+        with pytest.raises(StoreError):
+            await store.read("a")
+        await watcher.until(lambda: "brokers/1" not in watcher.documents)
+        # Only ZooKeeper knows that it is over.
+        assert not ended.is_set()
+        await proxy.accept()
+        await ended.wait()
+        assert await other.scan("") == []
+        await store.close()
+        await other.close()
+
+
+@on_a_loop
+async def test_a_silent_server_is_left_for_another_in_time(
+    zookeeper: Ensemble, backing: ZooKeeperBacking, chroot: str
+) -> None:
+    port = zookeeper.servers[0].port
+    async with Proxy(port) as one, Proxy(port) as two:
+        store = await _open_through(chroot, one, two)
+        registration = await store.register("brokers/1", b"")
+        silent, other = (one, two) if one.has_connections else (two, one)
+        silent.hold_answers()
+        assert await store.commit([Put("a", b"")]) == [0]
+        found = await store.read("brokers/1")
+        assert found is not None
+        assert found.epoch == registration.epoch
+        assert other.has_connections
+        silent.let_answers_through()
+        await store.close()
+
+
+@on_a_loop
+async def test_life_is_proven_without_commits_but_not_without_answers(
+    zookeeper: Ensemble, chroot: str
+) -> None:
+    async with Proxy(zookeeper.servers[0].port) as proxy:
+        store = await _open_through(chroot, proxy, session_timeout=SHORT_SESSION_TIMEOUT)
+        assert store.session_facts().timeout == pytest.approx(SHORT_SESSION_TIMEOUT)
+        first = store.session_facts().answered
+        await _until(lambda: store.session_facts().answered > first)
+        proxy.hold_answers()
+        held = boottime()
+        await _until(lambda: boottime() > held + SHORT_SESSION_TIMEOUT)
+        assert store.session_facts().answered <= held
+        await store.close()
+
+
+@on_a_loop
+async def test_the_servers_limits_decide_the_timeout(zookeeper: Ensemble, chroot: str) -> None:
+    store = await ZooKeeperStore.open(
+        parse_address(zookeeper.address(chroot)), "one", session_timeout=3600.0
+    )
+    assert store.session_facts().timeout == pytest.approx(MAX_SESSION_TIMEOUT)
+    await store.close()
+
+
+@on_a_loop
+async def test_a_paused_process_is_declared_dead_and_finds_out_when_it_wakes(
+    backing: ZooKeeperBacking,
+) -> None:
+    store, watcher = await backing.open("watching"), Watcher()
+    await watcher.watch(store)
+    with backing.process("commit-when-told", "paused") as process:
+        assert process.stdout is not None
+        assert process.stdin is not None
+        epoch = int(process.stdout.readline())
+        await watcher.until(lambda: "brokers/9" in watcher.documents)
+        assert watcher.documents["brokers/9"].epoch == epoch
+        process.send_signal(signal.SIGSTOP)
+        await watcher.until(lambda: "brokers/9" not in watcher.documents)
+        process.stdin.close()
+        process.send_signal(signal.SIGCONT)
+        outcome = await asyncio.to_thread(process.stdout.readline)
+    assert outcome.strip() in ("SessionEnded", "UnknownOutcome")
+    assert await store.read("late") is None
+    await store.close()
+
+
+@on_a_loop
+async def test_a_process_whose_loop_hangs_is_given_up(backing: ZooKeeperBacking) -> None:
+    store, watcher = await backing.open("watching"), Watcher()
+    await watcher.watch(store)
+    with backing.process("hang", "hanging") as process:
+        assert process.stdout is not None
+        process.stdout.readline()
+        await watcher.until(lambda: "brokers/9" in watcher.documents)
+        await watcher.until(lambda: "brokers/9" not in watcher.documents)
+        assert process.poll() is None
+    await store.close()

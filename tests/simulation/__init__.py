@@ -1,0 +1,1 @@
+"""A cluster in one thread: real decisions over simulated logs, network, store and time."""
