@@ -1,7 +1,7 @@
 """Apache Kafka as a server of the bench: the jars through Maven, one KRaft node, its defaults.
 
 Only what a single node needs differs from Kafka's own settings: listeners on free ports of this
-machine, the folder, and one replica for the internal topics. OTTLA_BENCH_KAFKA_LIBS names a
+machine, the folder, and one replica for the internal topics. KAFKA_LIBS names a
 folder that has the jars already.
 """
 
@@ -23,7 +23,7 @@ JARS = [
     ("org.apache.logging.log4j", "log4j-core", LOG4J_VERSION),
 ]
 JVM = ["-Xmx1g", "-Xms1g", "-XX:+UseG1GC"]
-LIBS_VARIABLE = "OTTLA_BENCH_KAFKA_LIBS"
+LIBS_VARIABLE = "KAFKA_LIBS"
 
 # What Kafka's own distribution logs, on standard output.
 LOGGING = """\

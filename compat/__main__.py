@@ -34,6 +34,7 @@ COPIERS = [["confluent-kafka"] * 3, ["kafka-python"], ["aiokafka"]]
 """Who copies in the checks of exactly-once, each check with as many members as are named."""
 ROOT = Path(__file__).parent.parent
 WORK = ROOT / "compat" / ".work"
+PLAIN_WIDTH = 140  # of the table where there is no terminal to ask
 COLOURS = {Ending.PASSED: "green", Ending.FAILED: "red", Ending.NOT_SERVED: "yellow"}
 
 
@@ -138,7 +139,7 @@ def main(only: tuple[str, ...], rounds: int, inputs: int, seed: int, first_round
         _fuzz(inputs, seed, first_round),
     ]
     wanted = [check for check in checks if not only or any(_is(check, part) for part in only)]
-    console = Console()
+    console = Console() if sys.stdout.isatty() else Console(width=PLAIN_WIDTH)
     if not wanted:
         raise click.UsageError(f"no check matches; sections are {', '.join(SECTIONS)}")
     if any(check.section in JAVA_SECTIONS for check in wanted):

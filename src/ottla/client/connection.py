@@ -26,6 +26,7 @@ from ottla.wire.messages.api_versions import ApiVersionsRequest, ApiVersionsResp
 
 R = TypeVar("R", bound=Message)
 R_co = TypeVar("R_co", bound=Message, covariant=True)
+A = TypeVar("A", bound="Reply[Message]")
 
 LARGEST_REPLY = 1 << 30
 LARGEST_FIRST_REPLY = 1 << 20
@@ -63,6 +64,10 @@ class Reply(Generic[R_co]):
             raise self._failure
         assert self._value is not None
         return self._value
+
+    def room(self, size: int) -> memoryview:
+        """Where the bytes of the answer go."""
+        return memoryview(bytearray(size))
 
     def resolve(self, body: memoryview) -> None:
         """Take the answer from the bytes of a reply."""
@@ -137,7 +142,15 @@ class Connection:
     def submit(self, request: Message, kind: type[R], *, newest: int | None = None) -> Reply[R]:
         """Send a request without waiting, in a version up to `newest`."""
         version = self.version_of(type(request), newest)
-        reply = Reply(self, kind, version, self._send(request, version))
+        return self.awaiting(Reply(self, kind, version, self._send(request, version)))
+
+    def send(self, request: Message) -> tuple[int, int]:
+        """Send a request whose reply the caller makes: its version and correlation id."""
+        version = self.version_of(type(request))
+        return version, self._send(request, version)
+
+    def awaiting(self, reply: A) -> A:
+        """Note that a reply comes after those that are already awaited."""
         self._awaited.append(reply)
         return reply
 
@@ -190,14 +203,13 @@ class Connection:
         return correlation_id
 
     def _read_frame(self, deadline: float) -> memoryview:
-        (size,) = _SIZE.unpack(self._read(_SIZE.size, deadline))
+        (size,) = _SIZE.unpack(self._read_into(memoryview(bytearray(_SIZE.size)), deadline))
         if not _SIZE.size <= size <= self._largest_reply:
             raise DecodeError(f"a reply of {size} bytes")
-        return self._read(size, deadline)
+        return self._read_into(self._awaited[0].room(size), deadline)
 
-    def _read(self, size: int, deadline: float) -> memoryview:
-        data = memoryview(bytearray(size))
-        at = 0
+    def _read_into(self, data: memoryview, deadline: float) -> memoryview:
+        at, size = 0, len(data)
         while at < size:
             # What has already arrived is taken even when its time is over.
             self._socket.settimeout(max(deadline - monotonic(), 0.001))
@@ -235,14 +247,8 @@ class Connection:
         request = ApiVersionsRequest(
             client_software_name="ottla-client", client_software_version="1"
         )
-        reply = _VersionsReply(
-            self,
-            ApiVersionsResponse,
-            version := self.version_of(ApiVersionsRequest),
-            self._send(request, version),
-        )
-        self._awaited.append(reply)
-        return reply.result()
+        reply = _VersionsReply(self, ApiVersionsResponse, *self.send(request))
+        return self.awaiting(reply).result()
 
 
 class _VersionsReply(Reply[ApiVersionsResponse]):

@@ -1,0 +1,252 @@
+"""`ottla audit`: what every tier has counted of each topic and window, and what is missing."""
+
+import re
+import time
+from itertools import groupby
+from typing import TYPE_CHECKING
+
+import click
+
+from ottla.cli.options import bootstrap_option, connect, json_option, timestamp_ms
+from ottla.cli.output import Json, print_json, print_table, time_text
+
+if TYPE_CHECKING:
+    from ottla.audit.check import Consumed, Report, Row
+    from ottla.audit.events import Event
+    from ottla.client import Client
+    from ottla.client.cluster import TopicPartition
+
+UNITS = {"s": 1_000, "m": 60_000, "h": 3_600_000, "d": 86_400_000}
+IN_THE_TERMINAL = "-"
+MISSING = 1
+BEFORE_MS = 600_000
+
+
+def duration_ms(text: str) -> int:
+    """A length of time in milliseconds: `90s`, `5m`, `1h` or `2d`."""
+    found = re.fullmatch(r"(\d{1,9})([smhd])", text)
+    if found is None or int(found[1]) == 0:
+        raise click.BadParameter(f"{text!r} is not a length of time like 90s, 5m, 1h or 2d")
+    return int(found[1]) * UNITS[found[2]]
+
+
+def since_ms(text: str) -> int:
+    """A point in time in milliseconds; `1h` means an hour ago."""
+    try:
+        return timestamp_ms(text)
+    except ValueError:
+        return time.time_ns() // 1_000_000 - duration_ms(text)
+
+
+@click.command("audit")
+@click.argument("topic", required=False)
+@click.option(
+    "--since",
+    callback=lambda _, __, text: since_ms(text),
+    default="1h",
+    show_default=True,
+    metavar="TIME",
+    help="Windows that begin since then: 1h ago, or 2026-01-31T12:00:00Z.",
+)
+@click.option(
+    "--window",
+    "window_ms",
+    callback=lambda _, __, text: duration_ms(text),
+    default="1s",
+    metavar="LENGTH",
+    help="Longer windows than the tiers count by: 5m, 1h, 1d.",
+)
+@click.option(
+    "--plot",
+    is_flag=False,
+    flag_value=IN_THE_TERMINAL,
+    metavar="[FILE.png]",
+    help="Draw the counts: in the terminal, or to a file.",
+)
+@bootstrap_option
+@json_option
+@click.pass_context
+def command(
+    ctx: click.Context,
+    topic: str | None,
+    since: int,
+    window_ms: int,
+    plot: str | None,
+    bootstrap: str,
+    as_json: bool,
+) -> None:
+    """Show what was produced, stored and consumed, by topic and time window, and what is missing.
+
+    Brokers count with ottla.audit.enable=true, clients with the wrappers of ottla.audit, Spark with
+    its option audit=true. What a tier has not reached yet is late, and not missing. The exit status
+    is 1 when something is missing.
+
+    \b
+    Examples:
+      ottla audit
+      ottla audit orders --since 1h --plot
+      ottla audit orders --since 1d --window 1h --plot orders.png
+    """
+    from ottla.audit.check import check
+
+    if plot is not None and plot != IN_THE_TERMINAL and not plot.endswith(".png"):
+        raise click.UsageError(f"--plot {plot}: the file's name has to end with .png.")
+    with connect(bootstrap) as client:
+        events, unreadable = read_events(client, since)
+    now = time.time_ns() // 1_000_000
+    report = check(events, now=now, since=since, topic=topic, window_ms=window_ms)
+    if unreadable:
+        report.notes.append(f"{unreadable} records of the audit topic are no audit events")
+    if as_json:
+        print_json(_document(report))
+    elif plot == IN_THE_TERMINAL:
+        from ottla.cli.audit_plot import terminal_plot
+
+        click.echo(terminal_plot(report.rows))
+    else:
+        _show(report, topic, since)
+    if plot not in (None, IN_THE_TERMINAL):
+        from ottla.cli.audit_plot import png_plot
+
+        with click.open_file(plot, "wb") as file:
+            file.write(png_plot(report.rows))
+    if report.missing:
+        ctx.exit(MISSING)
+
+
+def read_events(client: "Client", since: int) -> "tuple[list[Event], int]":
+    """The events since a time and somewhat before, and how many records were none.
+
+    Counts are reported after the records they tell of were made, by each tier in its own time:
+    what all of them say of a window is in the events from a while before it on.
+    """
+    from ottla.audit.events import AUDIT_TOPIC, Event
+    from ottla.client import Reader
+    from ottla.client.admin import LATEST, Admin
+    from ottla.client.cluster import UnknownTopic
+
+    admin = Admin(client)
+    try:
+        partitions = admin.partitions(AUDIT_TOPIC)
+    except UnknownTopic:
+        raise click.ClickException(
+            f"there is no topic {AUDIT_TOPIC}: nobody has counted yet "
+            "(start brokers with --set ottla.audit.enable=true)"
+        ) from None
+
+    def offsets(spec: int) -> "dict[TopicPartition, int]":
+        found = admin.list_offsets(dict.fromkeys(partitions, spec), read_committed=True)
+        return {partition: found[partition].offset for partition in partitions}
+
+    ends = offsets(LATEST)
+    starts = offsets(max(since - BEFORE_MS, 0))
+    starts = {each: at if at >= 0 else ends[each] for each, at in starts.items()}
+    events: list[Event] = []
+    unreadable = 0
+    with Reader(client, starts, until=ends, read_committed=True) as reader:
+        for batch in reader:
+            for record in batch.records:
+                try:
+                    events.append(Event.decode(record.value))
+                except ValueError:
+                    unreadable += 1
+    return events, unreadable
+
+
+def _show(report: "Report", topic: str | None, since: int) -> None:
+    if not report.rows:
+        about = f" of topic {topic}" if topic else ""
+        click.echo(f"nothing was counted{about} since {time_text(since)}")
+    for name, grouped in groupby(report.rows, key=lambda row: row.topic):
+        rows = list(grouped)
+        click.echo(f"{name}  (windows of {duration_text(rows[0].window_ms)})")
+        names = [_consumer_name(each) for each in rows[0].consumers]
+        print_table(
+            ("window", "produced", "stored", *names, "missing", "duplicate", "late"),
+            [
+                (
+                    time_text(row.window),
+                    row.produced,
+                    row.stored,
+                    *(each.consumed for each in row.consumers),
+                    row.missing + sum(each.missing for each in row.consumers),
+                    row.duplicate + sum(each.duplicate for each in row.consumers),
+                    row.late + sum(each.late for each in row.consumers),
+                )
+                for row in rows
+            ],
+        )
+        for sentence in _findings(rows, names):
+            click.echo(sentence)
+        click.echo()
+    for note in report.notes:
+        click.echo(f"note: {note}")
+    if report.rows:
+        click.echo(f"{report.missing} missing" if report.missing else "nothing is missing")
+
+
+def _findings(rows: "list[Row]", names: list[str]) -> list[str]:
+    """Between which tiers something is missing, doubled or late."""
+    source = "produced" if rows[0].stored is None else "stored"
+    found = []
+    if rows[0].produced is not None and rows[0].stored is not None:
+        found.append(("produced", "stored", _totals(rows)))
+    for place, name in enumerate(names):
+        found.append((source, name, _totals([row.consumers[place] for row in rows])))
+    return [
+        f"{above} -> {below}: {', '.join(f'{n} {what}' for what, n in totals.items() if n)}"
+        for above, below, totals in found
+        if any(totals.values())
+    ]
+
+
+def _totals(parts: "list[Row] | list[Consumed]") -> dict[str, int]:
+    return {
+        "missing": sum(each.missing for each in parts),
+        "duplicate": sum(each.duplicate for each in parts),
+        "late": sum(each.late for each in parts),
+    }
+
+
+def _consumer_name(consumer: "Consumed") -> str:
+    return consumer.name if consumer.tier == "consumer" else f"{consumer.name} ({consumer.tier})"
+
+
+def duration_text(milliseconds: int) -> str:
+    """A length of time as it is written in an option."""
+    for unit, length in reversed(UNITS.items()):
+        if milliseconds % length == 0:
+            return f"{milliseconds // length}{unit}"
+    return f"{milliseconds}ms"
+
+
+def _document(report: "Report") -> Json:
+    return {
+        "missing": report.missing,
+        "lost": report.lost,
+        "notes": list(report.notes),
+        "windows": [
+            {
+                "topic": row.topic,
+                "window": row.window,
+                "window_ms": row.window_ms,
+                "produced": row.produced,
+                "stored": row.stored,
+                "missing": row.missing,
+                "duplicate": row.duplicate,
+                "late": row.late,
+                "consumers": [
+                    {
+                        "tier": each.tier,
+                        "name": each.name,
+                        "consumed": each.consumed,
+                        "missing": each.missing,
+                        "duplicate": each.duplicate,
+                        "late": each.late,
+                    }
+                    for each in row.consumers
+                ],
+            }
+            for row in report.rows
+        ],
+    }

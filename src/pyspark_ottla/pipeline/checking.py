@@ -1,0 +1,260 @@
+"""What can be found wrong in a pipeline before Spark starts.
+
+Rules kept here:
+1. All mistakes are found in one go, each with its line.
+2. A step may read sources and steps above it: a file reads from top to bottom.
+3. What only Spark can know (types, functions, most columns of inner queries) is left to Spark,
+   whose complaint `run` shows with the same kind of line.
+"""
+
+import os
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+
+from pyspark_ottla.pipeline import sql, templates
+from pyspark_ottla.pipeline.document import Text
+from pyspark_ottla.pipeline.model import (
+    DEAD_LETTERS,
+    ConsoleSink,
+    LakeSink,
+    Pipeline,
+    Sink,
+    Source,
+    TableSource,
+    TopicSink,
+    TopicSource,
+    Watermark,
+)
+from pyspark_ottla.pipeline.problems import Problem, WrongFileError, nearest
+from pyspark_ottla.pipeline.reading import read_pipeline
+
+RECORD_COLUMNS = ("key", "value", "topic", "partition", "offset", "timestamp", "timestampType")
+METADATA_COLUMN = "kafka"
+
+
+def load(
+    path: str, environment: Mapping[str, str] = os.environ, *, look_into_sql: bool = True
+) -> Pipeline:
+    """The pipeline in a file; WrongFileError with all mistakes that can be found without Spark.
+
+    Mistakes within SQL are left out where Spark itself will look for them.
+    """
+    problems: list[Problem] = []
+    try:
+        text = Path(path).read_text(encoding="utf-8")
+    except UnicodeDecodeError as wrong:
+        raise WrongFileError(path, [Problem(1, f"not UTF-8: {wrong.reason}")]) from None
+    pipeline = read_pipeline(path, text, problems, environment)
+    if pipeline is not None:
+        _Check(pipeline, problems, look_into_sql).all()
+    if problems or pipeline is None:
+        raise WrongFileError(path, problems)
+    return pipeline
+
+
+class _Check:
+    """One look at a pipeline; what is known of columns grows from source to sink."""
+
+    def __init__(self, pipeline: Pipeline, problems: list[Problem], look_into_sql: bool) -> None:
+        self._pipeline = pipeline
+        self._look_into_sql = look_into_sql
+        self._problems = problems
+        self._columns: dict[str, sql.Columns] = {}
+        self._reads: dict[str, list[str]] = {}
+        self._streams: set[str] = set()
+
+    def all(self) -> None:
+        """Look at everything."""
+        pipeline = self._pipeline
+        self._names()
+        for source in pipeline.sources.values():
+            self._source(source)
+        for name in pipeline.steps:
+            self._step(name)
+        self._circles()
+        used = {table for tables in self._reads.values() for table in tables}
+        for sink in pipeline.sinks.values():
+            self._sink(sink)
+            used.add(sink.source.lower())
+        everything = [] if self._problems else [*pipeline.sources.items(), *pipeline.steps.items()]
+        for name, thing in everything:
+            dead = isinstance(thing, TopicSource) and thing.dead_letters is not None
+            if name.lower() not in used and not dead:
+                self._wrong(thing.name.line, f"nothing reads {name}: use it in a step or remove it")
+        needs = [sink for sink in pipeline.sinks.values() if not isinstance(sink, ConsoleSink)]
+        if needs and pipeline.checkpoint is None:
+            self._wrong(
+                1,
+                "checkpoint is missing: a folder for what the pipeline has done, as in "
+                f"`checkpoint: checkpoints/{pipeline.name}`",
+            )
+        for name, value in pipeline.spark.items():
+            if not name.startswith("spark."):
+                line = value.line if isinstance(value, Text) else 1
+                self._wrong(line, f"spark: {name} is no Spark setting: they begin with spark.")
+
+    def _wrong(self, line: int, text: str) -> None:
+        self._problems.append(Problem(line, text))
+
+    def _wrong_sql(self, line: int, text: str) -> None:
+        if self._look_into_sql:
+            self._wrong(line, text)
+
+    def _names(self) -> None:
+        taken: dict[str, Text] = {}
+        for thing in (*self._pipeline.sources.values(), *self._pipeline.steps.values()):
+            before = taken.setdefault(thing.name.lower(), thing.name)
+            if before is not thing.name:
+                self._wrong(thing.name.line, f"the name {thing.name} is taken (line {before.line})")
+
+    def _source(self, source: Source) -> None:
+        what = f"source {source.name}"
+        columns: sql.Columns = None
+        if source.schema is not None:
+            try:
+                columns = tuple(sql.schema_columns(source.schema))
+            except sql.WrongSqlError as wrong:
+                self._wrong_sql(wrong.line, f"{what}: the schema does not parse: {wrong.text}")
+        if isinstance(source, TopicSource):
+            self._streams.add(source.name.lower())
+            if source.format != "json":
+                headers = source.options.get("includeHeaders", "").lower() == "true"
+                columns = (*RECORD_COLUMNS, "headers") if headers else RECORD_COLUMNS
+            elif columns is not None and source.metadata:
+                columns = (*columns, METADATA_COLUMN)
+            for topic in (*source.topics, source.dead_letters):
+                if topic is not None and not templates.TOPIC_NAME.fullmatch(topic):
+                    self._wrong(topic.line, f"{what}: {topic} cannot be a topic's name")
+        self._columns[source.name.lower()] = columns
+        if isinstance(source, TopicSource):
+            self._watermark(what, source.watermark, columns)
+
+    def _watermark(self, what: str, watermark: Watermark | None, columns: sql.Columns) -> None:
+        if watermark is not None:
+            self._column(f"{what}: watermark", watermark.column, columns)
+
+    def _column(self, what: str, column: Text, columns: sql.Columns) -> None:
+        if columns is not None and not sql.same_name(column, columns):
+            self._wrong_sql(
+                column.line, f"{what}: there is no column {column}{nearest(column, columns)}"
+            )
+
+    def _step(self, name: str) -> None:
+        step = self._pipeline.steps[name]
+        what = f"step {name}"
+        self._reads[name.lower()] = []
+        columns: sql.Columns = None
+        try:
+            query = sql.read_query(step.sql, self._columns)
+        except sql.WrongSqlError as wrong:
+            self._wrong_sql(wrong.line, f"{what}: the SQL does not parse: {wrong.text}")
+        else:
+            columns = query.columns
+            for table in query.tables:
+                self._reads[name.lower()].append(table.name.lower())
+                self._table(what, name, table)
+            for column, available in query.unknown:
+                text = f"{what}: there is no column {column.name}{nearest(column.name, available)}"
+                self._wrong_sql(column.line, text)
+        self._watermark(what, step.watermark, columns)
+        for column_name in step.unique:
+            self._column(f"{what}: unique", column_name, columns)
+        self._columns[name.lower()] = columns
+        if self._streams.intersection(self._reads[name.lower()]):
+            self._streams.add(name.lower())
+
+    def _table(self, what: str, step: str, table: sql.Name) -> None:
+        if table.name.lower() in self._columns or table.name.lower() == step.lower():
+            return
+        later = {name.lower(): name for name in self._pipeline.steps}
+        if table.name.lower() in later:
+            text = f"{what}: it reads {table.name}, which comes below: move that step up"
+        else:
+            known = [*self._pipeline.sources, *self._pipeline.steps]
+            others = [name for name in known if name != step]
+            text = f"{what}: there is no source or step {table.name}{nearest(table.name, others)}"
+        self._wrong(table.line, text)
+
+    def _circles(self) -> None:
+        """Steps that read each other."""
+        for name, step in self._pipeline.steps.items():
+            path = self._way(name.lower(), name.lower())
+            if path == [name.lower()]:
+                self._wrong(step.sql.line, f"step {name}: it reads itself")
+            elif path and name.lower() == min(path):
+                self._wrong(
+                    step.sql.line, f"step {name}: it reads itself, through {', '.join(path[:-1])}"
+                )
+
+    def _way(self, start: str, goal: str) -> list[str]:
+        """The steps from one to another by what each reads; empty if no way leads there."""
+        ways = [[start]]
+        seen: set[str] = set()
+        for way in ways:
+            for table in self._reads.get(way[-1], ()):
+                if table == goal:
+                    return [*way[1:], goal]
+                if table not in seen:
+                    seen.add(table)
+                    ways.append([*way, table])
+        return []
+
+    def _sink(self, sink: Sink) -> None:
+        what = f"sink {sink.name}"
+        known = [*self._pipeline.sources, *self._pipeline.steps]
+        if sink.source and not sql.same_name(sink.source, tuple(known)):
+            self._wrong(
+                sink.source.line,
+                f"{what}: there is no source or step {sink.source}{nearest(sink.source, known)}",
+            )
+            return
+        columns = self._columns.get(sink.source.lower())
+        source = self._pipeline.sources.get(sink.source)
+        if isinstance(source, TableSource):
+            self._wrong(sink.source.line, f"{what}: {sink.source} is a table, not a stream")
+            return
+        if sink.source.lower() in self._pipeline.steps and not self._is_stream(sink.source):
+            self._wrong(
+                sink.source.line, f"{what}: {sink.source} reads no topic, so it never changes"
+            )
+        if isinstance(sink, TopicSink):
+            self._topic_sink(sink, what, columns)
+        elif isinstance(sink, LakeSink):
+            for partitioning in sink.partition_by:
+                self._column(f"{what}: partition_by", partitioning.column, columns)
+
+    def _is_stream(self, name: str) -> bool:
+        """Whether rows of topics reach a step; one with a mistake gets the benefit of the doubt."""
+        reads = self._reads.get(name.lower(), [])
+        complete = all(table in self._columns and table != name.lower() for table in reads)
+        return name.lower() in self._streams or not reads or not complete
+
+    def _topic_sink(self, sink: TopicSink, what: str, columns: sql.Columns) -> None:
+        if sink.topic and not templates.is_legal(sink.topic):
+            self._wrong(
+                sink.topic.line,
+                f"{what}: {sink.topic} cannot be a topic's name (expressions stand in braces)",
+            )
+        self._expressions(f"{what}: topic", templates.expressions(sink.topic), columns)
+        given = [text for text in (sink.key, sink.value) if text is not None]
+        self._expressions(what, [*given, *sink.headers.values()], columns)
+
+    def _expressions(self, what: str, texts: Iterable[Text], columns: sql.Columns) -> None:
+        for text in texts:
+            try:
+                named = sql.expression_columns(text)
+            except sql.WrongSqlError as wrong:
+                self._wrong_sql(wrong.line, f"{what}: {text} does not parse: {wrong.text}")
+                continue
+            for name in named:
+                self._column(what, Text(name, text.line), columns)
+
+
+def query_names(pipeline: Pipeline) -> list[str]:
+    """The names of the queries that a pipeline runs: its sinks, and one for dead letters each."""
+    dead = [
+        f"{name}.{DEAD_LETTERS}"
+        for name, source in pipeline.sources.items()
+        if isinstance(source, TopicSource) and source.dead_letters is not None
+    ]
+    return [*pipeline.sinks, *dead]

@@ -1,0 +1,82 @@
+"""A Delta Lake table, through the `deltalake` package (delta-rs).
+
+The batch's number is the version of an application transaction (`txn` in Delta's protocol) whose
+application is the query: the protocol's own way to write exactly once, which Spark's own Delta sink
+uses as well.
+"""
+
+from collections.abc import Sequence
+from time import time
+from typing import TYPE_CHECKING
+
+from deltalake import CommitProperties, DeltaTable, Schema, Transaction
+from deltalake.exceptions import CommitFailedError
+from deltalake.transaction import AddAction
+
+from pyspark_ottla.pipeline.lake.files import File
+from pyspark_ottla.pipeline.lake.tables import TRIES, LakeTable, must_fit
+
+if TYPE_CHECKING:
+    import pyarrow as pa  # type: ignore[import-untyped]  # it has no stubs
+
+
+class DeltaLakeTable(LakeTable):
+    """The table in a folder."""
+
+    @property
+    def dropped(self) -> Sequence[str]:
+        """Delta's log has the values of partition columns; its files do not."""
+        return self.folders
+
+    def root(self) -> str:
+        """The table's folder."""
+        return self.options.path
+
+    def prepare(self, schema: "pa.Schema") -> None:
+        """Make the table if there is none."""
+        import pyarrow as pa
+
+        table = DeltaTable.create(
+            self.options.path,
+            schema=Schema.from_arrow(schema),
+            mode="ignore",
+            partition_by=self.folders,
+            storage_options=self.options.options or None,
+        )
+        must_fit(self.name, schema, pa.schema(table.schema().to_arrow()))
+
+    def commit(self, files: Sequence[File], query: str, batch: int) -> bool:
+        """One entry of the log: the files, and (query, batch)."""
+        for left in reversed(range(TRIES)):
+            table = DeltaTable(self.options.path, storage_options=self.options.options or None)
+            done = table.transaction_version(query)
+            if done is not None and done >= batch:
+                return False
+            try:
+                self._add(table, files, Transaction(query, batch, int(time() * 1000)))
+                return True
+            except CommitFailedError:
+                # Another writer was faster: look again at what is there.
+                if not left:
+                    raise
+        raise AssertionError("the last try returns or raises")
+
+    def _add(self, table: DeltaTable, files: Sequence[File], transaction: Transaction) -> None:
+        now = int(time() * 1000)
+        table.create_write_transaction(
+            actions=[
+                AddAction(
+                    path=file.path,
+                    size=file.size,
+                    partition_values=dict(zip(self.folders, file.partition, strict=True)),
+                    modification_time=now,
+                    data_change=True,
+                    stats=f'{{"numRecords": {file.rows}}}',
+                )
+                for file in files
+            ],
+            mode="append",
+            schema=table.schema(),
+            partition_by=self.folders,
+            commit_properties=CommitProperties(app_transactions=[transaction]),
+        )

@@ -1,0 +1,111 @@
+"""An Iceberg table, through `pyiceberg` and any catalog that it knows.
+
+The batch's number is a property of the table, `ottla.batch.{query}`, set in the transaction that
+adds the files: one commit of the catalog has both or none. The snapshot's summary names query and
+batch as well, for people; it is not what is relied on, since snapshots expire.
+"""
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from pyiceberg.catalog import Catalog, load_catalog
+from pyiceberg.exceptions import CommitFailedException
+from pyiceberg.transforms import (
+    DayTransform,
+    HourTransform,
+    IdentityTransform,
+    MonthTransform,
+    Transform,
+    YearTransform,
+)
+
+from pyspark_ottla.pipeline.lake.files import File
+from pyspark_ottla.pipeline.lake.tables import TRIES, LakeTable, must_fit
+from pyspark_ottla.pipeline.places import is_local, local_path
+
+if TYPE_CHECKING:
+    import pyarrow as pa  # type: ignore[import-untyped]  # it has no stubs
+    from pyiceberg.table import Table
+
+BATCH_PROPERTY = "ottla.batch"
+CATALOG = "ottla"
+"""The catalog's name, which is a part of the key in an SQL catalog."""
+TRANSFORMS: dict[str, Transform[Any, Any]] = {
+    "hour": HourTransform(),
+    "day": DayTransform(),
+    "month": MonthTransform(),
+    "year": YearTransform(),
+}
+
+
+class IcebergTable(LakeTable):
+    """A table of a catalog: by default one in SQLite beside the data."""
+
+    @property
+    def name(self) -> str:
+        """The table's name in the catalog."""
+        return f"Iceberg table {self.options.name}"
+
+    @property
+    def dropped(self) -> Sequence[str]:
+        """Iceberg derives time units from the column, so no file has a column for them."""
+        pairs = zip(self.folders, self.options.units, strict=True)
+        return [folder for folder, unit in pairs if unit is not None]
+
+    def root(self) -> str:
+        """Where the catalog says that the table's data are."""
+        return f"{self._table().location().rstrip('/')}/data"
+
+    def prepare(self, schema: "pa.Schema") -> None:
+        """Make the table, its namespace and its catalog if there are none."""
+        import pyarrow as pa
+
+        kept = pa.schema([column for column in schema if column.name not in self.dropped])
+        catalog = self._catalog()
+        catalog.create_namespace_if_not_exists(self.options.name.rpartition(".")[0])
+        if not catalog.table_exists(self.options.name):
+            making = catalog.create_table_transaction(self.options.name, schema=kept)
+            with making, making.update_spec() as spec:
+                parts = zip(self.folders, self.options.units, self.options.columns, strict=True)
+                for folder, unit, column in parts:
+                    if unit is None:
+                        spec.add_field(column, IdentityTransform())
+                    else:
+                        spec.add_field(column, TRANSFORMS[unit], folder)
+        must_fit(self.name, kept, catalog.load_table(self.options.name).schema().as_arrow())
+
+    def commit(self, files: Sequence[File], query: str, batch: int) -> bool:
+        """One transaction: the files, and (query, batch)."""
+        key = f"{BATCH_PROPERTY}.{query}"
+        summary = {"ottla.query-id": query, "ottla.batch-id": str(batch)}
+        root = self.root()
+        paths = [f"{root}/{file.path}" for file in files]
+        for left in reversed(range(TRIES)):
+            table = self._table()
+            if int(table.properties.get(key, -1)) >= batch:
+                return False
+            try:
+                with table.transaction() as change:
+                    change.add_files(paths, summary, check_duplicate_files=False)
+                    change.set_properties({key: str(batch)})
+                return True
+            except CommitFailedException:
+                # Another writer was faster: look again at what is there.
+                if not left:
+                    raise
+        raise AssertionError("the last try returns or raises")
+
+    def _table(self) -> "Table":
+        return self._catalog().load_table(self.options.name)
+
+    def _catalog(self) -> Catalog:
+        given = self.options.options
+        if given:
+            return load_catalog(given.get("name", CATALOG), **given)
+        folder = self.options.path
+        path = local_path(folder) if is_local(folder) else Path(folder)
+        path.mkdir(parents=True, exist_ok=True)
+        return load_catalog(
+            CATALOG, type="sql", uri=f"sqlite:///{path}/catalog.db", warehouse=f"file://{path}"
+        )

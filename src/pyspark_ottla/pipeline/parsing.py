@@ -1,0 +1,126 @@
+"""JSON records to columns, and what to say of those that are no such JSON.
+
+Rules kept here:
+1. A record is broken if its value is null, is not JSON, does not fit the schema, or lacks a field
+   that the schema calls NOT NULL. Fields that the schema does not name are ignored.
+2. A broken record never vanishes: it goes to the dead letters, whole, with the reason in its
+   headers; where there are none, the query fails, and says which record it was.
+3. Reasons cost more than parsing, and are found for broken records only.
+"""
+
+from functools import reduce
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from pyspark.sql import Column, DataFrame
+    from pyspark.sql.types import StructField, StructType
+
+BROKEN = "_broken"
+PARSED = "_parsed"
+OPTIONS = {"mode": "PERMISSIVE", "columnNameOfCorruptRecord": BROKEN}
+HEADER_PREFIX = "ottla."
+RECORD_FIELDS = ("key", "topic", "partition", "offset", "timestamp")
+
+
+def parsed_rows(records: "DataFrame", schema: "StructType", *, metadata: bool) -> "DataFrame":
+    """The rows of the records that are not broken: the schema's columns, and `kafka` if wanted."""
+    rows = _parsed(records, schema).where(~_is_broken(schema))
+    return rows.select(*_columns(schema, metadata))
+
+
+def strictly_parsed_rows(
+    records: "DataFrame", schema: "StructType", *, metadata: bool
+) -> "DataFrame":
+    """As parsed_rows; a broken record is an error that ends the query."""
+    from pyspark.sql import functions as f
+
+    where = [f.lit("record "), f.col("offset").cast("string"), f.lit(" in partition ")]
+    where += [f.col("partition").cast("string"), f.lit(" of topic "), f.col("topic"), f.lit(": ")]
+    complaint = f.concat(*where, _reason(schema), f.lit(" (dead_letters would take it)"))
+    parsed = _parsed(records, schema)
+    checked = parsed.withColumn(
+        PARSED, f.when(_is_broken(schema), f.raise_error(complaint)).otherwise(f.col(PARSED))
+    )
+    return checked.select(*_columns(schema, metadata))
+
+
+def dead_letters(records: "DataFrame", schema: "StructType", pipeline: str) -> "DataFrame":
+    """The broken records as they were (read with headers), with the reason in more headers."""
+    from pyspark.sql import functions as f
+
+    def header(name: str, value: "Column") -> "Column":
+        key = f.lit(HEADER_PREFIX + name).alias("key")
+        return f.struct(key, value.cast("string").cast("binary").alias("value"))
+
+    added = f.array(
+        header("reason", _reason(schema)),
+        header("pipeline", f.lit(pipeline)),
+        *(header(name, f.col(name)) for name in ("topic", "partition", "offset", "timestamp")),
+    )
+    broken = _parsed(records, schema).where(_is_broken(schema))
+    return broken.select(
+        "key", "value", f.concat(f.coalesce(f.col("headers"), f.array()), added).alias("headers")
+    )
+
+
+def _columns(schema: "StructType", metadata: bool) -> "list[Column]":
+    from pyspark.sql import functions as f
+
+    columns = [f.col(f"{PARSED}.`{field.name}`").alias(field.name) for field in schema.fields]
+    return [*columns, f.struct(*RECORD_FIELDS).alias("kafka")] if metadata else columns
+
+
+def _parsed(records: "DataFrame", schema: "StructType") -> "DataFrame":
+    from pyspark.sql import functions as f
+
+    text = f.col("value").cast("string")
+    return records.withColumn(PARSED, f.from_json(text, _with_broken(schema.fields), OPTIONS))
+
+
+def _with_broken(fields: "list[StructField]") -> "StructType":
+    from pyspark.sql.types import StringType, StructField, StructType
+
+    loose = [StructField(field.name, field.dataType) for field in fields]
+    return StructType([*loose, StructField(BROKEN, StringType())])
+
+
+def _required(schema: "StructType") -> "list[str]":
+    return [field.name for field in schema.fields if not field.nullable]
+
+
+def _is_broken(schema: "StructType") -> "Column":
+    from pyspark.sql import functions as f
+
+    tests = [f.col(PARSED).isNull(), f.col(f"{PARSED}.{BROKEN}").isNotNull()]
+    tests += [f.col(f"{PARSED}.`{name}`").isNull() for name in _required(schema)]
+    return reduce(lambda one, other: one | other, tests)
+
+
+def _reason(schema: "StructType") -> "Column":
+    """Why a record is broken. To find the wrong fields, each is parsed alone."""
+    from pyspark.sql import functions as f
+
+    text = f.col("value").cast("string")
+    wrong = [
+        f.when(
+            f.from_json(text, _with_broken([field]), OPTIONS)[BROKEN].isNotNull(),
+            f.lit(f"{field.name} is not {field.dataType.simpleString().upper()}"),
+        )
+        for field in schema.fields
+    ]
+    missing = [
+        f.when(f.col(f"{PARSED}.`{name}`").isNull(), f.lit(f"{name} is missing"))
+        for name in _required(schema)
+    ]
+    anything = f.try_parse_json(text)
+    return (
+        f.when(f.col("value").isNull(), f.lit("the value is null"))
+        .when(f.trim(text) == "", f.lit("the value is empty"))
+        .when(anything.isNull(), f.lit("the value is not JSON"))
+        .when(
+            ~f.schema_of_variant(anything).startswith("OBJECT"),
+            f.lit("the value is JSON, but not an object"),
+        )
+        .when(f.col(f"{PARSED}.{BROKEN}").isNotNull(), f.concat_ws("; ", *wrong))
+        .otherwise(f.concat_ws("; ", *missing))
+    )

@@ -1,0 +1,109 @@
+"""A Spark session for a pipeline.
+
+Rules kept here:
+1. What a person said on the command line counts first, then the pipeline file, then the defaults
+   here; a session that is there already (spark-submit) keeps its master and its name.
+2. Spark talks much. A session that is started here writes to a log file, so that the terminal
+   belongs to the pipeline's progress.
+3. Python workers run the interpreter that runs the driver, unless PYSPARK_PYTHON says otherwise.
+"""
+
+import os
+import shutil
+import sys
+from collections.abc import Mapping
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from pyspark_ottla.pipeline.problems import PipelineError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from pyspark.sql import SparkSession
+
+LOCAL_MASTER = "local[*]"
+DEFAULTS = {
+    "spark.sql.session.timeZone": "UTC",
+    "spark.sql.streaming.stopTimeout": "30s",
+    "spark.sql.streaming.numRecentProgressUpdates": "20",
+    "spark.ui.showConsoleProgress": "false",
+}
+LOCAL_DEFAULTS = {
+    "spark.driver.bindAddress": "127.0.0.1",
+    "spark.driver.host": "127.0.0.1",
+    "spark.ui.enabled": "false",
+}
+"""For one machine; the number of shuffle partitions, which is made for clusters, is added."""
+JAVA_MISSING = (
+    "Spark needs Java 17 or newer, and there is none: install it (on Debian or Ubuntu: "
+    "apt-get install openjdk-17-jre-headless) or set JAVA_HOME"
+)
+
+
+def require_java() -> None:
+    """PipelineError if Spark would find no Java."""
+    home = os.environ.get("JAVA_HOME")
+    if home and (Path(home) / "bin" / "java").exists():
+        return
+    if shutil.which("java") is None:
+        raise PipelineError(JAVA_MISSING)
+
+
+def started_elsewhere() -> bool:
+    """Whether there is a JVM already: that of spark-submit, or of another session."""
+    from pyspark import SparkContext
+
+    return SparkContext._gateway is not None or "PYSPARK_GATEWAY_PORT" in os.environ
+
+
+def settings_for(master: str | None, *given: Mapping[str, str]) -> dict[str, str]:
+    """Spark's settings: later ones in `given` win over earlier ones, and all over the defaults."""
+    chosen: dict[str, str] = {}
+    for settings in given:
+        chosen |= {str(name): str(value) for name, value in settings.items()}
+    if master is not None:
+        chosen["spark.master"] = master
+    defaults = dict(DEFAULTS)
+    if chosen.get("spark.master", LOCAL_MASTER).startswith("local"):
+        cores = str(max(2, os.cpu_count() or 2))
+        defaults |= {**LOCAL_DEFAULTS, "spark.sql.shuffle.partitions": cores}
+    return defaults | chosen
+
+
+def start_session(name: str, settings: Mapping[str, str], log: Path | None) -> "SparkSession":
+    """The session; Spark's own output goes to `log`, if it is started here."""
+    from pyspark.sql import SparkSession
+
+    os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
+    os.environ.setdefault("PYSPARK_DRIVER_PYTHON", sys.executable)
+    builder = SparkSession.builder
+    for key, value in settings.items():
+        builder = builder.config(key, value)
+    if started_elsewhere():
+        return builder.getOrCreate()
+    require_java()
+    if "spark.master" not in settings:
+        builder = builder.master(LOCAL_MASTER)
+    with _stderr_to(log):
+        return builder.appName(name).getOrCreate()
+
+
+@contextmanager
+def _stderr_to(log: Path | None) -> "Iterator[None]":
+    """The JVM inherits the standard error of this moment, and keeps it for its life."""
+    if log is None:
+        yield
+        return
+    log.parent.mkdir(parents=True, exist_ok=True)
+    sys.stderr.flush()
+    kept = os.dup(2)
+    target = os.open(log, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o644)
+    try:
+        os.dup2(target, 2)
+        yield
+    finally:
+        os.dup2(kept, 2)
+        os.close(kept)
+        os.close(target)

@@ -1,0 +1,38 @@
+"""Topic names with SQL expressions in braces: `clicks-{lower(type)}`.
+
+Rules kept here:
+1. What an expression gives is made fit for a topic's name: other characters than Kafka allows
+   become `_`, and null becomes `null`. A value that nobody expected must not stop a stream.
+2. A brace cannot be part of a topic's name, so it needs no way to be written.
+"""
+
+import re
+
+from pyspark_ottla.pipeline.document import Text
+
+PIECE = re.compile(r"\{([^{}]*)\}")
+TOPIC_NAME = re.compile(r"[a-zA-Z0-9._-]{1,249}")
+NOT_IN_A_NAME = "[^a-zA-Z0-9._-]"
+
+
+def expressions(topic: Text) -> tuple[Text, ...]:
+    """The expressions in a topic's name; none, if it is one topic."""
+    return tuple(Text(found, topic.line) for found in PIECE.findall(topic))
+
+
+def is_legal(topic: Text) -> bool:
+    """Whether the rest of it can be a topic's name."""
+    plain = PIECE.sub("x", topic)
+    return bool(TOPIC_NAME.fullmatch(plain)) and plain not in (".", "..")
+
+
+def topic_expression(topic: Text) -> str:
+    """SQL for the name of each row's topic."""
+    parts: list[str] = []
+    for number, part in enumerate(PIECE.split(topic)):
+        if number % 2:
+            text = f"coalesce(CAST(({part}) AS STRING), 'null')"
+            parts.append(f"regexp_replace({text}, '{NOT_IN_A_NAME}', '_')")
+        elif part:
+            parts.append(f"'{part}'")
+    return f"concat({', '.join(parts)})"

@@ -1,0 +1,41 @@
+"""Spark's rows into topics: exactly once by default, at least once where that is asked for.
+
+`docs/spark_sink.md` tells the protocol; `recovery` has its table, `commit` its steps.
+"""
+
+from typing import TYPE_CHECKING
+from uuid import uuid4
+
+from pyspark_ottla.errors import OptionError
+from pyspark_ottla.options import Use
+from pyspark_ottla.sink.settings import sink_settings
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from pyspark.sql.datasource import DataSourceStreamWriter, DataSourceWriter
+    from pyspark.sql.types import StructType
+
+__all__ = ["batch_writer", "stream_writer"]
+
+
+def batch_writer(
+    schema: "StructType", options: "Mapping[str, str]", overwrite: bool
+) -> "DataSourceWriter":
+    """For `DataFrame.write`."""
+    from pyspark_ottla.sink.writers import BatchWriter
+
+    if overwrite:
+        raise OptionError('a topic cannot be overwritten: use mode("append")')
+    return BatchWriter(sink_settings(schema, options, Use.BATCH_WRITE), uuid4().hex)
+
+
+def stream_writer(
+    schema: "StructType", options: "Mapping[str, str]", overwrite: bool
+) -> "DataSourceStreamWriter":
+    """For `DataFrame.writeStream`. In complete mode each batch's rows are appended, as in Spark's
+    Kafka sink.
+    """
+    from pyspark_ottla.sink.writers import StreamWriter
+
+    return StreamWriter(sink_settings(schema, options, Use.STREAM_WRITE))

@@ -1,0 +1,72 @@
+"""The driver's side of a batch job: all transactions are committed, or none.
+
+Rules kept here:
+1. Nothing is committed before all tasks have reported and all their transactions are open.
+2. When one of them is committed, the others are to be: an abort that finds one committed goes on
+   with the rest. Only a driver that dies between the first and the last leaves a part.
+"""
+
+from collections.abc import Sequence
+
+from ottla.client.transactional import Transactions
+from ottla.wire.errors import ErrorCode
+from pyspark_ottla.connections import borrowed
+from pyspark_ottla.sink import steps
+from pyspark_ottla.sink.ending import abort_listed, check_open, sweep
+from pyspark_ottla.sink.errors import SinkError
+from pyspark_ottla.sink.marker import Written
+from pyspark_ottla.sink.messages import TaskReport
+from pyspark_ottla.sink.proof import prove
+from pyspark_ottla.sink.recovery import Proof
+from pyspark_ottla.sink.settings import SinkSettings
+from pyspark_ottla.sink.steps import Step
+
+
+def commit_write(settings: SinkSettings, reports: Sequence[TaskReport]) -> None:
+    """Make the rows of a batch job visible."""
+    written = _written(reports)
+    if not reports:
+        return
+    with borrowed(settings.client) as client:
+        transactions = Transactions(client)
+        check_open(client, written, "the write")
+        steps.reached(Step.CHECKED)
+        _end_all(transactions, written[:1])
+        steps.reached(Step.HALF_ENDED)
+        _end_all(transactions, written[1:])
+        steps.reached(Step.ENDED)
+        sweep(client, transactions, reports[0].sink, reports[0].run)
+
+
+def abort_write(
+    settings: SinkSettings, reports: Sequence[TaskReport], *, all_reported: bool
+) -> None:
+    """Undo a batch job, or finish it where a part is visible already."""
+    written = _written(reports)
+    if not reports:
+        return
+    with borrowed(settings.client) as client:
+        transactions = Transactions(client)
+        if all_reported and any(prove(client, item) is Proof.COMMITTED for item in written):
+            _end_all(transactions, written)
+        else:
+            abort_listed(transactions, written)
+        sweep(client, transactions, reports[0].sink, reports[0].run)
+
+
+def _written(reports: Sequence[TaskReport]) -> list[Written]:
+    return [item.report.written for item in reports if item.report.written is not None]
+
+
+def _end_all(transactions: Transactions, written: Sequence[Written]) -> None:
+    endings = transactions.end(
+        [item.key for item in written],
+        commit=True,
+        end_txn_version=transactions.end_txn_version,
+    )
+    failed = [ending for ending in endings.values() if ending.error_code is not ErrorCode.NONE]
+    if failed:
+        raise SinkError(
+            f"{len(failed)} transactions of a write could not be committed: "
+            f"{failed[0].next_key.transactional_id} ({failed[0].error_code.name})"
+        )

@@ -1,0 +1,156 @@
+"""The driver's side of a stream: the protocol that makes a batch's rows visible once.
+
+Steps of a commit:
+1. Once a run, take the fence; then read the marker. What it says now is final.
+2. Follow the table of `recovery`: the batch may be done, decided by another run, or half committed.
+3. Check that every listed transaction is open. Up to here nothing is lost by failing.
+4. PREPARED, committed: the commit point. From here on the batch is only finished, never undone.
+5. End the transactions; then DONE; then sweep what attempts have left behind.
+
+An abort takes the fence, and reads the marker: a batch that is decided is not touched, the next run
+finishes it. Otherwise its transactions are aborted.
+"""
+
+from collections.abc import Sequence
+
+from ottla.client import Client
+from ottla.client.transactional import Transactions
+from ottla.wire.errors import ErrorCode
+from pyspark_ottla.connections import borrowed
+from pyspark_ottla.sink import steps
+from pyspark_ottla.sink.ending import abort_listed, check_open, sweep
+from pyspark_ottla.sink.errors import SinkError
+from pyspark_ottla.sink.fence import Fence, read_marker
+from pyspark_ottla.sink.marker import Decision, Done, Prepared, Written
+from pyspark_ottla.sink.messages import TaskReport
+from pyspark_ottla.sink.process import forget_fence, state_of
+from pyspark_ottla.sink.recovery import Action, merged
+from pyspark_ottla.sink.resolving import resolve
+from pyspark_ottla.sink.settings import SinkSettings
+from pyspark_ottla.sink.steps import Step
+
+
+def commit_batch(settings: SinkSettings, reports: Sequence[TaskReport], batch: int) -> None:
+    """Make the rows of a batch visible, all of them and once."""
+    if not reports:
+        return
+    sink, run = reports[0].sink, reports[0].run
+    try:
+        with borrowed(settings.client) as client:
+            _Commit(settings, client, sink, run).commit(reports, batch)
+    except BaseException:
+        forget_fence(settings.client.bootstrap_servers, sink, run)
+        raise
+
+
+def abort_batch(settings: SinkSettings, reports: Sequence[TaskReport], batch: int) -> None:
+    """Undo a batch that is not to be committed, unless it is decided already."""
+    if not reports:
+        return
+    sink, run = reports[0].sink, reports[0].run
+    forget_fence(settings.client.bootstrap_servers, sink, run)
+    with borrowed(settings.client) as client:
+        transactions = Transactions(client)
+        if not _is_overtaken(read_marker(client, sink).decision, run, batch):
+            Fence.take(client, transactions, sink)
+            steps.reached(Step.ABORT_FENCED)
+            decision = read_marker(client, sink).decision
+            if decision is not None and decision.batch >= batch:
+                return
+        abort_listed(transactions, _written(reports))
+        steps.reached(Step.ABORTED)
+        sweep(client, transactions, sink, run)
+
+
+def _is_overtaken(decision: Decision | None, run: str, batch: int) -> bool:
+    """True where another run has decided the batch: this run can decide nothing more, and taking
+    the fence would only stop the other one.
+    """
+    return decision is not None and decision.run != run and decision.batch >= batch
+
+
+def _written(reports: Sequence[TaskReport]) -> list[Written]:
+    return [item.report.written for item in reports if item.report.written is not None]
+
+
+class _Commit:
+    """One commit, in the process that does it."""
+
+    def __init__(self, settings: SinkSettings, client: Client, sink: str, run: str) -> None:
+        self._settings = settings
+        self._client = client
+        self._transactions = Transactions(client)
+        self._sink = sink
+        self._run = run
+        self._state = state_of(settings.client.bootstrap_servers, sink, run)
+
+    def commit(self, reports: Sequence[TaskReport], batch: int) -> None:
+        is_first = self._state.fence is None
+        fence, decision = self._fence()
+        resolved = resolve(
+            self._client,
+            self._transactions,
+            self._sink,
+            decision,
+            batch,
+            self._settings.unknown_outcome,
+        )
+        match resolved.action:
+            case Action.NOTHING:
+                abort_listed(self._transactions, _written(reports))
+            case Action.FINISH:
+                abort_listed(self._transactions, _written(reports))
+                fence.decide(Done(batch, self._run))
+            case _:
+                parts = merged([item.report for item in reports], resolved.theirs)
+                abort_listed(self._transactions, parts.to_abort)
+                if parts.to_commit:
+                    self._decide(fence, batch, parts.kept, parts.to_commit)
+        self._state.fence = fence.key
+        sweep(self._client, self._transactions, self._sink, None if is_first else self._run)
+        steps.reached(Step.SWEPT)
+
+    def _fence(self) -> tuple[Fence, Decision | None]:
+        """The fence, and what was decided before this batch."""
+        key = self._state.fence
+        if key is not None:
+            # All decisions since were made by this process, for earlier batches.
+            return Fence(self._client, self._transactions, self._sink, key), None
+        fence = Fence.take_once(self._client, self._transactions, self._sink, self._run)
+        steps.reached(Step.FENCED)
+        return fence, read_marker(self._client, self._sink).decision
+
+    def _decide(
+        self, fence: Fence, batch: int, kept: list[Written], to_commit: list[Written]
+    ) -> None:
+        check_open(self._client, to_commit, f"batch {batch} of the sink {self._sink}")
+        steps.reached(Step.CHECKED)
+        version = self._transactions.end_txn_version
+        prepared = Prepared(batch, self._run, version, [*kept, *to_commit])
+        fence.decide(prepared)
+        self._end(to_commit[:1], prepared)
+        steps.reached(Step.HALF_ENDED)
+        self._end(to_commit[1:], prepared)
+        steps.reached(Step.ENDED)
+        fence.decide(Done(batch, self._run))
+
+    def _end(self, written: list[Written], prepared: Prepared) -> None:
+        endings = self._transactions.end(
+            [item.key for item in written], commit=True, end_txn_version=prepared.end_txn_version
+        )
+        if all(ending.error_code is ErrorCode.NONE for ending in endings.values()):
+            return
+        # Another run may have ended them for us: the log knows.
+        resolved = resolve(
+            self._client,
+            self._transactions,
+            self._sink,
+            Prepared(prepared.batch, self._run, prepared.end_txn_version, written),
+            prepared.batch,
+            self._settings.unknown_outcome,
+        )
+        if resolved.action is not Action.FINISH:
+            raise SinkError(
+                f"a transaction of batch {prepared.batch} of the sink {self._sink} was aborted "
+                "after the batch was decided. Start the query again: it repairs the batch"
+            )

@@ -1,0 +1,152 @@
+"""The fence: the one producer that decides for a sink, and the marker topic it decides in.
+
+Rules kept here:
+1. Taking the fence id aborts what its last owner left undecided, and makes all its later writes
+   fail. Only what is read after that is final.
+2. A run takes the fence once. A process that goes on for the same run, after another one ended,
+   takes it over only if nobody else had it in between.
+3. A decision is made when its transaction is committed; before that it is nothing.
+"""
+
+from time import time
+
+from ottla.client import Admin, Client, TopicPartition
+from ottla.client.admin import EARLIEST
+from ottla.client.batch_sender import BatchSender
+from ottla.client.cluster import UnknownTopic
+from ottla.client.log_slice import fetch_slice
+from ottla.client.transactional import IMPLICIT_PARTITIONS, TransactionKey, Transactions
+from ottla.records import Codec, Record
+from ottla.records.kernel import KERNEL
+from ottla.wire.batch import headers
+from ottla.wire.errors import ErrorCode, KafkaError
+from pyspark_ottla.sink import steps
+from pyspark_ottla.sink.errors import FencedError, SinkError
+from pyspark_ottla.sink.marker import (
+    MARKER_PARTITION,
+    MARKER_SETTINGS,
+    MARKER_TOPIC,
+    Decision,
+    Done,
+    Marker,
+    MarkerReading,
+    encode,
+)
+from pyspark_ottla.sink.names import fence_id
+from pyspark_ottla.sink.steps import Step
+from pyspark_ottla.sink.topics import partition_count
+
+FENCE_TIMEOUT_MS = 60_000
+READ_BYTES = 8 << 20
+WHERE = TopicPartition(MARKER_TOPIC, MARKER_PARTITION)
+FENCED = frozenset(
+    {
+        ErrorCode.PRODUCER_FENCED,
+        ErrorCode.INVALID_PRODUCER_EPOCH,
+        ErrorCode.INVALID_PRODUCER_ID_MAPPING,
+    }
+)
+
+
+def read_marker(client: Client, sink: str) -> Marker:
+    """What the marker topic says of a sink, from its first to its last record."""
+    reading = MarkerReading(sink)
+    offset = _first_offset(client)
+    while True:
+        data = fetch_slice(client, WHERE, offset, read_committed=False, max_bytes=READ_BYTES)
+        records = memoryview(data.records or b"")
+        before = offset
+        for at, header in headers(records):
+            reading.add(header, records[at : at + header.size])
+            offset = header.next_offset
+        if offset == before:
+            return reading.result()
+
+
+def _first_offset(client: Client) -> int:
+    admin = Admin(client)
+    try:
+        return admin.list_offsets({WHERE: EARLIEST})[WHERE].offset
+    except UnknownTopic:
+        _create_topic(admin)
+    partition_count(client, MARKER_TOPIC, create=False)
+    return admin.list_offsets({WHERE: EARLIEST})[WHERE].offset
+
+
+def _create_topic(admin: Admin) -> None:
+    try:
+        admin.create_topic(MARKER_TOPIC, partitions=1, settings=MARKER_SETTINGS)
+    except KafkaError as problem:
+        if problem.code is not ErrorCode.TOPIC_ALREADY_EXISTS:
+            raise
+
+
+class Fence:
+    """The right to decide for a sink."""
+
+    def __init__(
+        self, client: Client, transactions: Transactions, sink: str, key: TransactionKey
+    ) -> None:
+        self._client = client
+        self._transactions = transactions
+        self._sink = sink
+        self.key = key
+        """What the next decision is made with."""
+
+    @classmethod
+    def take(cls, client: Client, transactions: Transactions, sink: str) -> "Fence":
+        """Take the fence, whoever has it."""
+        return cls(client, transactions, sink, _begin(transactions, sink, None))
+
+    @classmethod
+    def take_once(cls, client: Client, transactions: Transactions, sink: str, run: str) -> "Fence":
+        """Take the fence for a run; raises FencedError where the run has had it and lost it."""
+        marker = read_marker(client, sink)
+        of = None
+        if marker.decision is not None and marker.decision.run == run:
+            producer_id, epoch = marker.producer
+            # The end of the decision's transaction has raised the epoch (KIP-890).
+            raised = int(transactions.version >= IMPLICIT_PARTITIONS)
+            of = TransactionKey(fence_id(sink), producer_id, epoch + raised)
+        return cls(client, transactions, sink, _begin(transactions, sink, of))
+
+    def decide(self, decision: Decision) -> None:
+        """Make a decision; raises FencedError where another run has taken the fence."""
+        sender = BatchSender(
+            self._client, transaction=(self._transactions, self.key), codec=Codec.ZSTD
+        )
+        now = int(time() * 1000)
+        record = Record(0, now, self._sink.encode(), encode(decision))
+        try:
+            sender.send(WHERE, KERNEL.encode_records([record], 0, now), 1, now)
+            sender.flush()
+        except KafkaError as problem:
+            if problem.code in FENCED:
+                raise FencedError(self._sink) from None
+            raise
+        is_done = isinstance(decision, Done)
+        steps.reached(Step.DONE_WRITTEN if is_done else Step.PREPARED_WRITTEN)
+        ending = self._transactions.end(
+            [self.key], commit=True, end_txn_version=self._transactions.end_txn_version
+        )[self.key]
+        if ending.error_code in FENCED:
+            raise FencedError(self._sink)
+        if ending.error_code is not ErrorCode.NONE:
+            raise SinkError(
+                f"a decision of the sink {self._sink} could not be committed: "
+                f"{ending.error_code.name}"
+            )
+        self.key = ending.next_key
+        if self._transactions.version < IMPLICIT_PARTITIONS:
+            # The epoch has not changed, and with it sequence numbers would have to go on.
+            self.key = _begin(self._transactions, self._sink, self.key)
+        steps.reached(Step.DONE if is_done else Step.PREPARED)
+
+
+def _begin(transactions: Transactions, sink: str, of: TransactionKey | None) -> TransactionKey:
+    try:
+        return transactions.begin(fence_id(sink), FENCE_TIMEOUT_MS, of=of)
+    except KafkaError as problem:
+        if problem.code in FENCED:
+            raise FencedError(sink) from None
+        raise

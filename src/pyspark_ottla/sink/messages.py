@@ -1,0 +1,64 @@
+"""What a task tells the driver: the only state that gets from one to the other. It is pickled."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from pyspark.sql.datasource import WriterCommitMessage
+
+from pyspark_ottla.sink.errors import SinkError
+from pyspark_ottla.sink.recovery import Report
+
+
+class Task:
+    """Which task of which batch this is."""
+
+    __slots__ = ("batch", "partition", "run", "sink")
+
+    def __init__(self, sink: str, run: str, batch: int, partition: int) -> None:
+        self.sink = sink
+        self.run = run
+        self.batch = batch
+        self.partition = partition
+
+
+@dataclass(frozen=True)
+class TaskReport(WriterCommitMessage):
+    """What became of a task's rows."""
+
+    sink: str
+    run: str
+    report: Report
+
+
+@dataclass(frozen=True)
+class RowsWritten(WriterCommitMessage):
+    """The report of a task whose rows are there already (at-least-once)."""
+
+    rows: int
+
+
+def complete(messages: Sequence[WriterCommitMessage | None]) -> list[TaskReport]:
+    """The reports of all tasks of a batch; raises where one is missing."""
+    reports = present(messages)
+    if len(reports) != len(messages):
+        raise SinkError(
+            "a task has not reported what it wrote, so the batch cannot be committed. "
+            "Trigger.Continuous does that: it is not supported, use a micro-batch trigger"
+        )
+    if len({(report.sink, report.run) for report in reports}) > 1:
+        raise SinkError("reports of several runs in one batch")
+    return reports
+
+
+def present(messages: Sequence[WriterCommitMessage | None]) -> list[TaskReport]:
+    """The reports that have come."""
+    return [message for message in messages if isinstance(message, TaskReport)]
+
+
+def check_all_reported(messages: Sequence[WriterCommitMessage | None]) -> None:
+    """Raise where a task of a batch without transactions has not reported."""
+    if any(message is None for message in messages):
+        raise SinkError(
+            "a task has not reported what it wrote. "
+            "Trigger.Continuous does that: it is not supported, use a micro-batch trigger"
+        )

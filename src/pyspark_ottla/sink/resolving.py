@@ -1,0 +1,112 @@
+"""Carries out the table of `recovery`: proofs are got, open transactions of PREPARED are ended.
+
+Once PREPARED is committed the batch is decided, so anyone may end its transactions: a task of the
+next run as well as the process that wrote it. All push in the same direction.
+"""
+
+from collections.abc import Sequence
+from time import monotonic
+from typing import NamedTuple
+
+from ottla.client import Client
+from ottla.client.transactional import Transactions
+from ottla.wire.errors import ErrorCode
+from pyspark_ottla.sink.errors import RolledBackError, SinkError, UnknownOutcomeError
+from pyspark_ottla.sink.marker import Decision, Prepared, Written
+from pyspark_ottla.sink.proof import prove
+from pyspark_ottla.sink.recovery import Action, Proof, action
+
+
+class Resolved(NamedTuple):
+    """What is to be done with a batch: WRITE, NOTHING, FINISH or REPAIR."""
+
+    batch: int
+    action: Action
+    theirs: dict[int, tuple[Written, Proof]]
+    """The transactions of an earlier PREPARED by partition, each committed or aborted."""
+
+    def is_committed(self, partition: int) -> bool:
+        """True where an earlier attempt has committed the partition's rows."""
+        return self.action in (Action.NOTHING, Action.FINISH) or (
+            partition in self.theirs and self.theirs[partition][1] is Proof.COMMITTED
+        )
+
+
+def resolve(
+    client: Client,
+    transactions: Transactions,
+    sink: str,
+    decision: Decision | None,
+    batch: int,
+    unknown_outcome: Proof,
+) -> Resolved:
+    """Find out what is to be done; raises where nothing can be."""
+    written: Sequence[Written] = ()
+    if isinstance(decision, Prepared) and decision.batch == batch:
+        written = decision.written
+    proofs = {item.partition: (item, _proof(client, item, unknown_outcome)) for item in written}
+    deadline = monotonic() + client.settings.deadline
+    pause = client.settings.backoff
+    while True:
+        what = action(decision, batch, [proof for _, proof in proofs.values()])
+        match what:
+            case Action.ROLLED_BACK:
+                assert decision is not None
+                raise RolledBackError(
+                    f"the sink {sink} is to write batch {batch}, but has written batch "
+                    f"{decision.batch} already: the checkpoint is older than the sink (restored, "
+                    "or a new one with an old sinkId). Use the newest checkpoint, or another sinkId"
+                )
+            case Action.UNKNOWN:
+                raise UnknownOutcomeError(_unknown(sink, batch, list(proofs.values())))
+            case Action.END_AGAIN:
+                if monotonic() > deadline:
+                    raise SinkError(_still_open(sink, batch, list(proofs.values())))
+                assert isinstance(decision, Prepared)
+                open_ones = [item for item, proof in proofs.values() if proof is Proof.OPEN]
+                endings = transactions.end(
+                    [item.key for item in open_ones],
+                    commit=True,
+                    end_txn_version=decision.end_txn_version,
+                )
+                for item in open_ones:
+                    if endings[item.key].error_code is ErrorCode.NONE:
+                        proofs[item.partition] = item, Proof.COMMITTED
+                    else:
+                        # It was aborted, or committed otherwise: its markers may be on their way.
+                        pause = client.pause(pause)
+                        proofs[item.partition] = item, _proof(client, item, unknown_outcome)
+            case _:
+                return Resolved(batch, what, proofs)
+
+
+def _proof(client: Client, written: Written, unknown_outcome: Proof) -> Proof:
+    proof = prove(client, written)
+    return unknown_outcome if proof is Proof.UNKNOWN else proof
+
+
+def _unknown(sink: str, batch: int, proofs: Sequence[tuple[Written, Proof]]) -> str:
+    lost = "; ".join(
+        f"{item.rows} rows of task {item.partition} at " + _places(item)
+        for item, proof in proofs
+        if proof is Proof.UNKNOWN
+    )
+    others = {proof.name.lower() for _, proof in proofs} - {"unknown"}
+    rest = f" (of the others, the log says {' and '.join(sorted(others))})" if others else ""
+    return (
+        f"batch {batch} of the sink {sink} was about to be committed when its last run ended, and "
+        f"the log no longer tells whether it was: {lost}{rest}. Find out whether readers have had "
+        "these rows, and start once with the option unknownOutcome=committed or =aborted"
+    )
+
+
+def _still_open(sink: str, batch: int, proofs: Sequence[tuple[Written, Proof]]) -> str:
+    names = ", ".join(item.transactional_id for item, proof in proofs if proof is Proof.OPEN)
+    return f"batch {batch} of the sink {sink}: transactions that cannot be ended: {names}"
+
+
+def _places(item: Written) -> str:
+    return ", ".join(
+        f"{place.topic}-{place.partition} offsets {place.first} to {place.last}"
+        for place in item.places
+    )

@@ -1,0 +1,72 @@
+"""The options of a sink as values that can be pickled: made once, used in every process."""
+
+import re
+from typing import TYPE_CHECKING
+
+from msgspec import Struct
+
+from ottla.client import ClientSettings
+from ottla.records.compression import Codec
+from pyspark_ottla.errors import OptionError
+from pyspark_ottla.options import Options, Use
+from pyspark_ottla.sink.columns import Columns, columns_of
+from pyspark_ottla.sink.recovery import Proof
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from pyspark.sql.types import StructType
+
+BATCH_BYTES = 1_000_000
+"""Of records in a batch, before compression: with its header it fits into the `max.message.bytes`
+that topics have by default."""
+TRANSACTION_TIMEOUT_MS = 900_000
+"""Kafka's default of `transaction.max.timeout.ms`: no broker allows more unless it was told to."""
+EXACTLY_ONCE, AT_LEAST_ONCE = "exactly-once", "at-least-once"
+OUTCOMES = {"fail": Proof.UNKNOWN, "committed": Proof.COMMITTED, "aborted": Proof.ABORTED}
+
+
+class SinkSettings(Struct, frozen=True, kw_only=True):
+    """How and where rows are written."""
+
+    client: ClientSettings
+    columns: Columns
+    topic: str | None
+    exactly_once: bool
+    sink_id: str | None
+    codec: Codec
+    batch_bytes: int
+    transaction_timeout_ms: int
+    unknown_outcome: Proof
+    """What a transaction counts as of which the log can tell nothing: UNKNOWN fails."""
+
+
+def sink_settings(schema: "StructType", given: "Mapping[str, str]", use: Use) -> SinkSettings:
+    """Check the options and columns of a sink; raises OptionError."""
+    options = Options(given, use)
+    topic = options.text("topic")
+    if topic == "":
+        raise OptionError("option topic is empty")
+    sink_id = options.text("sinkId")
+    if sink_id is not None and not re.fullmatch(r"[A-Za-z0-9._-]{1,200}", sink_id):
+        raise OptionError(
+            f"option sinkId is {sink_id!r}, but must be letters, digits, dots, - and _"
+        )
+    kafka = options.kafka
+    guarantee = options.choice("guarantee", (EXACTLY_ONCE, AT_LEAST_ONCE), EXACTLY_ONCE)
+    outcome = options.choice("unknownOutcome", tuple(OUTCOMES), "fail")
+    codecs = tuple(codec.name.lower() for codec in Codec)
+    default_bytes = min(BATCH_BYTES, kafka.number("max.request.size", BATCH_BYTES, least=1))
+    return SinkSettings(
+        client=options.client_settings(),
+        columns=columns_of(schema, topic),
+        topic=topic,
+        exactly_once=guarantee == EXACTLY_ONCE,
+        sink_id=sink_id,
+        codec=Codec[kafka.choice("compression.type", codecs, "none").upper()],
+        batch_bytes=kafka.number("batch.size", default_bytes, least=1),
+        transaction_timeout_ms=kafka.number(
+            "transaction.timeout.ms", TRANSACTION_TIMEOUT_MS, least=1
+        ),
+        unknown_outcome=OUTCOMES[outcome],
+    )

@@ -1,0 +1,122 @@
+"""The classes that Spark calls. They are pickled: all they hold is settings.
+
+Rules kept here:
+1. The query's id names a stream's sink (unless the option sinkId does), the job group its run, and
+   a local property its batch: Spark tells a task all three.
+2. A batch job's run is a uuid, made when the job is planned.
+"""
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+from pyspark import TaskContext
+from pyspark.sql.datasource import (
+    DataSourceArrowWriter,
+    DataSourceStreamArrowWriter,
+    WriterCommitMessage,
+)
+
+from pyspark_ottla.sink.errors import SinkError
+from pyspark_ottla.sink.messages import Task, check_all_reported, complete, present
+from pyspark_ottla.sink.settings import SinkSettings
+
+if TYPE_CHECKING:
+    import pyarrow as pa  # type: ignore[import-untyped]  # it has no stubs
+
+    Messages = list[WriterCommitMessage | None]
+
+QUERY_ID = "sql.streaming.queryId"
+BATCH_ID = "streaming.sql.batchId"
+RUN_ID = "spark.jobGroup.id"
+BATCH_SINK = "~batch"
+"""The sink's name in the transactional ids of batch jobs: no sinkId can be the same, or the sweep
+of a stream would end the transactions of jobs."""
+
+
+class StreamWriter(DataSourceStreamArrowWriter):
+    """Writes the batches of a stream."""
+
+    def __init__(self, settings: SinkSettings) -> None:
+        self._settings = settings
+
+    def write(self, iterator: "Iterator[pa.RecordBatch]") -> WriterCommitMessage:
+        """Write the rows of one task."""
+        from pyspark_ottla.sink import task
+
+        if not self._settings.exactly_once:
+            return task.write_at_least_once(self._settings, iterator)
+        return task.write_in_stream(self._settings, self._task(), iterator)
+
+    def commit(self, messages: "Messages", batchId: int) -> None:  # noqa: N803 (Spark's name)
+        """Make a batch visible."""
+        from pyspark_ottla.sink.commit import commit_batch
+
+        if not self._settings.exactly_once:
+            check_all_reported(messages)
+            return
+        commit_batch(self._settings, complete(messages), batchId)
+
+    def abort(self, messages: "Messages", batchId: int) -> None:  # noqa: N803 (Spark's name)
+        """Undo a batch that was not committed."""
+        from pyspark_ottla.sink.commit import abort_batch
+
+        if self._settings.exactly_once:
+            abort_batch(self._settings, present(messages), batchId)
+
+    def _task(self) -> Task:
+        context = _context()
+        sink = self._settings.sink_id or _property(context, QUERY_ID)
+        batch = int(_property(context, BATCH_ID))
+        return Task(sink, _property(context, RUN_ID), batch, context.partitionId())
+
+
+class BatchWriter(DataSourceArrowWriter):
+    """Writes the rows of a batch job."""
+
+    def __init__(self, settings: SinkSettings, run: str) -> None:
+        self._settings = settings
+        self._run = run
+
+    def write(self, iterator: "Iterator[pa.RecordBatch]") -> WriterCommitMessage:
+        """Write the rows of one task."""
+        from pyspark_ottla.sink import task
+
+        if not self._settings.exactly_once:
+            return task.write_at_least_once(self._settings, iterator)
+        this = Task(BATCH_SINK, self._run, 0, _context().partitionId())
+        return task.write_in_batch(self._settings, this, iterator)
+
+    def commit(self, messages: "Messages") -> None:
+        """Make all rows visible."""
+        from pyspark_ottla.sink.batch_commit import commit_write
+
+        if not self._settings.exactly_once:
+            check_all_reported(messages)
+            return
+        commit_write(self._settings, complete(messages))
+
+    def abort(self, messages: "Messages") -> None:
+        """Make none of the rows visible."""
+        from pyspark_ottla.sink.batch_commit import abort_write
+
+        if self._settings.exactly_once:
+            reports = present(messages)
+            all_reported = len(reports) == len(messages)
+            abort_write(self._settings, reports, all_reported=all_reported)
+
+
+def _context() -> TaskContext:
+    context = TaskContext.get()
+    if context is None:
+        raise SinkError("rows are written in tasks of Spark only")
+    return context
+
+
+def _property(context: TaskContext, name: str) -> str:
+    value = context.getLocalProperty(name)
+    if value is None:
+        raise SinkError(
+            f"Spark does not tell its task the property {name}, by which batches are known. "
+            "Only micro-batch triggers are supported"
+        )
+    return value

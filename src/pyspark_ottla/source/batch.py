@@ -1,0 +1,49 @@
+"""The reader for `spark.read`: what lies between two places, planned once."""
+
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING
+
+from pyspark.sql.datasource import DataSourceReader, InputPartition
+
+from pyspark_ottla.connections import borrowed
+from pyspark_ottla.errors import OptionError
+from pyspark_ottla.source.cluster import SourceCluster
+from pyspark_ottla.source.loss import available
+from pyspark_ottla.source.ranges import ranges, split
+from pyspark_ottla.source.reading import RangePartition, read
+from pyspark_ottla.source.settings import SourceSettings
+
+if TYPE_CHECKING:
+    import pyarrow as pa  # type: ignore[import-untyped]  # it has no stubs
+
+
+class BatchReader(DataSourceReader):
+    """Reads from a start to an end."""
+
+    def __init__(self, settings: SourceSettings) -> None:
+        self._settings = settings
+
+    def partitions(self) -> Sequence[InputPartition]:
+        """The stretches that tasks read."""
+        settings = self._settings
+        with borrowed(settings.client) as client:
+            cluster = SourceCluster(client, settings)
+            wanted = cluster.partitions()
+            if not wanted:
+                raise OptionError(
+                    f"option subscribePattern: no topic fits {settings.subscription.pattern!r}"
+                )
+            start = cluster.resolve(settings.start, wanted)
+            end = cluster.resolve(settings.end, wanted)
+            found = available(start, end, cluster.bounds(wanted))
+            cluster.report(found.losses)
+        parts = split(
+            ranges(found.start, found.end),
+            settings.min_partitions,
+            settings.max_records_per_partition,
+        )
+        return [RangePartition(part) for part in parts]
+
+    def read(self, partition: InputPartition) -> Iterator["pa.RecordBatch"]:
+        """The rows of one stretch."""
+        return read(self._settings, partition)

@@ -1,0 +1,158 @@
+"""What the cluster has of that which a source is to read: its partitions and their offsets.
+
+Rules kept here:
+1. The cluster is asked each time: partitions and topics come and go while a stream runs.
+2. With read_committed a log ends at its last stable offset: what lies after it is not decided.
+3. A topic that was named and does not exist is an error, never nothing.
+"""
+
+import logging
+import re
+from collections.abc import Collection, Iterable
+
+from ottla.client import Admin, Client, TopicPartition
+from ottla.client.admin import EARLIEST, LATEST
+from ottla.client.cluster import UnknownTopic
+from ottla.client.errors import check
+from ottla.wire.errors import ErrorCode
+from pyspark_ottla.errors import DataLossError, OptionError
+from pyspark_ottla.source.loss import HINT, Bounds
+from pyspark_ottla.source.offsets import Offsets, in_words
+from pyspark_ottla.source.settings import NoMatch, Place, SourceSettings
+
+_log = logging.getLogger("pyspark_ottla")
+
+
+class SourceCluster:
+    """A cluster as one source sees it."""
+
+    def __init__(self, client: Client, settings: SourceSettings) -> None:
+        self._client = client
+        self._admin = Admin(client)
+        self._settings = settings
+
+    def partitions(self) -> list[TopicPartition]:
+        """All that the source is to read; each topic or partition that was named must exist."""
+        wanted = self._settings.subscription
+        if wanted.pattern is not None:
+            return self._matching(wanted.pattern)
+        topics = sorted({*wanted.topics, *(topic for topic, _ in wanted.partitions)})
+        option = "assign" if wanted.partitions else "subscribe"
+        try:
+            found = {
+                TopicPartition(topic.name, item.partition)
+                for topic in self._admin.describe_topics(topics)
+                for item in topic.partitions
+            }
+        except UnknownTopic as problem:
+            raise OptionError(f"option {option}: {problem}") from None
+        if not wanted.partitions:
+            return sorted(found)
+        missing = set(wanted.partitions) - found
+        if missing:
+            raise OptionError(f"option assign: {in_words(missing)} does not exist")
+        return list(wanted.partitions)
+
+    def existing_partitions(self) -> list[TopicPartition]:
+        """Those of them that exist just now, for a stream that outlives a topic."""
+        wanted = self._settings.subscription
+        if wanted.pattern is not None:
+            return self._matching(wanted.pattern)
+        topics = sorted({*wanted.topics, *(topic for topic, _ in wanted.partitions)})
+
+        def attempt() -> list[TopicPartition]:
+            found = []
+            for topic in self._client.metadata(topics).topics:
+                if topic.error_code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION:
+                    self._client.forget(topic.name or "")
+                    continue
+                check(topic.error_code, None, f"topic {topic.name}")
+                found += [
+                    TopicPartition(topic.name or "", item.partition_index)
+                    for item in topic.partitions
+                ]
+            return sorted(found)
+
+        found = self._client.retry(attempt)
+        assigned = set(wanted.partitions)
+        return [item for item in found if item in assigned] if assigned else found
+
+    def earliest(self, partitions: Iterable[TopicPartition]) -> Offsets:
+        """Where logs start."""
+        return self._offsets(dict.fromkeys(partitions, EARLIEST))
+
+    def latest(self, partitions: Iterable[TopicPartition]) -> Offsets:
+        """Where logs end."""
+        return self._offsets(dict.fromkeys(partitions, LATEST))
+
+    def bounds(self, partitions: Collection[TopicPartition]) -> dict[TopicPartition, Bounds]:
+        """Where logs start and end."""
+        # The start first: it may move up to the end that is asked for after it, not past it.
+        first = self.earliest(partitions)
+        return {
+            partition: Bounds(first[partition], end)
+            for partition, end in self.latest(partitions).items()
+        }
+
+    def resolve(self, place: Place, partitions: Collection[TopicPartition]) -> Offsets:
+        """The offsets of a place in each of the partitions."""
+        if place.everywhere is not None:
+            return self._offsets(dict.fromkeys(partitions, place.everywhere))
+        if place.offsets is not None:
+            _check_all_named(place.option, place.offsets, partitions)
+            moving = {
+                partition: offset
+                for partition, offset in place.offsets.items()
+                if offset in (EARLIEST, LATEST)
+            }
+            return place.offsets | self._offsets(moving)
+        if place.timestamps is not None:
+            _check_all_named(place.option, place.timestamps, partitions)
+            return self._at_times(place, place.timestamps)
+        assert place.timestamp is not None
+        return self._at_times(place, dict.fromkeys(partitions, place.timestamp))
+
+    def report(self, losses: list[str]) -> None:
+        """Raise what was lost, or warn of it."""
+        if losses and self._settings.fail_on_data_loss:
+            raise DataLossError(f"{'; '.join(losses)} ({HINT})")
+        for loss in losses:
+            _log.warning("%s", loss)
+
+    def _matching(self, pattern: str) -> list[TopicPartition]:
+        fits = re.compile(pattern).fullmatch
+        return [
+            TopicPartition(topic.name, item.partition)
+            for topic in self._admin.list_topics()
+            if fits(topic.name)
+            for item in topic.partitions
+        ]
+
+    def _offsets(self, specs: dict[TopicPartition, int]) -> Offsets:
+        if not specs:
+            return {}
+        found = self._admin.list_offsets(specs, read_committed=self._settings.read_committed)
+        return {partition: found[partition].offset for partition in specs}
+
+    def _at_times(self, place: Place, times: Offsets) -> Offsets:
+        found = self._offsets(times)
+        late = [partition for partition, offset in found.items() if offset < 0]
+        if late and place.no_match is NoMatch.ERROR:
+            raise OptionError(
+                f"option {place.option}: {in_words(late)} has no record at or after "
+                f"{', '.join(sorted({str(times[partition]) for partition in late}))} (set "
+                "startingOffsetsByTimestampStrategy to latest to start at the end there)"
+            )
+        return found | self.latest(late)
+
+
+def _check_all_named(option: str, named: Offsets, partitions: Collection[TopicPartition]) -> None:
+    missing = set(partitions) - named.keys()
+    if missing:
+        raise OptionError(
+            f"option {option} must name every partition (-2 for earliest, -1 for latest): "
+            f"{in_words(missing)} is missing"
+        )
+    unknown = named.keys() - set(partitions)
+    if unknown:
+        raise OptionError(f"option {option} names {in_words(unknown)}, which is not read here")

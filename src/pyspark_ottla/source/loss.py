@@ -1,0 +1,91 @@
+"""Offsets that were to be read and are not in the log (pure).
+
+Rules kept here:
+1. A gap inside a log is no loss: transaction markers, aborted records and compaction make gaps.
+   Lost is what lies before a log's start, and what lies after its end.
+2. With failOnDataLoss every loss is an error that names topic, partition and offsets; without it
+   the rest is read, and the same sentence is a warning.
+3. A log that ends before the place where reading was to go on is another log by the same name: a
+   topic that was deleted and made again. Without failOnDataLoss it is read from its start.
+"""
+
+from collections.abc import Mapping
+from typing import NamedTuple
+
+from ottla.client import TopicPartition
+from pyspark_ottla.source.offsets import Offsets, in_words
+
+HINT = "set the option failOnDataLoss to false to go on with what is there"
+
+
+class Bounds(NamedTuple):
+    """What a partition's log holds: first <= offset < end."""
+
+    first: int
+    end: int
+
+
+class Found(NamedTuple):
+    """What can be read of what was wanted, and what was lost."""
+
+    start: Offsets
+    end: Offsets
+    losses: list[str]
+
+
+def available(
+    start: Mapping[TopicPartition, int],
+    end: Mapping[TopicPartition, int],
+    logs: Mapping[TopicPartition, Bounds],
+    *,
+    goes_on: bool = False,
+) -> Found:
+    """Compare stretches with logs. A partition that `logs` does not know has vanished.
+
+    With `goes_on`, the starts are ends of earlier batches, and no user's choice (rule 3).
+    """
+    found = Found({}, {}, [])
+    for partition, wanted_end in end.items():
+        wanted_start = start[partition]
+        log = logs.get(partition)
+        if log is None:
+            if wanted_start < wanted_end:
+                found.losses.append(
+                    f"{in_words([partition])} does not exist any more: "
+                    f"its offsets {wanted_start} to {wanted_end - 1} cannot be read"
+                )
+            found.start[partition] = found.end[partition] = wanted_end
+            continue
+        first, last = wanted_start, wanted_end
+        if first > min(log.end, last):
+            found.losses.append(
+                f"{in_words([partition])} was to be read from offset {first} on, "
+                f"but its log ends at offset {log.end}: the topic may have been made anew"
+            )
+            last = min(last, log.end)
+            first = log.first if goes_on else last
+        elif last > log.end:
+            found.losses.append(
+                f"{in_words([partition])} was to be read up to offset {last}, "
+                f"but its log ends at offset {log.end}"
+            )
+            last = log.end
+        if first < log.first and first < last:
+            found.losses.append(
+                f"offsets {first} to {min(log.first, last) - 1} of {in_words([partition])} "
+                f"are not there any more: its log starts at offset {log.first}"
+            )
+            first = log.first
+        found.start[partition] = min(first, last)
+        found.end[partition] = last
+    return found
+
+
+def vanished(known: Mapping[TopicPartition, int], there: Mapping[TopicPartition, int]) -> list[str]:
+    """What can never be read of partitions that were known and are not there."""
+    return [
+        f"{in_words([partition])} does not exist any more: what came after offset {offset} "
+        "cannot be read"
+        for partition, offset in sorted(known.items())
+        if partition not in there
+    ]

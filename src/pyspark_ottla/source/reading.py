@@ -1,0 +1,106 @@
+"""What a task does: read one stretch of a partition as batches of rows.
+
+Rules kept here:
+1. A task keeps nothing: all it needs is in its settings and its stretch.
+2. No Python object is made for a record: batches go from the socket to Arrow columns.
+"""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from pyspark.sql.datasource import InputPartition
+
+from ottla.client import Client, OffsetOutOfRange, TopicPartition
+from ottla.client.range_reader import read_range
+from ottla.wire.errors import KafkaError
+from pyspark_ottla.connections import borrowed
+from pyspark_ottla.source.audit import SourceAudit
+from pyspark_ottla.source.cluster import SourceCluster
+from pyspark_ottla.source.columns import BYTES, ROWS, RowBatches
+from pyspark_ottla.source.loss import available
+from pyspark_ottla.source.ranges import Range
+from pyspark_ottla.source.settings import SourceSettings
+
+if TYPE_CHECKING:
+    import pyarrow as pa  # type: ignore[import-untyped]  # it has no stubs
+
+    from ottla.records.columns import RecordColumns
+
+
+@dataclass
+class RangePartition(InputPartition):
+    """A stretch for a task."""
+
+    range: Range
+
+
+def read(settings: SourceSettings, partition: InputPartition) -> Iterator["pa.RecordBatch"]:
+    """The rows of a stretch."""
+    from ottla.records.columns import RecordColumns
+
+    if not isinstance(partition, RangePartition):
+        return  # Spark's stand-in where there was nothing to read at all.
+    wanted = partition.range
+    gathered = RecordColumns(headers=settings.include_headers)
+    batches = RowBatches(wanted.topic, wanted.partition)
+    audit = None if settings.audit is None else SourceAudit(settings.audit, wanted)
+
+    def take() -> Iterator["pa.RecordBatch"]:
+        rows = gathered.take()
+        if audit is not None:
+            audit.count(rows)
+        return batches.of(rows)
+
+    with borrowed(settings.client) as client:
+        while wanted.size:
+            try:
+                for position in _gather(client, settings, wanted, gathered):
+                    wanted = wanted._replace(start=position)
+                    if len(gathered) >= ROWS or gathered.nbytes >= BYTES:
+                        yield from take()
+                wanted = wanted._replace(start=wanted.end)
+            except OffsetOutOfRange as problem:
+                wanted = _what_is_left(client, settings, wanted, problem)
+        if len(gathered):
+            yield from take()
+        if audit is not None:
+            audit.report(client)
+
+
+def _gather(
+    client: Client, settings: SourceSettings, wanted: Range, gathered: "RecordColumns"
+) -> Iterator[int]:
+    """Gather rows, and say after each answer up to which offset."""
+    for answer in read_range(
+        client,
+        TopicPartition(wanted.topic, wanted.partition),
+        wanted.start,
+        wanted.end,
+        read_committed=settings.read_committed,
+        max_bytes=min(settings.max_partition_fetch_bytes, settings.fetch_max_bytes),
+        max_wait=settings.fetch_max_wait,
+    ):
+        try:
+            after = gathered.add(answer.batches, answer.start, wanted.end)
+        except KafkaError as problem:
+            raise KafkaError(
+                problem.code,
+                f"partition {wanted.partition} of topic {wanted.topic}, after offset "
+                f"{answer.start}: {problem}",
+            ) from None
+        yield min(after, wanted.end)
+
+
+def _what_is_left(
+    client: Client, settings: SourceSettings, wanted: Range, problem: OffsetOutOfRange
+) -> Range:
+    """Offsets went away after the batch was planned."""
+    cluster = SourceCluster(client, settings)
+    where = TopicPartition(wanted.topic, wanted.partition)
+    rest = {where: max(wanted.start, problem.offset)}
+    found = available(rest, {where: wanted.end}, cluster.bounds([where]))
+    cluster.report(found.losses)
+    if not found.losses:
+        raise problem
+    return wanted._replace(start=found.start[where], end=found.end[where])

@@ -1,0 +1,190 @@
+"""The reader for `spark.readStream`: where each micro-batch begins and ends.
+
+It lives in one process beside the driver as long as its query runs; only read() runs in tasks, in
+copies of it that hold nothing but the settings.
+
+Rules kept here:
+1. The start of a query is resolved once and written into the end of its first micro-batch, which
+   runs even when there is nothing to read: from then on a restart begins at the same place.
+2. A place that has not moved is returned as the very value that Spark gave.
+3. Partitions and topics that appear while a query runs are read from offset 0.
+4. A query that reads what is available now ends at what was there when it was started.
+5. A group is told an end only when Spark is done with that batch: Spark says so one batch later in
+   commit(), but starts the next batch from there at once, and for the last batch that is all.
+"""
+
+import logging
+from collections.abc import Iterator, Sequence
+from time import monotonic
+from typing import TYPE_CHECKING, Any
+
+from pyspark.sql.datasource import DataSourceStreamReader, InputPartition
+from pyspark.sql.streaming.datasource import (
+    ReadAllAvailable,
+    ReadLimit,
+    ReadMaxRows,
+    ReadMinRows,
+    SupportsTriggerAvailableNow,
+)
+
+from ottla.client.group_admin import GroupAdmin
+from ottla.wire.errors import KafkaError
+from pyspark_ottla.connections import borrowed
+from pyspark_ottla.errors import OptionError
+from pyspark_ottla.source.cluster import SourceCluster
+from pyspark_ottla.source.limits import Patience, limited, waiting
+from pyspark_ottla.source.loss import Bounds, available, vanished
+from pyspark_ottla.source.offsets import (
+    PINNED,
+    Offsets,
+    from_json,
+    pinned_start,
+    to_json,
+    with_pinned_start,
+)
+from pyspark_ottla.source.ranges import ranges, split
+from pyspark_ottla.source.reading import RangePartition, read
+from pyspark_ottla.source.settings import SourceSettings
+
+if TYPE_CHECKING:
+    import pyarrow as pa  # type: ignore[import-untyped]  # it has no stubs
+
+_log = logging.getLogger("pyspark_ottla")
+
+
+class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
+    """Reads on from where the last micro-batch ended."""
+
+    def __init__(self, settings: SourceSettings) -> None:
+        self._settings = settings
+        self._initial: Offsets | None = None
+        self._target: Offsets | None = None
+        """Where a query over what is available now ends."""
+        self._latest: Offsets | None = None
+        """Where logs ended when that was last asked."""
+        self._committed: Offsets = {}
+        least = settings.min_offsets_per_trigger
+        self._patience = Patience(least or 0, settings.max_trigger_delay)
+
+    def initialOffset(self) -> dict[str, Any]:  # noqa: N802 (Spark's name)
+        """Where a new query starts. Spark asks several times for the same query."""
+        if self._initial is None:
+            with borrowed(self._settings.client) as client:
+                cluster = SourceCluster(client, self._settings)
+                self._initial = self._resolve_start(cluster)
+            if self._target is not None:
+                # What came between the two questions belongs to the next run.
+                for partition, offset in self._initial.items():
+                    self._target[partition] = max(offset, self._target.get(partition, 0))
+        return to_json(self._initial)
+
+    def getDefaultReadLimit(self) -> ReadLimit:  # noqa: N802 (Spark's name)
+        """What the options say. Spark cannot combine two limits: the lower one is known here."""
+        if self._settings.max_offsets_per_trigger is not None:
+            return ReadMaxRows(self._settings.max_offsets_per_trigger)
+        if self._settings.min_offsets_per_trigger is not None:
+            return ReadMinRows(self._settings.min_offsets_per_trigger)
+        return ReadAllAvailable()
+
+    def prepareForTriggerAvailableNow(self) -> None:  # noqa: N802 (Spark's name)
+        """Note what is there now."""
+        with borrowed(self._settings.client) as client:
+            cluster = SourceCluster(client, self._settings)
+            self._target = cluster.latest(cluster.existing_partitions())
+
+    def latestOffset(self, start: dict[str, Any], limit: ReadLimit) -> dict[str, Any]:  # noqa: N802 (Spark's name)
+        """Where the micro-batch that begins at `start` ends."""
+        begin = from_json(start)
+        is_first = PINNED not in start and begin == self._initial
+        if not is_first:
+            self._tell_group(begin)
+        with borrowed(self._settings.client) as client:
+            cluster = SourceCluster(client, self._settings)
+            end = self._end(cluster, begin, limit)
+        if is_first:
+            return with_pinned_start(end, begin)
+        return start if end == begin else to_json(end)
+
+    def reportLatestOffset(self) -> dict[str, Any] | None:  # noqa: N802 (Spark's name)
+        """Where logs end: the lag in a query's progress is the distance to it."""
+        return None if self._latest is None else to_json(self._latest)
+
+    def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> Sequence[InputPartition]:
+        """The stretches of a micro-batch that tasks read."""
+        if start == end:
+            return []
+        pinned = pinned_start(end)
+        begin = from_json(start) if pinned is None else pinned
+        stop = from_json(end)
+        settings = self._settings
+        with borrowed(settings.client) as client:
+            cluster = SourceCluster(client, settings)
+            begin = dict.fromkeys(stop, 0) | begin
+            moved = {partition for partition in stop if begin[partition] != stop[partition]}
+            logs = cluster.bounds(sorted(moved.intersection(cluster.existing_partitions())))
+            found = available(
+                begin, {item: stop[item] for item in sorted(moved)}, logs, goes_on=True
+            )
+            cluster.report(found.losses)
+        parts = split(
+            ranges(found.start, found.end),
+            settings.min_partitions,
+            settings.max_records_per_partition,
+        )
+        return [RangePartition(part) for part in parts]
+
+    def read(self, partition: InputPartition) -> Iterator["pa.RecordBatch"]:
+        """The rows of one stretch."""
+        return read(self._settings, partition)
+
+    def commit(self, end: dict[str, Any]) -> None:
+        """Spark is done with what lies before `end`."""
+        self._tell_group(from_json(end))
+
+    def _resolve_start(self, cluster: SourceCluster) -> Offsets:
+        wanted = cluster.partitions()
+        start = cluster.resolve(self._settings.start, wanted)
+        found = available(start, start, cluster.bounds(wanted))
+        cluster.report(found.losses)
+        return found.start
+
+    def _end(self, cluster: SourceCluster, begin: Offsets, limit: ReadLimit) -> Offsets:
+        settings = self._settings
+        latest = self._target
+        if latest is None:
+            latest = cluster.latest(cluster.existing_partitions())
+        self._latest = latest
+        # A partition that has vanished stays in the offsets where it was.
+        cluster.report(vanished(begin, latest))
+        begin = dict.fromkeys(latest, 0) | begin
+        logs = {item: Bounds(min(begin[item], end), end) for item, end in latest.items()}
+        ends = {item: max(begin[item], end) for item, end in latest.items()}
+        found = available(begin, ends, logs, goes_on=True)
+        cluster.report(found.losses)
+        begin, latest = begin | found.start, begin | found.end
+        if isinstance(limit, ReadAllAvailable):
+            return latest
+        if (
+            settings.min_offsets_per_trigger is not None
+            and self._target is None
+            and self._patience.holds_back(waiting(begin, latest), monotonic())
+        ):
+            return begin
+        if isinstance(limit, ReadMaxRows):
+            return limited(begin, latest, limit.max_rows)
+        return latest
+
+    def _tell_group(self, offsets: Offsets) -> None:
+        """Commit to the group; what cannot be told now is told with the next batch."""
+        group = self._settings.commit_group
+        if group is None or offsets == self._committed:
+            return
+        try:
+            with borrowed(self._settings.client) as client:
+                GroupAdmin(client).commit_offsets(group, offsets)
+        except KafkaError as problem:
+            if not problem.retriable:
+                raise OptionError(f"option commitGroup is {group!r}: {problem}") from None
+            _log.warning("offsets were not committed to group %s: %s", group, problem)
+            return
+        self._committed = offsets

@@ -1,0 +1,68 @@
+"""A broker that counts, and what the audit says of a topic, in numbers."""
+
+import time
+from collections.abc import Callable
+
+from ottla.audit.check import Report, check
+from ottla.cli.audit import read_events
+from ottla.client import Admin, Client
+
+INTERVAL_MS = 200
+COUNTING = {"ottla.audit.enable": True, "ottla.audit.interval.ms": INTERVAL_MS}
+PATIENCE_SECONDS = 30
+
+
+class Audited:
+    """A broker whose tier counts."""
+
+    def __init__(self, bootstrap: str) -> None:
+        self.bootstrap = bootstrap
+
+    def create(self, topic: str, partitions: int = 1, **settings: str) -> None:
+        """Make a topic."""
+        with Client(self.bootstrap) as client:
+            configs = {name.replace("_", "."): value for name, value in settings.items()}
+            Admin(client).create_topic(topic, partitions=partitions, settings=configs)
+
+    def report(self, topic: str) -> Report:
+        """What the audit says now."""
+        with Client(self.bootstrap) as client:
+            events, unreadable = read_events(client, 0)
+        assert unreadable == 0
+        return check(events, now=time.time_ns() // 1_000_000, topic=topic)
+
+    def report_when(self, topic: str, claim: Callable[[Report], bool]) -> Report:
+        """What the audit says once a claim holds; after a while also where it does not."""
+        deadline = time.monotonic() + PATIENCE_SECONDS
+        while not claim(report := self.report(topic)) and time.monotonic() < deadline:
+            time.sleep(0.05)
+        return report
+
+
+def produced(report: Report) -> int:
+    return sum(row.produced or 0 for row in report.rows)
+
+
+def stored(report: Report) -> int:
+    return sum(row.stored or 0 for row in report.rows)
+
+
+def between(report: Report) -> tuple[int, int, int]:
+    """Missing, duplicate and late between producers and the log."""
+    rows = report.rows
+    return (
+        sum(row.missing for row in rows),
+        sum(row.duplicate for row in rows),
+        sum(row.late for row in rows),
+    )
+
+
+def of_consumer(report: Report, name: str) -> tuple[int, int, int, int]:
+    """Consumed, missing, duplicate and late of one consumer."""
+    parts = [each for row in report.rows for each in row.consumers if each.name == name]
+    return (
+        sum(part.consumed for part in parts),
+        sum(part.missing for part in parts),
+        sum(part.duplicate for part in parts),
+        sum(part.late for part in parts),
+    )

@@ -1,0 +1,194 @@
+import struct
+import time
+import zlib
+from pathlib import Path
+
+import pytest
+
+from ottla.audit.check import Consumed, Row
+from ottla.audit.events import AUDIT_TOPIC, Event, Tier
+from ottla.cli.audit import duration_text
+from ottla.cli.audit_plot import png_plot, terminal_plot
+from ottla.client import Client, Producer
+from ottla.embedded import Broker
+from tests.audit.auditing import Audited
+from tests.cli.conftest import Ottla
+
+MINUTE = 60_000
+
+
+@pytest.fixture
+def audit(audited: Audited, offline: Ottla, monkeypatch: pytest.MonkeyPatch) -> Ottla:
+    """Runs `ottla audit`."""
+    monkeypatch.setenv("OTTLA_BOOTSTRAP", audited.bootstrap)
+    return lambda *arguments: offline("audit", *arguments)
+
+
+def this_minute() -> int:
+    now = time.time_ns() // 1_000_000
+    return now - now % MINUTE
+
+
+def tell(audited: Audited, topic: str, tier: Tier, count: int, age: int = 0) -> None:
+    """Let a tier say that it has seen all offsets of a topic, in so many records."""
+    window = this_minute() - age * MINUTE
+    event = Event(
+        tier=tier,
+        name="billing" if tier is Tier.CONSUMER else "shop",
+        instance=f"{tier}-{age}",
+        topic=topic,
+        sequence=0,
+        next=10,
+        time=time.time_ns() // 1_000_000,
+        window_ms=MINUTE,
+        counts=[(age, window, window, count)],
+        spans={age: (0, 10)},
+    )
+    with Client(audited.bootstrap) as client, Producer(client) as producer:
+        producer.send(AUDIT_TOPIC, event.encode(), key=event.key())
+
+
+def test_when_nothing_is_missing_the_status_is_0(
+    audited: Audited, audit: Ottla, topic: str
+) -> None:
+    for tier in (Tier.PRODUCER, Tier.BROKER, Tier.CONSUMER):
+        tell(audited, topic, tier, 10)
+    ran = audit(topic)
+    assert ran.status == 0
+    assert ran.out.splitlines()[0] == f"{topic}  (windows of 1m)"
+    heading, values = (ran.out.splitlines()[line].split() for line in (1, 3))
+    assert heading == ["window", "produced", "stored", "billing", "missing", "duplicate", "late"]
+    assert values[1:] == ["10", "10", "10", "0", "0", "0"]
+    assert ran.out.endswith("nothing is missing\n")
+
+
+def test_when_something_is_missing_the_status_is_1(
+    audited: Audited, audit: Ottla, topic: str
+) -> None:
+    for tier, count in ((Tier.PRODUCER, 10), (Tier.BROKER, 9), (Tier.CONSUMER, 7)):
+        tell(audited, topic, tier, count)
+    ran = audit(topic)
+    assert ran.status == 1
+    assert "produced -> stored: 1 missing\n" in ran.out
+    assert "stored -> billing: 2 missing\n" in ran.out
+    assert ran.out.endswith("3 missing\n")
+
+
+def test_json_says_the_same(audited: Audited, audit: Ottla, topic: str) -> None:
+    tell(audited, topic, Tier.BROKER, 9)
+    tell(audited, topic, Tier.CONSUMER, 7)
+    ran = audit(topic, "--json")
+    assert ran.status == 1
+    (window,) = ran.json["windows"]  # type: ignore[index]  # a document of any kind
+    assert window["stored"] == 9
+    assert window["produced"] is None
+    assert window["consumers"] == [
+        {
+            "tier": "consumer",
+            "name": "billing",
+            "consumed": 7,
+            "missing": 2,
+            "duplicate": 0,
+            "late": 0,
+        }
+    ]
+
+
+def test_windows_can_be_chosen_by_age_and_length(
+    audited: Audited, audit: Ottla, topic: str
+) -> None:
+    tell(audited, topic, Tier.BROKER, 3)
+    tell(audited, topic, Tier.BROKER, 4, age=90)
+    assert audit(topic, "--since", "1d").out.count("Z ") == 2
+    assert audit(topic).out.count("Z ") == 1
+    assert audit(topic, "--since", "2999-01-01T00:00:00Z").out == (
+        f"nothing was counted of topic {topic} since 2999-01-01T00:00:00Z\n"
+    )
+    ran = audit(topic, "--since", "366d", "--window", "2d")
+    assert "windows of 2d" in ran.out
+
+
+def test_plots_go_to_the_terminal_or_a_file(
+    audited: Audited, audit: Ottla, topic: str, tmp_path: Path
+) -> None:
+    tell(audited, topic, Tier.BROKER, 9)
+    ran = audit(topic, "--plot")
+    assert ran.status == 0
+    assert "stored █" in ran.out
+    picture = tmp_path / "plot.png"
+    assert audit(topic, "--plot", str(picture)).status == 0
+    assert picture.read_bytes().startswith(b"\x89PNG")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "word"),
+    [
+        (("--since", "yesterday"), "90s, 5m, 1h"),
+        (("--since", "0s"), "90s, 5m, 1h"),
+        (("--window", "1 fortnight"), "90s, 5m, 1h"),
+        (("--plot", "orders.gif"), ".png"),
+    ],
+)
+def test_wrong_usage_is_said_in_a_line(
+    offline: Ottla, arguments: tuple[str, ...], word: str
+) -> None:
+    ran = offline("audit", *arguments)
+    assert ran.status == 2
+    assert ran.err.count("\n") == 1
+    assert word in ran.err
+
+
+def test_without_an_audit_topic_it_says_how_to_get_one(offline: Ottla) -> None:
+    with Broker(auto_create_topics_enable=False) as broker:
+        ran = offline("audit", "--bootstrap", broker.bootstrap_servers)
+    assert ran.status == 1
+    assert "ottla.audit.enable=true" in ran.err
+
+
+def test_what_is_no_event_is_counted_and_passed_over(offline: Ottla) -> None:
+    with Broker() as broker:
+        with Client(broker.bootstrap_servers) as client, Producer(client) as producer:
+            producer.send(AUDIT_TOPIC, b"hello")
+        ran = offline("audit", "--bootstrap", broker.bootstrap_servers)
+    assert ran.status == 0
+    assert "1 records of the audit topic are no audit events" in ran.out
+
+
+def test_a_picture_is_a_whole_png() -> None:
+    rows = [
+        Row("orders", n * MINUTE, MINUTE, 10, 9, 1, consumers=[Consumed("consumer", "b", 8, 1)])
+        for n in range(500)
+    ]
+    data = png_plot(rows)
+    kinds, at = [], 8
+    pixels = b""
+    while at < len(data):
+        (length,) = struct.unpack_from(">I", data, at)
+        kind, body = data[at + 4 : at + 8], data[at + 8 : at + 8 + length]
+        (crc,) = struct.unpack_from(">I", data, at + 8 + length)
+        assert crc == zlib.crc32(kind + body)
+        kinds.append(kind)
+        if kind == b"IHDR":
+            width, height = struct.unpack_from(">II", body)
+        pixels += body if kind == b"IDAT" else b""
+        at += 12 + length
+    assert kinds == [b"IHDR", b"PLTE", b"IDAT", b"IEND"]
+    assert len(zlib.decompress(pixels)) == height * (width + 1)
+
+
+def test_what_is_missing_or_late_is_part_of_the_bar() -> None:
+    row = Row("orders", 0, MINUTE, 10, 6, missing=3, late=1)
+    assert "6, 3 missing, 1 late" in terminal_plot([row])
+    assert terminal_plot([]) == ""
+    assert png_plot([]).startswith(b"\x89PNG")
+
+
+def test_lengths_of_time_are_written_as_they_are_read() -> None:
+    assert [duration_text(n) for n in (500, 1000, 90_000, 60_000, 3_600_000, 86_400_000)] == [
+        "500ms",
+        "1s",
+        "90s",
+        "1m",
+        "1h",
+        "1d",
+    ]

@@ -1,0 +1,209 @@
+"""What `check` says of a file, without Spark."""
+
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from textwrap import dedent
+
+import pytest
+
+from pyspark_ottla.pipeline.checking import load, query_names
+from pyspark_ottla.pipeline.model import LakeSink, Pipeline, TopicSource
+from pyspark_ottla.pipeline.problems import WrongFileError
+
+RIGHT = """\
+pipeline: shop
+checkpoint: state
+sources:
+  clicks:
+    topic: clicks
+    format: json
+    schema: id BIGINT NOT NULL, type STRING, at TIMESTAMP, tags ARRAY<STRING>
+    dead_letters: broken
+    watermark: {column: at, delay: 10 minutes}
+  pages:
+    files: pages.parquet
+    schema: page STRING, section STRING
+steps:
+  views: SELECT id, at, type, page FROM clicks JOIN pages ON type = page
+  minutes:
+    sql: |
+      SELECT window.start AS minute, count(*) AS n
+      FROM views
+      GROUP BY window(at, '1 minute')
+sinks:
+  split:
+    from: clicks
+    topic: clicks-{lower(type)}
+    key: id
+  lake:
+    from: views
+    lake: lake
+    format: delta
+    partition_by: [day(at), type]
+  out:
+    from: minutes
+    console: true
+"""
+
+Check = Callable[..., list[str]]
+
+
+@pytest.fixture
+def check(tmp_path: Path) -> Check:
+    """What is wrong with a text, each as `line: what`."""
+
+    def look(text: str, environment: Mapping[str, str] = {}) -> list[str]:
+        path = tmp_path / "p.yaml"
+        path.write_text(dedent(text))
+        try:
+            load(str(path), environment)
+        except WrongFileError as wrong:
+            return [line.removeprefix(f"{path}:") for line in str(wrong).splitlines()]
+        return []
+
+    return look
+
+
+def changed(old: str, new: str) -> str:
+    assert old in RIGHT
+    return RIGHT.replace(old, new, 1)
+
+
+def loaded(tmp_path: Path, text: str = RIGHT) -> Pipeline:
+    path = tmp_path / "p.yaml"
+    path.write_text(text)
+    return load(str(path), {})
+
+
+def test_a_right_file_has_no_mistakes(check: Check) -> None:
+    assert check(RIGHT) == []
+
+
+def test_the_example_has_no_mistakes() -> None:
+    example = Path(__file__).parents[3] / "examples" / "pipelines" / "clicks.yaml"
+    assert query_names(load(str(example))) == ["by_type", "minutes", "lake", "clicks.dead_letters"]
+
+
+def test_a_file_becomes_plain_values(tmp_path: Path) -> None:
+    pipeline = loaded(tmp_path)
+    clicks = pipeline.sources["clicks"]
+    assert isinstance(clicks, TopicSource)
+    assert (clicks.topics, clicks.start, clicks.dead_letters) == (("clicks",), "earliest", "broken")
+    lake = pipeline.sinks["lake"]
+    assert isinstance(lake, LakeSink)
+    assert [part.folder for part in lake.partition_by] == ["at_day", "type"]
+    assert pipeline.bootstrap == "127.0.0.1:9092"
+    assert pipeline.steps["minutes"].sql.line == 17
+
+
+def test_an_unknown_key_is_told_with_the_nearest_right_one(check: Check) -> None:
+    text = changed("dead_letters: broken", "dead_leters: broken")
+    assert check(text) == [
+        "8: source clicks: unknown key dead_leters: did you mean dead_letters?",
+    ]
+
+
+def test_all_mistakes_are_found_at_once(check: Check) -> None:
+    text = changed("format: json", "format: jsn").replace("from: minutes", "from: minuts")
+    text = text.replace("checkpoint: state\n", "")
+    assert check(text) == [
+        "1: checkpoint is missing: a folder for what the pipeline has done, as in "
+        "`checkpoint: checkpoints/shop`",
+        "5: source clicks: format cannot be jsn: did you mean json?",
+        "30: sink out: there is no source or step minuts: did you mean minutes?",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "problem"),
+    [
+        ("FROM views", "FROM veiws", "18: step minutes: there is no source or step veiws: did you"),
+        ("FROM views", "FROM views WHERE", "19: step minutes: the SQL does not parse: "),
+        ("SELECT id, at", "SELECT ida, at", "14: step views: there is no column ida: did you mean"),
+        ("SELECT id, at", "DELETE id, at", "14: step views: "),
+        ("day(at)", "day(att)", "29: sink lake: partition_by: there is no column att: did"),
+        ("day(at)", "week(at)", "29: sink lake: partition_by takes a column or hour(column)"),
+        ("lower(type)", "lower(typ)", "23: sink split: topic: there is no column typ: did"),
+        ("lower(type)", "lower(type", "23: sink split: topic: lower(type does not parse"),
+        ("clicks-{lower", "clicks {lower", "23: sink split: clicks {lower(type)} cannot be a"),
+        ("key: id", "key: idd", "24: sink split: there is no column idd: did you mean id?"),
+        ("column: at", "column: it", "9: source clicks: watermark: there is no column it"),
+        ("delay: 10 minutes", "delay: soon", "9: source clicks: watermark: delay is a time"),
+        ("id BIGINT NOT NULL,", "id BIGINT NOT NULL, id INT,", "7: source clicks: the schema does"),
+        ("from: clicks", "from: pages", "22: sink split: pages is a table, not a stream"),
+        ("topic: clicks\n", "topic: cl icks\n", "5: source clicks: cl icks cannot be a topic"),
+        ("topic: clicks\n", "pattern: cl.*\n    topic: x\n", "4: source clicks: it needs one of"),
+        ("console: true", "", "30: sink out: it needs one of topic, lake or console"),
+        ("  minutes:", "  clicks:", "15: the name clicks is taken (line 4)"),
+        ("  minutes:", "  2nd:", "15: 2nd cannot be a name"),
+        ("  out:", "  lake:", "30: sinks: lake is there twice"),
+        ("steps:", "spark: {x: 1}\nsteps:", "13: spark: x is no Spark setting"),
+        ("steps:", "steps: [\n", "not YAML"),
+        ("JOIN pages ON type = page", "", "14: step views: there is no column page"),
+        ("format: json", "format: text", "7: source clicks: schema is for format: json"),
+        ("    schema: id BIGINT NOT NULL, type STRING, at TIMESTAMP, tags ARRAY<STRING>\n", "",
+         "4: source clicks: json needs a schema"),
+    ],
+)  # fmt: skip
+def test_a_mistake_is_told_with_its_line(check: Check, old: str, new: str, problem: str) -> None:
+    found = check(changed(old, new))
+    assert any(problem in text for text in found), found
+
+
+def test_a_step_must_stand_below_what_it_reads(check: Check) -> None:
+    text = changed(
+        "  views: SELECT id, at, type, page FROM", "  views: SELECT minute AS at FROM minutes, "
+    )
+    found = check(text)
+    assert "14: step views: it reads minutes, which comes below: move that step up" in found
+    assert "17: step minutes: it reads itself, through views" in found
+
+
+def test_a_step_that_reads_itself_is_a_mistake(check: Check) -> None:
+    assert "17: step minutes: it reads itself" in check(changed("FROM views", "FROM minutes"))
+
+
+def test_what_nothing_reads_is_a_mistake(check: Check) -> None:
+    found = check(changed("from: minutes", "from: views"))
+    assert found == ["15: nothing reads minutes: use it in a step or remove it"]
+
+
+def test_a_step_over_tables_only_cannot_feed_a_sink(check: Check) -> None:
+    text = changed("FROM views\n      GROUP BY window(at, '1 minute')", "FROM pages")
+    found = check(text.replace("window.start AS minute", "1 AS minute"))
+    assert found == ["30: sink out: minutes reads no topic, so it never changes"]
+
+
+def test_what_only_spark_can_judge_is_left_to_it(check: Check) -> None:
+    for select in (
+        "SELECT explode(tags) AS tag, at, type, 1 AS page FROM clicks",
+        "SELECT clicks.*, x.* FROM clicks LATERAL VIEW explode(tags) x AS tag",
+        "SELECT * EXCEPT (id) FROM clicks",
+        "WITH c AS (SELECT *, id + 1 AS page FROM clicks) SELECT id, at, type, page FROM c",
+        "SELECT id, at, type, transform(tags, t -> upper(t)) AS page FROM clicks",
+        "SELECT id AS a, a + 1 AS page, at, type FROM clicks",
+        "SELECT s.x.y AS page, at, type FROM (SELECT struct(1) AS s, at, type FROM clicks)",
+        "SELECT at, type, 1 AS page FROM clicks UNION ALL SELECT at, type, 2 AS page FROM clicks",
+    ):
+        text = changed("SELECT id, at, type, page FROM clicks JOIN pages ON type = page", select)
+        text = text.replace("  pages:\n    files: pages.parquet\n", "").replace(
+            "    schema: page STRING, section STRING\n", ""
+        )
+        assert check(text) == [], select
+
+
+def test_environment_variables_are_filled_in(check: Check) -> None:
+    text = changed("checkpoint: state", "checkpoint: ${STATE}/x")
+    assert check(text, {"STATE": "there"}) == []
+    assert check(text) == ["2: the pipeline: the environment variable STATE is not set"]
+
+
+def test_an_empty_file_is_one_mistake(check: Check) -> None:
+    assert check("") == ["1: a pipeline file has `sources:`, `steps:` and `sinks:`"]
+
+
+def test_a_file_of_other_bytes_is_one_mistake(tmp_path: Path) -> None:
+    path = tmp_path / "p.yaml"
+    path.write_bytes(b"\xff\xfe\x00")
+    with pytest.raises(WrongFileError, match="not UTF-8"):
+        load(str(path))

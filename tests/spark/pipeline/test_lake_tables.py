@@ -1,0 +1,144 @@
+"""Delta and Iceberg tables, without Spark: what a commit holds, and that it happens once."""
+
+from collections.abc import Callable
+from datetime import UTC, date, datetime
+from pathlib import Path
+
+import pyarrow as pa  # type: ignore[import-untyped]  # it has no stubs
+import pytest
+from deltalake import DeltaTable
+from pyiceberg.catalog import load_catalog
+
+from pyspark_ottla.pipeline.lake.files import FileWriter, split
+from pyspark_ottla.pipeline.lake.tables import LakeTable, TableOptions, open_table
+from pyspark_ottla.pipeline.problems import PipelineError
+
+QUERY = "0b5c5b6e-0000-4000-8000-000000000000"
+SCHEMA = pa.schema(
+    [
+        ("id", pa.int64()),
+        ("at", pa.timestamp("us", "UTC")),
+        ("type", pa.string()),
+        ("at_day", pa.date32()),
+    ]
+)
+TIMES = [datetime(2026, 11, day, 12, tzinfo=UTC) for day in (15, 16, 15, 16)]
+TYPES = ["view", "buy", "a/b: 100%", None]
+
+Made = Callable[[str], LakeTable]
+
+
+@pytest.fixture(params=["delta", "iceberg"])
+def table(request: pytest.FixtureRequest, tmp_path: Path) -> LakeTable:
+    """A new table, divided by day and type."""
+    options = TableOptions(
+        format=request.param,
+        path=str(tmp_path / "lake"),
+        folders=["at_day", "type"],
+        units=["day", None],
+        columns=["at", "type"],
+        name="shop.clicks",
+        options={},
+    )
+    made = open_table(options.document())
+    made.prepare(SCHEMA)
+    return made
+
+
+def rows(first: int) -> pa.RecordBatch:
+    days = [time.date() for time in TIMES]
+    ids = list(range(first, first + 4))
+    return pa.RecordBatch.from_arrays(
+        [pa.array(ids), pa.array(TIMES, SCHEMA.field("at").type), pa.array(TYPES), pa.array(days)],
+        schema=SCHEMA,
+    )
+
+
+def commit(table: LakeTable, first: int, batch: int, query: str = QUERY) -> bool:
+    writer = FileWriter(table.root(), table.folders, table.dropped)
+    writer.write(table.fit(rows(first)))
+    return table.commit(writer.close(), query, batch)
+
+
+def read(table: LakeTable) -> list[tuple[int, datetime, str | None]]:
+    """What any reader finds."""
+    path = table.options.path
+    if table.options.format == "delta":
+        found = DeltaTable(path).to_pyarrow_table()
+    else:
+        properties = {"uri": f"sqlite:///{path}/catalog.db", "warehouse": f"file://{path}"}
+        found = (
+            load_catalog("ottla", type="sql", **properties)
+            .load_table("shop.clicks")
+            .scan()
+            .to_arrow()
+        )
+    columns = (found[name].to_pylist() for name in ("id", "at", "type"))
+    return sorted(zip(*columns, strict=True))
+
+
+def test_a_batch_is_in_the_table_once(table: LakeTable) -> None:
+    assert commit(table, 0, 0)
+    assert commit(table, 4, 1)
+    assert not commit(table, 4, 1)
+    assert not commit(table, 0, 0)
+    assert read(table) == list(zip(range(8), TIMES * 2, TYPES * 2, strict=True))
+
+
+def test_another_query_counts_by_itself(table: LakeTable) -> None:
+    assert commit(table, 0, 7)
+    assert commit(table, 4, 0, query="another")
+    assert len(read(table)) == 8
+
+
+def test_a_failed_attempt_leaves_nothing_to_see(table: LakeTable) -> None:
+    writer = FileWriter(table.root(), table.folders, table.dropped)
+    writer.write(table.fit(rows(0)))
+    assert len(writer.close()) == 4
+    assert read(table) == []
+
+
+def test_rows_of_other_columns_are_refused_with_their_names(table: LakeTable) -> None:
+    other = SCHEMA.append(pa.field("price", pa.float64()))
+    with pytest.raises(PipelineError, match="it lacks price double"):
+        table.prepare(other)
+    without = pa.schema([column for column in SCHEMA if column.name != "id"])
+    with pytest.raises(PipelineError, match="the rows lack id"):
+        table.prepare(without)
+    table.prepare(SCHEMA)
+
+
+def test_a_delta_table_knows_its_partitions(tmp_path: Path) -> None:
+    options = TableOptions("delta", str(tmp_path), ["at_day"], ["day"], ["at"], "x", {})
+    table = open_table(options.document())
+    table.prepare(SCHEMA)
+    commit(table, 0, 0)
+    found = DeltaTable(str(tmp_path))
+    assert found.metadata().partition_columns == ["at_day"]
+    day = date(2026, 11, 15)
+    days = found.to_pyarrow_table(filters=[("at_day", "=", day)])["at_day"]
+    assert days.to_pylist() == [day] * 2
+    assert found.transaction_version(QUERY) == 0
+
+
+def test_rows_are_split_by_all_columns_together() -> None:
+    table = pa.table({"a": [1, 2, 1, None, 1], "b": [True, True, False, True, True], "c": range(5)})
+    found = {values: part["c"].to_pylist() for values, part in split(table, ["a", "b"])}
+    assert found == {
+        ("1", "true"): [0, 4],
+        ("1", "false"): [2],
+        ("2", "true"): [1],
+        (None, "true"): [3],
+    }
+    assert list(split(table.slice(0, 0), ["a"])) == []
+
+
+def test_many_small_batches_become_few_row_groups(tmp_path: Path) -> None:
+    from pyarrow import parquet
+
+    writer = FileWriter(str(tmp_path), [], [])
+    for first in range(0, 300_000, 10_000):
+        writer.write(pa.RecordBatch.from_pydict({"n": range(first, first + 10_000)}))
+    (file,) = writer.close()
+    assert file.rows == 300_000
+    assert parquet.ParquetFile(tmp_path / file.path).metadata.num_row_groups == 3

@@ -1,0 +1,100 @@
+"""Which settings Spark starts with, and what is said where it cannot start."""
+
+import sys
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner
+
+from ottla.cli.pipeline import command
+from pyspark_ottla.pipeline.failures import cause
+from pyspark_ottla.pipeline.problems import PipelineError
+from pyspark_ottla.pipeline.session import require_java, settings_for
+
+FILE = """\
+checkpoint: s
+sources: {c: {topic: t, format: text}}
+sinks: {out: {from: c, lake: lake}}
+"""
+
+
+@pytest.fixture
+def file(tmp_path: Path) -> str:
+    path = tmp_path / "p.yaml"
+    path.write_text(FILE)
+    return str(path)
+
+
+def test_the_command_line_is_stronger_than_the_file_and_both_than_defaults() -> None:
+    file = {"spark.sql.session.timeZone": "CET", "spark.x": "file", "spark.master": "local[3]"}
+    chosen = settings_for("local[1]", file, {"spark.x": "flag"})
+    assert chosen["spark.sql.session.timeZone"] == "CET"
+    assert chosen["spark.x"] == "flag"
+    assert chosen["spark.master"] == "local[1]"
+
+
+def test_a_cluster_keeps_its_own_shuffle_partitions_and_addresses() -> None:
+    local, cluster = settings_for(None), settings_for("spark://there:7077")
+    for name in ("spark.sql.shuffle.partitions", "spark.driver.host", "spark.ui.enabled"):
+        assert name in local
+        assert name not in cluster
+
+
+def test_without_java_there_is_one_line(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setenv("PATH", str(tmp_path))
+    monkeypatch.delenv("JAVA_HOME", raising=False)
+    with pytest.raises(PipelineError, match=r"^Spark needs Java 17 or newer") as missing:
+        require_java()
+    assert "\n" not in str(missing.value)
+
+
+def test_without_the_extra_there_is_one_line(monkeypatch: pytest.MonkeyPatch, file: str) -> None:
+    for name in [name for name in sys.modules if name.startswith("pyspark_ottla.pipeline")]:
+        monkeypatch.delitem(sys.modules, name)
+    monkeypatch.setitem(sys.modules, "sqlglot", None)
+    ran = CliRunner().invoke(command, ["check", file])
+    assert ran.exit_code == 1
+    assert ran.output == ("Error: pipelines need the package sqlglot: pip install 'ottla[spark]'\n")
+
+
+def test_check_says_what_it_saw(file: str) -> None:
+    ran = CliRunner().invoke(command, ["check", file])
+    assert (ran.exit_code, ran.output) == (
+        0,
+        f"{file}: 1 source, 0 steps, 1 sink, no mistakes found\n",
+    )
+
+
+def test_check_ends_with_1_and_a_line_for_each_mistake(file: str) -> None:
+    path = Path(file)
+    path.write_text(FILE.replace("from: c", "from: d").replace("format: text", "format: txt"))
+    ran = CliRunner().invoke(command, ["check", file])
+    assert ran.exit_code == 1
+    assert ran.output.splitlines() == [
+        f"{file}:2: source c: format cannot be txt: did you mean text?",
+        f"{file}:3: sink out: there is no source or step d: there is c",
+    ]
+
+
+def test_run_refuses_settings_that_are_not_sparks(file: str) -> None:
+    ran = CliRunner().invoke(command, ["run", file, "--set", "memory=4g"])
+    assert ran.exit_code == 2
+    assert "--set memory: Spark's settings begin with spark." in ran.output
+
+
+def test_the_cause_of_a_failure_is_the_innermost_python_error() -> None:
+    text = (
+        "[STREAM_FAILED] Query [id = 1] terminated with exception: [X] Traceback:\n"
+        "Traceback (most recent call last):\n"
+        '  File "worker.py", line 1, in main\n'
+        "ottla.wire.errors.KafkaError: topic t does not exist\n\n"
+        "During handling of the above exception, another exception occurred:\n\n"
+        "Traceback (most recent call last):\n"
+        '  File "worker.py", line 2, in main\n'
+        "pyspark.errors.exceptions.base.PySparkRuntimeError: [DATA_SOURCE_ERROR] failed\n"
+        "\tat org.apache.spark.X\n"
+    )
+    assert cause(text) == "topic t does not exist"
+    assert cause("[STREAM_FAILED] It broke. SQLSTATE: XXKST\n== Plan ==\nx") == (
+        "[STREAM_FAILED] It broke."
+    )

@@ -1,0 +1,57 @@
+"""All or nothing: the transactions of a batch job, ended by its driver."""
+
+import pytest
+
+from ottla.client import Client
+from pyspark_ottla.sink.batch_commit import abort_write, commit_write
+from pyspark_ottla.sink.errors import SinkError
+from pyspark_ottla.sink.messages import Task, TaskReport
+from pyspark_ottla.sink.task import write_in_batch
+from tests.spark.sink.acting import Run, arrow, end, listed, settings, visible
+
+ROWS = [["a", "b"], ["c"], []]
+
+
+@pytest.fixture
+def job(bootstrap: str, topic: str) -> Run:
+    return Run(settings(bootstrap, topic), f"job-{topic}")
+
+
+def tasks(job: Run) -> list[TaskReport]:
+    return [
+        write_in_batch(job.options, Task(job.sink, job.run, 0, partition), arrow(values))
+        for partition, values in enumerate(ROWS)
+    ]
+
+
+def test_all_rows_are_visible_after_the_commit(client: Client, topic: str, job: Run) -> None:
+    tasks(job)  # Attempts that lost.
+    commit_write(job.options, tasks(job))
+    assert visible(client, topic) == ["a", "b", "c"]
+
+
+@pytest.mark.parametrize("count", [1, 3])
+def test_none_is_visible_after_an_abort(client: Client, topic: str, job: Run, count: int) -> None:
+    reports = tasks(job)
+    abort_write(job.options, reports[:count], all_reported=count == 3)
+    assert visible(client, topic) == []
+
+
+def test_a_transaction_that_has_ended_fails_the_commit(
+    client: Client, topic: str, job: Run
+) -> None:
+    reports = tasks(job)
+    end(client, listed(reports)[1:], commit=False)
+    with pytest.raises(SinkError, match="task 1 of the write is no longer open"):
+        commit_write(job.options, reports)
+    abort_write(job.options, reports, all_reported=True)
+    assert visible(client, topic) == []
+
+
+def test_an_abort_in_the_middle_of_a_commit_finishes_it(
+    client: Client, topic: str, job: Run
+) -> None:
+    reports = tasks(job)
+    end(client, listed(reports)[:1], commit=True)
+    abort_write(job.options, reports, all_reported=True)
+    assert visible(client, topic) == ["a", "b", "c"]

@@ -1,0 +1,17 @@
+"""kill -9 of a Python worker, of the driver and of the broker, while Spark copies a topic.
+
+The same with many more kills is a part of `make compat`.
+"""
+
+from pathlib import Path
+
+from compat import spark_faults
+from compat.process import BrokerProcess
+
+KILLS = 3
+
+
+def test_every_record_is_copied_once_whatever_is_killed(tmp_path: Path) -> None:
+    with BrokerProcess(tmp_path / "broker", spark_faults.SETTINGS) as broker:
+        seen = spark_faults.run(broker, tmp_path, KILLS, seed=5)
+    assert "each once; kills: 1 of a broker, 1 of a driver, 1 of a worker" in seen

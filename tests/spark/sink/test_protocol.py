@@ -1,0 +1,364 @@
+"""The table of the sink's recovery: each row by real transactions on a real broker."""
+
+import pytest
+
+from ottla.client import Admin, Client
+from pyspark_ottla.sink.errors import (
+    FencedError,
+    RolledBackError,
+    SinkError,
+    UnknownOutcomeError,
+)
+from pyspark_ottla.sink.fence import read_marker
+from pyspark_ottla.sink.marker import Done, Prepared
+from tests.spark.sink.acting import (
+    Run,
+    decide,
+    end,
+    forget_process,
+    listed,
+    open_ids,
+    prepare,
+    settings,
+    visible,
+)
+
+ROWS = [["a", "b"], ["c"]]
+ALL = ["a", "b", "c"]
+
+
+@pytest.fixture
+def sink(topic: str) -> str:
+    return f"sink-{topic}"
+
+
+@pytest.fixture
+def run(bootstrap: str, topic: str, sink: str) -> Run:
+    return Run(settings(bootstrap, topic), sink)
+
+
+def restarted(run: Run) -> Run:
+    return Run(run.options, run.sink)
+
+
+def test_a_batch_is_visible_after_its_commit_and_not_before(
+    client: Client, topic: str, run: Run
+) -> None:
+    reports = run.tasks(0, ROWS)
+    assert len(open_ids(client, run.sink)) == 2
+    run.commit(0, reports)
+    assert visible(client, topic) == ALL
+    assert read_marker(client, run.sink).decision == Done(0, run.run)
+
+
+def test_ids_are_used_again_in_later_batches(client: Client, topic: str, run: Run) -> None:
+    ids = []
+    for batch in range(3):
+        reports = run.tasks(batch, ROWS)
+        ids.append([item.transactional_id for item in listed(reports)])
+        run.commit(batch, reports)
+    assert ids[0] == ids[1] == ids[2]
+    assert len(set(ids[0])) == 2
+    assert visible(client, topic) == sorted(ALL * 3)
+
+
+def test_empty_tasks_open_nothing_and_an_empty_batch_decides_nothing(
+    client: Client, topic: str, run: Run
+) -> None:
+    run.batch(0, [[], []])
+    assert read_marker(client, run.sink).decision is None
+    run.batch(1, [[], ["a"]])
+    assert visible(client, topic) == ["a"]
+
+
+def test_an_older_batch_in_the_marker_is_no_obstacle(client: Client, topic: str, run: Run) -> None:
+    run.batch(0, ROWS)
+    restarted(run).batch(1, [["d"]])
+    assert visible(client, topic) == [*ALL, "d"]
+
+
+def test_a_done_batch_is_not_written_again(client: Client, topic: str, run: Run) -> None:
+    run.batch(0, ROWS)
+    again = restarted(run)
+    reports = again.tasks(0, ROWS)
+    assert listed(reports) == []
+    again.commit(0, reports)
+    assert visible(client, topic) == ALL
+
+
+def test_an_undecided_record_counts_as_none_and_the_fence_aborts_it(
+    client: Client, topic: str, run: Run, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from pyspark_ottla.sink import steps
+    from pyspark_ottla.sink.steps import Step
+
+    reports = run.tasks(0, ROWS)
+
+    def die(step: Step) -> None:
+        if step is Step.PREPARED_WRITTEN:
+            raise KeyboardInterrupt
+
+    monkeypatch.setattr(steps, "reached", die)
+    with pytest.raises(KeyboardInterrupt):
+        run.commit(0, reports)
+    monkeypatch.undo()
+    marker = read_marker(client, run.sink)
+    assert marker.decision is None
+    assert marker.is_undecided
+    again = restarted(run)
+    again.batch(0, ROWS)
+    assert visible(client, topic) == ALL
+    assert read_marker(client, run.sink).decision == Done(0, again.run)
+
+
+@pytest.mark.parametrize("ended", [0, 1, 2])
+def test_a_prepared_batch_is_finished_and_not_written_again(
+    client: Client, topic: str, run: Run, ended: int
+) -> None:
+    prepared = prepare(client, run, 0, run.tasks(0, ROWS))
+    end(client, prepared.written[:ended], commit=True)
+    again = restarted(run)
+    reports = again.tasks(0, ROWS)
+    assert listed(reports) == []
+    again.commit(0, reports)
+    assert visible(client, topic) == ALL
+    assert read_marker(client, run.sink).decision == Done(0, again.run)
+
+
+def test_a_prepared_batch_whose_transactions_are_all_aborted_is_written_again(
+    client: Client, topic: str, run: Run
+) -> None:
+    prepared = prepare(client, run, 0, run.tasks(0, ROWS))
+    end(client, prepared.written, commit=False)
+    again = restarted(run)
+    # Nothing is visible, so the rows may be divided otherwise.
+    again.batch(0, [["a"], ["b"], ["c"]])
+    assert visible(client, topic) == ALL
+
+
+def test_a_half_committed_batch_is_repaired(client: Client, topic: str, run: Run) -> None:
+    prepared = prepare(client, run, 0, run.tasks(0, ROWS))
+    end(client, prepared.written[:1], commit=True)
+    end(client, prepared.written[1:], commit=False)
+    again = restarted(run)
+    reports = again.tasks(0, ROWS)
+    assert [item.partition for item in listed(reports)] == [1]
+    again.commit(0, reports)
+    assert visible(client, topic) == ALL
+    assert read_marker(client, run.sink).decision == Done(0, again.run)
+
+
+@pytest.mark.parametrize("rows", [[["a", "b"], ["x"]], [["a"], ["b", "c"]], [["a", "b"], []]])
+def test_a_repair_with_other_rows_fails_and_names_the_partitions(
+    client: Client, run: Run, rows: list[list[str]]
+) -> None:
+    prepared = prepare(client, run, 0, run.tasks(0, ROWS))
+    end(client, prepared.written[:1], commit=True)
+    end(client, prepared.written[1:], commit=False)
+    again = restarted(run)
+    reports = again.tasks(0, rows)
+    with pytest.raises(SinkError, match=r"partition 1 had 1 rows and now has \d"):
+        again.commit(0, reports)
+    again.abort(0, reports)
+
+
+def test_a_repair_can_die_and_be_repaired(client: Client, topic: str, run: Run) -> None:
+    prepared = prepare(client, run, 0, run.tasks(0, [["a"], ["b"], ["c"]]))
+    end(client, prepared.written[:1], commit=True)
+    end(client, prepared.written[1:], commit=False)
+    second = restarted(run)
+    reports = second.tasks(0, [["a"], ["b"], ["c"]])
+    repaired = Prepared(
+        0, second.run, prepared.end_txn_version, [prepared.written[0], *listed(reports)]
+    )
+    decide(client, run.sink, repaired)
+    end(client, repaired.written[1:2], commit=True)
+    end(client, repaired.written[2:], commit=False)
+    restarted(run).batch(0, [["a"], ["b"], ["c"]])
+    assert visible(client, topic) == ALL
+
+
+def test_what_retention_took_away_is_unknown_and_the_operator_decides(
+    client: Client, admin: Admin, topic: str, run: Run, bootstrap: str
+) -> None:
+    prepared = prepare(client, run, 0, run.tasks(0, ROWS))
+    end(client, prepared.written, commit=True)
+    assert visible(client, topic) == ALL
+    admin.delete_records(dict.fromkeys(admin.partitions(topic), -1))
+    with pytest.raises(UnknownOutcomeError, match=f"batch 0 .*{topic}-0 offsets 0 to 1"):
+        restarted(run).tasks(0, ROWS)
+    told = Run(settings(bootstrap, topic, unknownOutcome="committed"), run.sink)
+    told.batch(0, ROWS)
+    assert visible(client, topic) == []
+    assert read_marker(client, run.sink).decision == Done(0, told.run)
+
+
+def test_a_deleted_topic_is_unknown(
+    client: Client, admin: Admin, topic: str, run: Run, bootstrap: str
+) -> None:
+    prepared = prepare(client, run, 0, run.tasks(0, ROWS))
+    end(client, prepared.written, commit=False)
+    admin.delete_topic(topic)
+    with pytest.raises(UnknownOutcomeError):
+        restarted(run).tasks(0, ROWS)
+    admin.create_topic(topic, partitions=1)
+    told = Run(settings(bootstrap, topic, unknownOutcome="aborted"), run.sink)
+    told.batch(0, ROWS)
+    assert visible(client, topic) == ALL
+
+
+def test_a_batch_won_by_another_list_is_finished_and_the_own_list_aborted(
+    client: Client, topic: str, run: Run
+) -> None:
+    old = run
+    new = restarted(run)
+    own = new.tasks(0, ROWS)
+    # The old run, thought dead, decides before the new one takes the fence.
+    prepared = prepare(client, old, 0, old.tasks(0, ROWS))
+    new.commit(0, own)
+    assert visible(client, topic) == ALL
+    assert prepared.run == old.run
+    assert open_ids(client, run.sink) == []
+
+
+def test_a_list_that_another_run_half_committed_is_completed_from_the_own_list(
+    client: Client, topic: str, run: Run
+) -> None:
+    new = restarted(run)
+    own = new.tasks(0, ROWS)
+    prepared = prepare(client, run, 0, run.tasks(0, ROWS))
+    end(client, prepared.written[:1], commit=False)
+    end(client, prepared.written[1:], commit=True)
+    new.commit(0, own)
+    assert visible(client, topic) == ALL
+    assert open_ids(client, run.sink) == []
+
+
+def test_a_later_batch_in_the_marker_fails(client: Client, topic: str, run: Run) -> None:
+    run.batch(7, ROWS)
+    with pytest.raises(RolledBackError, match="write batch 5, but has written batch 7"):
+        restarted(run).tasks(5, ROWS)
+    assert visible(client, topic) == ALL
+
+
+def test_a_fenced_run_may_not_decide(client: Client, topic: str, run: Run) -> None:
+    run.batch(0, ROWS)
+    old_process = _process_of(run)
+    new = restarted(run)
+    new.batch(1, [["d"]])
+    _go_back_to(old_process)
+    reports = run.tasks(1, [["d"]])
+    with pytest.raises(FencedError, match="another run of the sink"):
+        run.commit(1, reports)
+    run.abort(1, reports)
+    assert visible(client, topic) == [*ALL, "d"]
+    forget_process()
+    # The newer run goes on: the abort of the older one has not taken the fence from it.
+    new.batch(2, [["e"]])
+    assert visible(client, topic) == [*ALL, "d", "e"]
+
+
+def test_another_process_of_the_same_run_goes_on(client: Client, topic: str, run: Run) -> None:
+    for batch in range(3):
+        forget_process()
+        run.batch(batch, [[str(batch)]])
+    assert visible(client, topic) == ["0", "1", "2"]
+
+
+def test_an_abort_undoes_what_is_not_decided(client: Client, topic: str, run: Run) -> None:
+    reports = run.tasks(0, ROWS)
+    run.task(0, 1, ["c"])  # An attempt that lost.
+    run.abort(0, reports)
+    assert visible(client, topic) == []
+    assert open_ids(client, run.sink) == []
+
+
+def test_an_abort_leaves_a_decided_batch_alone(client: Client, topic: str, run: Run) -> None:
+    reports = run.tasks(0, ROWS)
+    prepare(client, run, 0, reports)
+    run.abort(0, reports)
+    assert len(open_ids(client, run.sink)) == 2
+    restarted(run).batch(0, ROWS)
+    assert visible(client, topic) == ALL
+
+
+def test_a_losing_attempt_leaves_nothing(client: Client, topic: str, run: Run) -> None:
+    run.task(0, 0, ["a", "b"])
+    reports = run.tasks(0, ROWS)
+    run.commit(0, reports)
+    assert visible(client, topic) == ALL
+    assert open_ids(client, run.sink) == []
+
+
+def test_the_first_commit_of_a_run_sweeps_earlier_runs(
+    client: Client, topic: str, run: Run
+) -> None:
+    run.tasks(0, ROWS)
+    other = Run(run.options, f"{run.sink}.b")
+    other.tasks(0, [["x"]])
+    restarted(run).batch(0, ROWS)
+    assert open_ids(client, run.sink) == []
+    assert len(open_ids(client, other.sink)) == 1
+    other.batch(0, [["x"]])
+    assert visible(client, topic) == [*ALL, "x"]
+
+
+def test_a_transaction_that_timed_out_fails_the_commit_before_anything_is_decided(
+    client: Client, topic: str, run: Run
+) -> None:
+    reports = run.tasks(0, ROWS)
+    end(client, listed(reports)[:1], commit=False)
+    with pytest.raises(SinkError, match=r"task 0 of batch 0 .* no longer open"):
+        run.commit(0, reports)
+    assert read_marker(client, run.sink).decision is None
+    run.abort(0, reports)
+    restarted(run).batch(0, ROWS)
+    assert visible(client, topic) == ALL
+
+
+def test_another_sinks_open_marker_does_not_hide_ours(client: Client, topic: str, run: Run) -> None:
+    from ottla.client.batch_sender import BatchSender
+    from ottla.client.transactional import Transactions
+    from ottla.records import Record
+    from ottla.records.kernel import KERNEL
+    from pyspark_ottla.sink.fence import WHERE
+    from pyspark_ottla.sink.names import fence_id
+
+    transactions = Transactions(client)
+    key = transactions.begin(fence_id(f"{run.sink}-other"), 60_000)
+    sender = BatchSender(client, transaction=(transactions, key))
+    record = Record(0, 0, b"other", b"{}")
+    sender.send(WHERE, KERNEL.encode_records([record], 0, 0), 1, 0)
+    sender.flush()
+    run.batch(0, ROWS)
+    again = restarted(run)
+    assert listed(again.tasks(0, ROWS)) == []
+    transactions.end([key], commit=False, end_txn_version=transactions.end_txn_version)
+
+
+def _process_of(run: Run) -> object:
+    from pyspark_ottla.sink import process
+
+    return process._process
+
+
+def _go_back_to(state: object) -> None:
+    from pyspark_ottla.sink import process
+
+    assert isinstance(state, process._Process)
+    process._process = state
+
+
+def test_the_fence_works_with_transactions_of_version_1(client: Client, run: Run) -> None:
+    from ottla.client.transactional import Transactions
+    from pyspark_ottla.sink.fence import Fence
+
+    transactions = Transactions(client, version=1)
+    fence = Fence.take(client, transactions, run.sink)
+    for batch in range(3):
+        fence.decide(Done(batch, run.run))
+    assert read_marker(client, run.sink).decision == Done(2, run.run)
+    # Another process of the run goes on, and the first one is fenced.
+    Fence.take_once(client, transactions, run.sink, run.run).decide(Done(3, run.run))
+    with pytest.raises(FencedError):
+        fence.decide(Done(4, run.run))

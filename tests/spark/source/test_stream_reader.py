@@ -1,0 +1,138 @@
+"""What the stream reader tells Spark, call by call, without Spark."""
+
+import json
+import pickle
+from collections.abc import Callable
+from typing import Any
+
+from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadMaxRows, ReadMinRows
+
+from ottla.client import Admin, Client
+from pyspark_ottla.options import Use
+from pyspark_ottla.source.ranges import Range
+from pyspark_ottla.source.reading import RangePartition
+from pyspark_ottla.source.settings import SourceSettings
+from pyspark_ottla.source.stream import StreamReader
+from tests.spark.source.writing import named, write
+
+NewTopic = Callable[..., str]
+
+
+def reader(bootstrap: str, **options: object) -> StreamReader:
+    return StreamReader(SourceSettings.of(named(bootstrap, options), Use.STREAM_READ))
+
+
+def through_spark(offset: dict[str, Any]) -> dict[str, Any]:
+    """Offsets are text on Spark's side."""
+    kept: dict[str, Any] = json.loads(json.dumps(offset))
+    return kept
+
+
+def ranges(stream: StreamReader, start: dict[str, Any], end: dict[str, Any]) -> list[Range]:
+    parts = stream.partitions(through_spark(start), through_spark(end))
+    return [part.range for part in parts if isinstance(part, RangePartition)]
+
+
+def test_a_first_batch_that_is_run_again_begins_where_it_began(
+    bootstrap: str, client: Client, topic: str
+) -> None:
+    write(client, topic, ["before"])
+    crashing = reader(bootstrap, subscribe=topic)
+    start = crashing.initialOffset()
+    write(client, topic, ["a", "b"])
+    end = crashing.latestOffset(start, ReadAllAvailable())
+    restarted = reader(bootstrap, subscribe=topic)
+    new_start = restarted.initialOffset()
+    assert new_start != start
+    assert ranges(restarted, new_start, end) == [Range(topic, 0, 1, 3)]
+
+
+def test_the_start_of_a_query_does_not_move(bootstrap: str, client: Client, topic: str) -> None:
+    stream = reader(bootstrap, subscribe=topic)
+    start = stream.initialOffset()
+    write(client, topic, ["a"])
+    assert stream.initialOffset() == start
+
+
+def test_a_first_batch_runs_even_when_it_is_empty(bootstrap: str, topic: str) -> None:
+    stream = reader(bootstrap, subscribe=topic)
+    start = stream.initialOffset()
+    end = stream.latestOffset(start, ReadAllAvailable())
+    assert end != start
+    assert ranges(stream, start, end) == []
+
+
+def test_an_offset_that_did_not_move_is_the_same_text(bootstrap: str, topic: str) -> None:
+    stream = reader(bootstrap, subscribe=topic)
+    first = stream.latestOffset(stream.initialOffset(), ReadAllAvailable())
+    again = stream.latestOffset(through_spark(first), ReadAllAvailable())
+    assert json.dumps(again) == json.dumps(first)
+
+
+def test_all_that_is_available_is_more_than_a_limit_of_the_options(
+    bootstrap: str, client: Client, topic: str
+) -> None:
+    write(client, topic, ["a", "b", "c"])
+    stream = reader(bootstrap, subscribe=topic, startingOffsets="earliest", maxOffsetsPerTrigger=1)
+    limit = stream.getDefaultReadLimit()
+    assert limit == ReadMaxRows(1)
+    start = stream.initialOffset()
+    assert stream.latestOffset(start, limit)[topic] == {"0": 1}
+    assert stream.latestOffset(start, ReadAllAvailable())[topic] == {"0": 3}
+
+
+def test_a_batch_waits_for_the_least_number_of_offsets(
+    bootstrap: str, client: Client, topic: str
+) -> None:
+    stream = reader(bootstrap, subscribe=topic, startingOffsets="earliest", minOffsetsPerTrigger=3)
+    limit = stream.getDefaultReadLimit()
+    assert limit == ReadMinRows(3)
+    write(client, topic, ["a"])
+    first = stream.latestOffset(stream.initialOffset(), limit)
+    write(client, topic, ["b", "c"])
+    assert stream.latestOffset(first, limit) == first
+    write(client, topic, ["d"])
+    assert stream.latestOffset(first, limit) == {topic: {"0": 4}}
+
+
+def test_what_is_available_now_does_not_grow(bootstrap: str, client: Client, topic: str) -> None:
+    write(client, topic, ["a"])
+    stream = reader(bootstrap, subscribe=topic, startingOffsets="earliest")
+    stream.prepareForTriggerAvailableNow()
+    write(client, topic, ["b"])
+    end = stream.latestOffset(stream.initialOffset(), ReadAllAvailable())
+    assert end[topic] == {"0": 1}
+    assert stream.latestOffset(end, ReadAllAvailable()) == end
+
+
+def test_a_start_at_the_end_is_no_loss_though_records_came_meanwhile(
+    bootstrap: str, client: Client, topic: str
+) -> None:
+    stream = reader(bootstrap, subscribe=topic)
+    stream.prepareForTriggerAvailableNow()
+    write(client, topic, ["b"])
+    start = stream.initialOffset()
+    end = stream.latestOffset(start, ReadAllAvailable())
+    assert ranges(stream, start, end) == []
+
+
+def test_a_topic_that_was_made_anew_is_read_from_its_start(
+    bootstrap: str, client: Client, admin: Admin, topic: str
+) -> None:
+    write(client, topic, ["a", "b", "c"])
+    stream = reader(bootstrap, subscribe=topic, startingOffsets="earliest", failOnDataLoss=False)
+    first = stream.latestOffset(stream.initialOffset(), ReadAllAvailable())
+    admin.delete_topic(topic)
+    gone = stream.latestOffset(first, ReadAllAvailable())
+    assert gone == first
+    admin.create_topic(topic, partitions=1)
+    write(client, topic, ["d"])
+    anew = stream.latestOffset(first, ReadAllAvailable())
+    assert anew == {topic: {"0": 1}}
+    assert ranges(stream, first, anew) == [Range(topic, 0, 0, 1)]
+
+
+def test_a_reader_can_be_sent_to_tasks(bootstrap: str, topic: str) -> None:
+    stream = reader(bootstrap, subscribe=topic, startingOffsets="earliest")
+    copy = pickle.loads(pickle.dumps(stream))
+    assert copy.initialOffset() == stream.initialOffset()
