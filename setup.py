@@ -20,13 +20,14 @@ def extensions() -> list[Extension]:
             f"ottla.records.native.{name}",
             [f"{NATIVE}/{name}.pyx"],
             extra_compile_args=["-O3"],
-            optional=True,
         )
         for name in MODULES
     ]
     translated: list[Extension] = cythonize(
         modules, build_dir="build", include_path=["src"], quiet=True
     )
+    for module in translated:
+        module.optional = True  # which Cython would not have passed on
     return translated
 
 

@@ -20,7 +20,7 @@ from types import FrameType
 import click
 from rich.console import Console
 
-from bench import coordinator_works, kafka, machine, needs, report, stalls, works
+from bench import coordinator_works, kafka, kernel, machine, needs, report, spark, stalls, works
 from bench.arena import Arena, Pair
 from bench.client import Client
 from bench.errors import BenchError
@@ -35,8 +35,8 @@ WORK = HERE / ".work"
 DOCS = HERE.parent / "docs"
 PLAIN_WIDTH = 140  # of the table where there is no terminal to ask
 
-# Works that share a pair of servers; `start` starts its own. The order is that of the table, with
-# the partitions last: removing their many files keeps the disk busy for a while.
+# Works that share a pair of servers; `start` starts its own, `kernel` needs none. The order is that
+# of the table, with the partitions last: removing their many files keeps the disk busy for a while.
 GROUPS: list[dict[str, Callable[[Arena, Pair], list[Row]]]] = [
     {
         "produce": works.produce,
@@ -51,9 +51,10 @@ GROUPS: list[dict[str, Callable[[Arena, Pair], list[Row]]]] = [
         "transactions": coordinator_works.transactions,
     },
     {"stalls": stalls.stalls},
+    {"spark": spark.spark},
     {"partitions": works.partitions},
 ]
-NAMES = ["start", *(name for group in GROUPS for name in group)]
+NAMES = ["start", *(name for group in GROUPS for name in group), "kernel"]
 
 
 class Again(Kafka):
@@ -106,6 +107,8 @@ def run(arena: Arena, chosen: list[str]) -> tuple[list[Row], dict[str, str]]:
                     attempt(name, partial(group[name], arena, pair))
         except BenchError as error:
             failures.update(dict.fromkeys(names, str(error)))
+    if "kernel" in chosen:
+        attempt("kernel", kernel.rows)
     return rows, failures
 
 

@@ -15,6 +15,11 @@ class Goal(msgspec.Struct, frozen=True, omit_defaults=True):
     at_least: float | None = None
     below: float | None = None
 
+    @property
+    def is_relative(self) -> bool:
+        """Whether the goal needs Kafka's figure."""
+        return self.ratio_at_least is not None or self.ratio_at_most is not None
+
     def met(self, kafka: float, ottla: float) -> bool:
         """Whether the medians reach the goal."""
         times = ratio(ottla, kafka)
@@ -65,7 +70,9 @@ class Row(msgspec.Struct, frozen=True):
         """Whether the goal is met; None where there is none."""
         if self.goal == Goal():
             return None
-        return self.measured and self.goal.met(median(self.kafka), median(self.ottla))
+        if not self.ottla or (self.goal.is_relative and not self.kafka):
+            return False
+        return self.goal.met(median(self.kafka) if self.kafka else 1.0, median(self.ottla))
 
     def cells(self) -> tuple[str, str, str, str, str]:
         """Kafka, Ottla, ratio, wanted and met, as a person reads them."""

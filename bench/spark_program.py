@@ -11,7 +11,7 @@ import time
 from pathlib import Path
 from typing import Any
 
-from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import Column, SparkSession
 from pyspark.sql import functions as f
 
 OPTIONS: dict[str, dict[str, dict[str, str]]] = {
@@ -56,6 +56,8 @@ class Job:
             "stream-write": self._stream_write,
         }[self._given["work"]]
         rows: int = self._given["rows"]
+        if self._given["work"] == "stream-write":
+            self._files(rows)
         work(min(rows, WARM_UP_ROWS), "warm-up")
         began = time.monotonic()
         work(rows, "measured")
@@ -97,23 +99,25 @@ class Job:
 
     def _write(self, rows: int, _: str) -> None:
         ids = self._spark.range(0, rows, 1, 2)
-        writer = ids.select(value(f.col("id"))).write.format(self._format)
+        writer = ids.select(value(f.col("id"))).write.format(self._format).mode("append")
         self._to_topic(writer, "write").save()
 
     def _stream_write(self, rows: int, name: str) -> None:
-        """From files, each as large as a trigger."""
-        files = self._work / f"rows-{rows}"
-        if not files.exists():
-            count = max(rows // self._given["rows_a_trigger"], 1)
-            self._spark.range(0, rows, 1, count).write.parquet(str(files))
+        """From files, two of them for each trigger: one for each thread."""
         frame = (
             self._spark.readStream.schema("id long")
-            .option("maxFilesPerTrigger", 1)
-            .parquet(str(files))
-            .repartition(2)
+            .option("maxFilesPerTrigger", 2)
+            .parquet(str(self._files(rows)))
         )
         writer = frame.select(value(f.col("id"))).writeStream.format(self._format)
         self._stream(self._to_topic(writer, "stream-write"), name)
+
+    def _files(self, rows: int) -> Path:
+        files = self._work / f"rows-{rows}"
+        if not files.exists():
+            triggers = max(rows // self._given["rows_a_trigger"], 1)
+            self._spark.range(0, rows, 1, 2 * triggers).write.parquet(str(files))
+        return files
 
     def _to_topic(self, writer: Any, work: str) -> Any:
         return (
@@ -130,7 +134,7 @@ class Job:
         query.awaitTermination()
 
 
-def value(number: f.Column) -> f.Column:
+def value(number: Column) -> Column:
     """200 bytes for a number."""
     return f.rpad(number.cast("string"), 200, "x").cast("binary").alias("value")
 

@@ -3,8 +3,9 @@
 Sections: `clients` (the claims of tests/e2e with kcat and the Java client beside the Python ones),
 `tools` (Kafka's console tools), `java-groups` and `java-transactions` (its tools of those),
 `franz-go` (that client's own tests), `dump` (DumpLogSegments over Ottla's files), `kill` (kill -9
-under load), `exactly-once` (kill -9 of broker and application) and `fuzz`. The exit status is 1 if
-anything failed.
+under load), `exactly-once` (kill -9 of broker and application), `spark` (the same jobs through
+Spark's own connector and ours), `spark-faults` (kill -9 of Spark's processes and the broker) and
+`fuzz`. The exit status is 1 if anything failed.
 """
 
 import subprocess
@@ -21,15 +22,16 @@ import compat.dump
 import compat.franz_go
 import compat.java_groups
 import compat.java_transactions
+import compat.spark_official
 import compat.tools  # noqa: F401  # as said above
-from compat import exactly_once, fuzz, java_runtime, kill
+from compat import exactly_once, fuzz, java_runtime, kill, spark_faults
 from compat.checks import CHECKS, Check, CheckError, Ending, Result, try_check
 from compat.clients import BY_NAME
 from compat.clients.kcat import Kcat
 from compat.process import BrokerProcess
 
 JAVA_SECTIONS = ("clients", "tools", "java-groups", "java-transactions", "dump")
-SECTIONS = (*JAVA_SECTIONS, "franz-go", "kill", "exactly-once", "fuzz")
+SECTIONS = (*JAVA_SECTIONS, "franz-go", "kill", "exactly-once", "spark", "spark-faults", "fuzz")
 COPIERS = [["confluent-kafka"] * 3, ["kafka-python"], ["aiokafka"]]
 """Who copies in the checks of exactly-once, each check with as many members as are named."""
 ROOT = Path(__file__).parent.parent
@@ -74,6 +76,17 @@ def _exactly_once(clients: list[str], rounds: int, seed: int) -> Check:
             return exactly_once.run(broker, clients, rounds, seed)
 
     return Check("exactly-once", f"exactly once with {clients[0]}, {rounds} kills", run)
+
+
+def _spark_faults(rounds: int, seed: int) -> Check:
+    def run(_: BrokerProcess) -> str:
+        with (
+            TemporaryDirectory() as folder,
+            BrokerProcess(Path(folder) / "broker", spark_faults.SETTINGS) as broker,
+        ):
+            return spark_faults.run(broker, Path(folder), rounds, seed)
+
+    return Check("spark-faults", f"exactly once with Spark's sink, {rounds} kills", run)
 
 
 def _fuzz(inputs: int, seed: int, first_round: int) -> Check:
@@ -122,7 +135,7 @@ def _is(check: Check, wanted: str) -> bool:
     "--rounds",
     default=100,
     show_default=True,
-    help="Kills of `kill`; `exactly-once`: a quarter.",
+    help="Kills of `kill`; `spark-faults`: half; `exactly-once`: a quarter.",
 )
 @click.option(
     "--inputs", default=1_000_000, show_default=True, help="How many inputs `fuzz` sends."
@@ -136,6 +149,7 @@ def main(only: tuple[str, ...], rounds: int, inputs: int, seed: int, first_round
         *CHECKS,
         _kill(rounds, seed),
         *(_exactly_once(clients, rounds // 4, seed) for clients in COPIERS),
+        _spark_faults(rounds // 2, seed),
         _fuzz(inputs, seed, first_round),
     ]
     wanted = [check for check in checks if not only or any(_is(check, part) for part in only)]

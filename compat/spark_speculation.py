@@ -22,7 +22,7 @@ from compat.process import BrokerProcess
 ROOT = Path(__file__).parent.parent
 ROWS = 2_000
 STILL_SECONDS = 60
-PROGRAM_SECONDS = 150
+PROGRAM_SECONDS = 400
 
 
 def stand_still(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:

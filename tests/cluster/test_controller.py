@@ -6,6 +6,7 @@ from ottla.cluster import documents
 from ottla.cluster.controller import (
     PARTITIONS_IN_ONE_COMMIT,
     Controller,
+    hand_over,
     has_controller,
     is_controller,
     remaining,
@@ -285,3 +286,17 @@ def test_a_conflict_is_decided_again_on_the_newer_image(cluster: Controlled) -> 
         cluster.commit(ops)
     cluster.settle()
     assert (cluster.partition().leader, cluster.partition().isr) == (3, [3])
+
+
+def test_a_leader_whose_disk_failed_hands_over_to_who_is_in_sync(cluster: Controlled) -> None:
+    cluster.commit(hand_over(cluster.image, ("t", 0), 1))
+    partition = cluster.partition()
+    assert (partition.leader, partition.leader_epoch, partition.isr) == (2, 1, [2, 3])
+    assert hand_over(cluster.image, ("t", 0), 1) == []
+    assert cluster.settle() == 0
+
+
+def test_a_leader_whose_disk_failed_keeps_what_nobody_else_has(cluster: Controlled) -> None:
+    cluster.down(2, 3)
+    cluster.settle()
+    assert hand_over(cluster.image, ("t", 0), 1) == []

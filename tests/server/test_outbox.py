@@ -147,10 +147,13 @@ def test_what_a_slow_client_takes_late_is_looked_for_again(
     outbox, theirs = ends
     now = 0.0
     probed: list[int] = []
+
+    def probe(_: int, position: int, __: int) -> bool:
+        probed.append(position)
+        return True
+
     monkeypatch.setattr(outbox_module, "monotonic", lambda: now)
-    monkeypatch.setattr(
-        outbox_module, "_in_page_cache", lambda _, position, __: not probed.append(position)
-    )
+    monkeypatch.setattr(outbox_module, "_in_page_cache", probe)
     outbox.add_file(stretch(log_file, 0, 1 << 20))
     first = outbox.send()
     assert 0 < first < 1 << 20

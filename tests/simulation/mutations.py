@@ -5,8 +5,7 @@ The names are those of what is done wrong; the numbers are those of the replicat
 6 the errors.
 """
 
-import sys
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
 import msgspec
 
@@ -15,7 +14,7 @@ from ottla.cluster.documents import CONTROLLER
 from ottla.cluster.elections import Settled, settle
 from ottla.cluster.epochs import Epochs
 from ottla.cluster.follower import Action, Answer, Fetch, Following, Step
-from ottla.cluster.image import NO_EPOCH, Image, PartitionImage
+from ottla.cluster.image import NO_EPOCH, BrokerImage, Image, PartitionImage
 from ottla.cluster.lease import Lease
 from ottla.cluster.replicas import Leadership, Proposal
 from ottla.cluster.store import Check, Op
@@ -101,19 +100,16 @@ class TakesAnyLeaderEpoch(Leadership):
         super().check_fetch(broker, broker_epoch, self.leader_epoch)
 
 
-class TakesAnyBrokerEpoch(Leadership):
-    """Positions of a follower's former lives count as those of its life now."""
+class JoinsByAFormerLife(Leadership):
+    """A follower that restarted joins with the position of its former life (KIP-903)."""
 
     __slots__ = ()
 
-    def check_fetch(self, broker: int, broker_epoch: int, leader_epoch: int) -> None:
-        super().check_fetch(broker, sys.maxsize, leader_epoch)
-
-    def fetched(
-        self, broker: int, broker_epoch: int, offset: int, log_start: int, now: float
-    ) -> bool:
-        newest = max(broker_epoch, self._positions[broker].broker_epoch)
-        return super().fetched(broker, newest, offset, log_start, now)
+    def propose(self, brokers: Mapping[int, BrokerImage], now: float) -> Proposal | None:
+        for broker, position in self._positions.items():
+            if broker in brokers:
+                position.broker_epoch = brokers[broker].epoch
+        return super().propose(brokers, now)
 
 
 class TakesAnyAnswer(Following):
@@ -266,7 +262,7 @@ MUTATIONS: dict[str, type[SimulatedBroker]] = {
     "1 takes unknown for no": broker_with(leadership=TakesUnknownForNo),
     "1 commits below the least ISR": broker_with(leadership=CommitsBelowTheLeastIsr),
     "2 takes any leader epoch": broker_with(leadership=TakesAnyLeaderEpoch),
-    "2 takes any broker epoch": broker_with(leadership=TakesAnyBrokerEpoch),
+    "2 joins by a former life": broker_with(leadership=JoinsByAFormerLife),
     "2 takes any answer": broker_with(following=TakesAnyAnswer),
     "2 ignores divergence": broker_with(following=IgnoresDivergence),
     "2 truncates to the high watermark": TruncatesToTheHighWatermark,

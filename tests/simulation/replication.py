@@ -8,14 +8,13 @@ from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 from ottla.cluster import documents
-from ottla.cluster.controller import check_topics, topic_of
-from ottla.cluster.documents import decode, encode, partition_key, topic_key
+from ottla.cluster.controller import change_isr, topic_of
+from ottla.cluster.documents import decode, topic_key
 from ottla.cluster.elections import NO_LEADER, leads
 from ottla.cluster.epochs import diverging
 from ottla.cluster.follower import Action, Answer, Fetch, Following, marks
 from ottla.cluster.image import NO_EPOCH, Image, PartitionImage, PartitionKey
 from ottla.cluster.replicas import Leadership, Proposal
-from ottla.cluster.store import Update
 from ottla.wire.errors import ErrorCode, KafkaError
 
 from .checker import Checker
@@ -287,13 +286,11 @@ class ReplicaHost(StoreSession):
         proposal = term.propose(self.image.brokers, self.world.now)
         if proposal is None:
             return
-        topic_id = proposal.state.topic_id
-        change = Update(partition_key(*replica.key), encode(proposal.state), proposal.version)
 
         def decided(outcome: Any) -> None:
             self._decided(replica, term, proposal, outcome)
 
-        self.commit([*check_topics(self.image, [topic_id]), change], decided)
+        self.commit(change_isr(self.image, replica.key, proposal), decided)
 
     def _decided(
         self, replica: Replica, term: Leadership, proposal: Proposal, outcome: Any

@@ -27,9 +27,17 @@ MOST_REPLICAS = 3
 SMALLEST_SEGMENT = 1 << 20
 
 
-@lru_cache(maxsize=10_000)
+HASHES_REMEMBERED = 10_000
+LONGEST_REMEMBERED = 255
+"""An id can have 32 KB: ten thousand of those would be a lot of memory."""
+
+
 def java_hash(text: str) -> int:
     """Java's String.hashCode, made positive as Kafka does it."""
+    return _hash(text) if len(text) > LONGEST_REMEMBERED else _remembered_hash(text)
+
+
+def _hash(text: str) -> int:
     value = 0
     data = text.encode("utf-16-be", "surrogatepass")
     for high, low in zip(data[::2], data[1::2], strict=True):
@@ -37,6 +45,9 @@ def java_hash(text: str) -> int:
     if value >= 1 << 31:
         value = (1 << 32) - value
     return 0 if value == 1 << 31 else value
+
+
+_remembered_hash = lru_cache(maxsize=HASHES_REMEMBERED)(_hash)
 
 
 def segment_bytes(wanted: int) -> str:

@@ -22,6 +22,7 @@ COMMANDS = {
     "consume": "Read a topic's records.",
     "group": "Look at consumer groups; reset or delete their offsets.",
     "txn": "Look at transactions, and end those that hang.",
+    "pipeline": "Run a pipeline file on Spark, or look for mistakes in it.",
     "audit": "Show what was produced, stored and consumed, and what is missing.",
     "config": "Look up and change the settings of topics and brokers.",
     "log": "Look into a partition's files.",

@@ -28,8 +28,9 @@ from ottla.cluster.documents import (
     topic_id_key,
     topic_key,
 )
-from ottla.cluster.elections import Brokers, Settled, leads, settle
+from ottla.cluster.elections import Brokers, Settled, is_fresh, leads, settle
 from ottla.cluster.image import Delta, Image, PartitionImage, PartitionKey, TopicImage
+from ottla.cluster.replicas import Proposal
 from ottla.cluster.store import Check, Create, Op, Update
 
 # ZooKeeper bounds a request to about 1 MB; a state has some 200 bytes.
@@ -148,6 +149,34 @@ class Controller:
             return None
         replicas = topic.assignment[partition.index]
         return settle(partition, replicas, image.brokers, unclean=self._unclean(topic))
+
+
+def change_isr(image: Image, key: PartitionKey, proposal: Proposal) -> list[Op]:
+    """What a leader commits to change the ISR. Its version is check enough who leads (rule 1)."""
+    state = proposal.state
+    change = Update(partition_key(*key), encode(state), proposal.version)
+    return [*check_topics(image, [state.topic_id]), change]
+
+
+def hand_over(image: Image, key: PartitionKey, broker: int) -> list[Op]:
+    """What a leader commits that cannot go on, its disk having failed: others lead, if they can.
+
+    Where nobody else is in sync nothing is changed: it would be elected again at once.
+    """
+    partition = image.partitions.get(key)
+    topic = None if partition is None else topic_of(image, partition)
+    if partition is None or topic is None or partition.leader != broker:
+        return []
+    others = {one: live for one, live in image.brokers.items() if one != broker}
+    if not any(is_fresh(partition, member, others) for member in partition.isr):
+        return []
+    settled = settle(partition, topic.assignment[partition.index], others, unclean=False)
+    assert settled is not None, "a leader that is not there is replaced"
+    return [
+        check_role(image),
+        *check_topics(image, [partition.topic_id]),
+        *_ops(image, [(partition, settled)]),
+    ]
 
 
 def remaining(image: Image, broker: int, broker_epoch: int) -> list[PartitionKey]:

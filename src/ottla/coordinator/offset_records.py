@@ -71,11 +71,18 @@ LONGEST_METADATA_BY_HAND = 126
 """Beyond, a compact length takes more than a byte."""
 KEYS_REMEMBERED = 10_000
 """A consumer commits for the same partitions again and again."""
+LONGEST_GROUP_REMEMBERED = 255
+"""The name of a group can have 32 KB: so many of those would be a lot of memory."""
 
 
-@lru_cache(maxsize=KEYS_REMEMBERED)
 def offset_key(group: str, topic: str, partition: int) -> bytes:
     """The bytes of a record's key."""
+    if len(group) > LONGEST_GROUP_REMEMBERED:
+        return _offset_key(group, topic, partition)
+    return _remembered_key(group, topic, partition)
+
+
+def _offset_key(group: str, topic: str, partition: int) -> bytes:
     name, topic_name = group.encode(), topic.encode()
     return b"".join(
         (
@@ -87,6 +94,9 @@ def offset_key(group: str, topic: str, partition: int) -> bytes:
             _PARTITION.pack(partition),
         )
     )
+
+
+_remembered_key = lru_cache(maxsize=KEYS_REMEMBERED)(_offset_key)
 
 
 def offset_value(value: OffsetCommitValue) -> bytes | None:

@@ -62,6 +62,8 @@ class _Check:
         self._columns: dict[str, sql.Columns] = {}
         self._reads: dict[str, list[str]] = {}
         self._streams: set[str] = set()
+        self._all_is_read = True
+        """False where it is not known what some SQL reads."""
 
     def all(self) -> None:
         """Look at everything."""
@@ -76,8 +78,8 @@ class _Check:
         for sink in pipeline.sinks.values():
             self._sink(sink)
             used.add(sink.source.lower())
-        everything = [] if self._problems else [*pipeline.sources.items(), *pipeline.steps.items()]
-        for name, thing in everything:
+        everything = [*pipeline.sources.items(), *pipeline.steps.items()]
+        for name, thing in everything if self._all_is_read and not self._problems else ():
             dead = isinstance(thing, TopicSource) and thing.dead_letters is not None
             if name.lower() not in used and not dead:
                 self._wrong(thing.name.line, f"nothing reads {name}: use it in a step or remove it")
@@ -147,6 +149,8 @@ class _Check:
         try:
             query = sql.read_query(step.sql, self._columns)
         except sql.WrongSqlError as wrong:
+            self._all_is_read = False
+            self._streams.add(name.lower())
             self._wrong_sql(wrong.line, f"{what}: the SQL does not parse: {wrong.text}")
         else:
             columns = query.columns

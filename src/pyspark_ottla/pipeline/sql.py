@@ -93,7 +93,7 @@ def read_query(sql: Text, known: Mapping[str, Columns]) -> Query:
         tables += [
             Name(source.name, _line(source, sql))
             for source in scope.sources.values()
-            if isinstance(source, exp.Table)
+            if isinstance(source, exp.Table) and _is_view(source)
         ]
         if available is not None:
             unknown += [
@@ -151,6 +151,11 @@ def _parse(shown: Text, sql: Text) -> exp.Expression:
     if isinstance(tree, exp.Command):
         raise WrongSqlError(shown.line, "it does not parse")
     return tree
+
+
+def _is_view(table: exp.Table) -> bool:
+    """Whether it can be a source or a step: no function such as range(5), no name with a dot."""
+    return isinstance(table.this, exp.Identifier) and not table.db
 
 
 def _line(node: exp.Expression, sql: Text) -> int:

@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import NamedTuple
 
 from pyspark.sql.datasource import WriterCommitMessage
 
@@ -9,16 +10,13 @@ from pyspark_ottla.sink.errors import SinkError
 from pyspark_ottla.sink.recovery import Report
 
 
-class Task:
+class Task(NamedTuple):
     """Which task of which batch this is."""
 
-    __slots__ = ("batch", "partition", "run", "sink")
-
-    def __init__(self, sink: str, run: str, batch: int, partition: int) -> None:
-        self.sink = sink
-        self.run = run
-        self.batch = batch
-        self.partition = partition
+    sink: str
+    run: str
+    batch: int
+    partition: int
 
 
 @dataclass(frozen=True)

@@ -17,6 +17,9 @@ from pyspark_ottla.pipeline.display import Display
 from pyspark_ottla.pipeline.progress import QueryProgress
 from pyspark_ottla.pipeline.running import Run
 
+SHORT_LIVED_JVM = {"JAVA_TOOL_OPTIONS": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"}
+"""For the environment of processes whose JVMs end before optimising themselves pays."""
+
 
 def send(client: Client, topic: str, values: Iterable[object]) -> None:
     """Texts and bytes as they are, None, and all else as JSON; the key is the number of each."""

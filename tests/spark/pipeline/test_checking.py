@@ -183,6 +183,9 @@ def test_what_only_spark_can_judge_is_left_to_it(check: Check) -> None:
         "SELECT id, at, type, transform(tags, t -> upper(t)) AS page FROM clicks",
         "SELECT id AS a, a + 1 AS page, at, type FROM clicks",
         "SELECT s.x.y AS page, at, type FROM (SELECT struct(1) AS s, at, type FROM clicks)",
+        "SELECT clicks.*, n.id AS page FROM clicks CROSS JOIN range(5) AS n",
+        "SELECT clicks.*, page FROM clicks JOIN spark_catalog.shop.pages USING (id)",
+        "SELECT id, at, type, (SELECT max(id) FROM clicks) AS page FROM clicks",
         "SELECT at, type, 1 AS page FROM clicks UNION ALL SELECT at, type, 2 AS page FROM clicks",
     ):
         text = changed("SELECT id, at, type, page FROM clicks JOIN pages ON type = page", select)
@@ -190,6 +193,14 @@ def test_what_only_spark_can_judge_is_left_to_it(check: Check) -> None:
             "    schema: page STRING, section STRING\n", ""
         )
         assert check(text) == [], select
+
+
+def test_sql_that_only_spark_understands_does_not_stop_a_run(tmp_path: Path) -> None:
+    path = tmp_path / "p.yaml"
+    path.write_text(changed("SELECT id, at, type, page FROM clicks JOIN", "SELEKT FROM FROM"))
+    with pytest.raises(WrongFileError):
+        load(str(path), {})
+    assert load(str(path), {}, look_into_sql=False).name == "shop"
 
 
 def test_environment_variables_are_filled_in(check: Check) -> None:

@@ -12,7 +12,7 @@ import pyspark
 from ottla.client import Admin, Client
 from ottla.embedded import Broker
 
-from .running import committed, event, send
+from .running import SHORT_LIVED_JVM, committed, event, send
 
 EXAMPLE = Path(__file__).parents[3] / "examples" / "declarative"
 SPARK_HOME = Path(pyspark.__file__).parent
@@ -32,6 +32,7 @@ def test_the_declarative_example_runs(tmp_path: Path) -> None:
             cwd=tmp_path,
             env={
                 **os.environ,
+                **SHORT_LIVED_JVM,
                 "SPARK_HOME": str(SPARK_HOME),
                 "SPARK_LOCAL_IP": "127.0.0.1",
                 "PYSPARK_PYTHON": sys.executable,

@@ -1,7 +1,6 @@
-"""A pipeline's driver killed with -9 in the middle, again and again: each row arrives once."""
+"""A pipeline that is killed with -9 or told to stop in the middle: each row arrives once."""
 
 import os
-import random
 import signal
 import subprocess
 import sys
@@ -14,10 +13,9 @@ from deltalake import DeltaTable
 from ottla.client import Admin, Client
 from ottla.embedded import Broker
 
-from .running import committed, event, send
+from .running import SHORT_LIVED_JVM, committed, event, send
 
 ROWS = 6_000
-ROUNDS = 2
 PIPELINE = """\
 checkpoint: state
 spark: {{spark.master: "local[2]"}}
@@ -43,6 +41,7 @@ def start(file: Path, bootstrap: str, *more: str) -> subprocess.Popen[bytes]:
             stdout=out,
             stderr=out,
             start_new_session=True,
+            env={**os.environ, **SHORT_LIVED_JVM},
         )
 
 
@@ -56,23 +55,46 @@ def wait_for_batches(state: Path, number: int, process: subprocess.Popen[bytes])
         time.sleep(0.05)
 
 
-def test_a_killed_pipeline_loses_and_doubles_nothing(ottla_broker: Broker, tmp_path: Path) -> None:
+def interrupt(file: Path, bootstrap: str) -> subprocess.Popen[bytes]:
+    """A run that has finished some batches, and is in the middle of another."""
+    process = start(file, bootstrap)
+    try:
+        wait_for_batches(file.parent / "state", 2, process)
+    except BaseException:
+        kill(process)
+        raise
+    return process
+
+
+def kill(process: subprocess.Popen[bytes]) -> None:
+    # The JVM is in the same group; its Python workers end when it is gone.
+    os.killpg(process.pid, signal.SIGKILL)
+    process.wait()
+
+
+def test_a_pipeline_that_is_killed_or_stopped_loses_and_doubles_nothing(
+    ottla_broker: Broker, tmp_path: Path
+) -> None:
     topic = "killed"
     bootstrap = ottla_broker.bootstrap_servers
+    file, out = tmp_path / "killed.yaml", tmp_path / "out.txt"
+    file.write_text(PIPELINE.format(topic=topic))
     with Client(bootstrap) as client:
         Admin(client).create_topic(topic, partitions=2)
         send(client, topic, (event(n, "ab"[n % 2], "10:00:00") for n in range(ROWS)))
-        file = tmp_path / "killed.yaml"
-        file.write_text(PIPELINE.format(topic=topic))
-        for chance in random.Random(5).choices(range(100), k=ROUNDS):
-            process = start(file, bootstrap)
-            wait_for_batches(tmp_path / "state", 2, process)
-            time.sleep(chance / 200)
-            # The session's process group has the JVM and the Python workers in it as well.
-            os.killpg(process.pid, signal.SIGKILL)
-            process.wait()
-        done = start(file, bootstrap, "--once")
-        assert done.wait(120) == 0, (tmp_path / "out.txt").read_text()
+        kill(interrupt(file, bootstrap))
+        stopped = interrupt(file, bootstrap)
+        stopped.send_signal(signal.SIGTERM)
+        last: subprocess.Popen[bytes] | None = None
+        try:
+            assert stopped.wait(60) == 0, out.read_text()
+            assert "rows/s" in out.read_text(), "it ends with a summary"
+            last = start(file, bootstrap, "--once")
+            assert last.wait(120) == 0, out.read_text()
+        finally:
+            for process in (stopped, last):
+                if process is not None and process.poll() is None:
+                    kill(process)
         values = [*committed(client, f"{topic}.a"), *committed(client, f"{topic}.b")]
     assert Counter(map(int, values)) == Counter(range(ROWS))
     lake = DeltaTable(str(tmp_path / "lake")).to_pyarrow_table(columns=["id"])

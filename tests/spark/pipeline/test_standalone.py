@@ -16,7 +16,7 @@ from deltalake import DeltaTable
 from ottla.client import Admin, Client
 from ottla.embedded import Broker
 
-from .running import event, send
+from .running import SHORT_LIVED_JVM, event, send
 
 SPARK_HOME = Path(pyspark.__file__).parent
 PIPELINE = """\
@@ -29,6 +29,7 @@ sinks:
 JOB = "from pyspark_ottla.pipeline.submit import main\nmain()\n"
 ENVIRONMENT = {
     **os.environ,
+    **SHORT_LIVED_JVM,
     "SPARK_HOME": str(SPARK_HOME),
     "SPARK_LOCAL_IP": "127.0.0.1",
     "PYSPARK_PYTHON": sys.executable,

@@ -19,6 +19,7 @@ from pyspark_ottla.sink.commit import abort_batch, commit_batch
 from pyspark_ottla.sink.fence import Fence
 from pyspark_ottla.sink.marker import Decision, Prepared, Written
 from pyspark_ottla.sink.messages import Task, TaskReport
+from pyspark_ottla.sink.names import pattern
 from pyspark_ottla.sink.settings import SinkSettings, sink_settings
 from pyspark_ottla.sink.task import write_in_stream
 
@@ -134,6 +135,4 @@ def _await_stable(client: Client, admin: Admin, ends: dict[TopicPartition, int])
 
 def open_ids(client: Client, sink: str) -> list[str]:
     """The open transactions of a sink's workers."""
-    from pyspark_ottla.sink.names import pattern
-
     return Transactions(client).ongoing(pattern(sink, None), lambda name: f".{sink}." in name)

@@ -2,7 +2,16 @@
 
 import pytest
 from pyspark.sql import SparkSession
-from pyspark.sql.types import StructType, _parse_datatype_string
+from pyspark.sql.types import (
+    ArrayType,
+    BinaryType,
+    DataType,
+    IntegerType,
+    LongType,
+    MapType,
+    StringType,
+    StructType,
+)
 
 from pyspark_ottla.errors import OptionError
 from pyspark_ottla.options import Use
@@ -12,48 +21,53 @@ from pyspark_ottla.sink.settings import sink_settings
 GOOD = {"kafka.bootstrap.servers": "localhost:9092", "topic": "t"}
 
 
-def schema(text: str) -> StructType:
-    parsed = _parse_datatype_string(text)
-    assert isinstance(parsed, StructType)
-    return parsed
+STRING, INT = StringType(), IntegerType()
+TEXT_HEADERS = ArrayType(StructType().add("key", STRING).add("value", STRING))
+
+
+def schema(**columns: DataType) -> StructType:
+    whole = StructType()
+    for name, kind in columns.items():
+        whole.add(name, kind)
+    return whole
+
+
+VALUE = schema(value=STRING)
 
 
 @pytest.mark.parametrize(
     ("columns", "text"),
     [
-        ("key string", "needs a column value; there are only key"),
-        ("value int", "column value is int, but must be string or binary"),
-        ("value string, key array<int>", "column key is array<int>, but must be string or binary"),
-        ("value string, partition string", "column partition is string, but must be int"),
-        ("value string, partition bigint", "column partition is bigint, but must be int"),
-        ("value string, headers map<string,string>", "column headers is map<string,string>"),
-        (
-            "value string, headers array<struct<key:string,value:string>>",
-            "must be array<struct<key",
-        ),
+        (schema(key=STRING), "needs a column value; there are only key"),
+        (schema(value=INT), "column value is int, but must be string or binary"),
+        (schema(value=STRING, key=ArrayType(INT)), "column key is array<int>, but must be string"),
+        (schema(value=STRING, partition=STRING), "column partition is string, but must be int"),
+        (schema(value=STRING, partition=LongType()), "column partition is bigint, but must be int"),
+        (schema(value=STRING, headers=MapType(STRING, STRING)), "headers is map<string,string>"),
+        (schema(value=STRING, headers=TEXT_HEADERS), "must be array<struct<key:string,value:bin"),
     ],
 )
-def test_wrong_columns_are_named(columns: str, text: str) -> None:
+def test_wrong_columns_are_named(columns: StructType, text: str) -> None:
     with pytest.raises(OptionError) as caught:
-        sink_settings(schema(columns), GOOD, Use.STREAM_WRITE)
+        sink_settings(columns, GOOD, Use.STREAM_WRITE)
     assert text in str(caught.value)
 
 
 @pytest.mark.parametrize(
     ("columns", "text"),
     [
-        ("value string", "needs the option topic, or a column topic"),
-        ("value string, topic int", "column topic is int, but must be string"),
+        (VALUE, "needs the option topic, or a column topic"),
+        (schema(value=STRING, topic=INT), "column topic is int, but must be string"),
     ],
 )
-def test_a_topic_is_needed(columns: str, text: str) -> None:
+def test_a_topic_is_needed(columns: StructType, text: str) -> None:
     options = {"kafka.bootstrap.servers": "localhost:9092"}
     with pytest.raises(OptionError, match=text):
-        sink_settings(schema(columns), options, Use.BATCH_WRITE)
+        sink_settings(columns, options, Use.BATCH_WRITE)
 
 
 def test_with_the_option_the_column_topic_is_not_looked_at() -> None:
-    settings = sink_settings(schema("value string, topic int"), GOOD, Use.BATCH_WRITE)
+    settings = sink_settings(schema(value=BinaryType(), topic=INT), GOOD, Use.BATCH_WRITE)
     assert settings.columns.topic is None
 
 
@@ -72,13 +86,13 @@ def test_with_the_option_the_column_topic_is_not_looked_at() -> None:
 )
 def test_wrong_options_are_named(name: str, value: str, text: str) -> None:
     with pytest.raises(OptionError) as caught:
-        sink_settings(schema("value string"), {**GOOD, name: value}, Use.STREAM_WRITE)
+        sink_settings(VALUE, {**GOOD, name: value}, Use.STREAM_WRITE)
     assert text in str(caught.value)
 
 
 def test_a_topic_is_never_overwritten() -> None:
     with pytest.raises(OptionError, match=r'mode\("append"\)'):
-        batch_writer(schema("value string"), GOOD, overwrite=True)
+        batch_writer(VALUE, GOOD, overwrite=True)
 
 
 @pytest.mark.parametrize(

@@ -3,14 +3,21 @@
 import pytest
 
 from ottla.client import Admin, Client
+from ottla.client.batch_sender import BatchSender
+from ottla.client.transactional import Transactions
+from ottla.records import Record
+from ottla.records.kernel import KERNEL
+from pyspark_ottla.sink import process, steps
 from pyspark_ottla.sink.errors import (
     FencedError,
     RolledBackError,
     SinkError,
     UnknownOutcomeError,
 )
-from pyspark_ottla.sink.fence import read_marker
+from pyspark_ottla.sink.fence import WHERE, Fence, read_marker
 from pyspark_ottla.sink.marker import Done, Prepared
+from pyspark_ottla.sink.names import fence_id
+from pyspark_ottla.sink.steps import Step
 from tests.spark.sink.acting import (
     Run,
     decide,
@@ -89,9 +96,6 @@ def test_a_done_batch_is_not_written_again(client: Client, topic: str, run: Run)
 def test_an_undecided_record_counts_as_none_and_the_fence_aborts_it(
     client: Client, topic: str, run: Run, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from pyspark_ottla.sink import steps
-    from pyspark_ottla.sink.steps import Step
-
     reports = run.tasks(0, ROWS)
 
     def die(step: Step) -> None:
@@ -317,13 +321,6 @@ def test_a_transaction_that_timed_out_fails_the_commit_before_anything_is_decide
 
 
 def test_another_sinks_open_marker_does_not_hide_ours(client: Client, topic: str, run: Run) -> None:
-    from ottla.client.batch_sender import BatchSender
-    from ottla.client.transactional import Transactions
-    from ottla.records import Record
-    from ottla.records.kernel import KERNEL
-    from pyspark_ottla.sink.fence import WHERE
-    from pyspark_ottla.sink.names import fence_id
-
     transactions = Transactions(client)
     key = transactions.begin(fence_id(f"{run.sink}-other"), 60_000)
     sender = BatchSender(client, transaction=(transactions, key))
@@ -337,22 +334,15 @@ def test_another_sinks_open_marker_does_not_hide_ours(client: Client, topic: str
 
 
 def _process_of(run: Run) -> object:
-    from pyspark_ottla.sink import process
-
     return process._process
 
 
 def _go_back_to(state: object) -> None:
-    from pyspark_ottla.sink import process
-
     assert isinstance(state, process._Process)
     process._process = state
 
 
 def test_the_fence_works_with_transactions_of_version_1(client: Client, run: Run) -> None:
-    from ottla.client.transactional import Transactions
-    from pyspark_ottla.sink.fence import Fence
-
     transactions = Transactions(client, version=1)
     fence = Fence.take(client, transactions, run.sink)
     for batch in range(3):

@@ -6,7 +6,8 @@ from pathlib import Path
 import pytest
 from pyspark.sql import DataFrame, SparkSession
 
-from ottla.client import Client, Reader, TopicPartition
+from ottla.client import Admin, Client, Reader, TopicPartition
+from ottla.client.admin import LATEST
 from ottla.client.partitioner import partition_for_key
 from ottla.records import Record
 from tests.spark.sink.acting import open_ids, visible
@@ -23,9 +24,6 @@ def write(rows: DataFrame, bootstrap: str, **options: str) -> None:
 
 def records(client: Client, topic: str) -> dict[int, list[Record]]:
     """What a read_committed reader sees, by partition."""
-    from ottla.client import Admin
-    from ottla.client.admin import LATEST
-
     admin = Admin(client)
     ends = admin.list_offsets(dict.fromkeys(admin.partitions(topic), LATEST))
     found: dict[int, list[Record]] = {where.partition: [] for where in ends}

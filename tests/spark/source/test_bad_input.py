@@ -5,10 +5,12 @@ from collections.abc import Mapping
 import pytest
 from pyspark.sql import SparkSession
 
+from pyspark_ottla.errors import OptionError
+from pyspark_ottla.source import source_schema
 from tests.spark.source.writing import named
 
 # What is given beside the bootstrap servers, and what the error must say.
-WRONG_WHEN_LOADED = {
+WRONG_OPTIONS = {
     "unknown option": ({"subscribe": "t", "colour": "red"}, "has no option colour"),
     "a typing error": (
         {"subscribe": "t", "startingOfsets": "earliest"},
@@ -83,12 +85,21 @@ def refused(spark: SparkSession, options: Mapping[str, str], *, stream: bool = F
     return str(caught.value)
 
 
-@pytest.mark.parametrize(("options", "message"), WRONG_WHEN_LOADED.values(), ids=WRONG_WHEN_LOADED)
-def test_a_wrong_option_is_named(
-    spark: SparkSession, options: Mapping[str, str], message: str
-) -> None:
+@pytest.mark.parametrize(("options", "message"), WRONG_OPTIONS.values(), ids=WRONG_OPTIONS)
+def test_a_wrong_option_is_named(options: Mapping[str, str], message: str) -> None:
+    """Without Spark, which only hands over the words."""
     given = {"kafka.bootstrap.servers": "127.0.0.1:1", **options}
-    assert message in refused(spark, given)
+    with pytest.raises(OptionError) as caught:
+        source_schema(given)
+    assert message in str(caught.value)
+
+
+def test_spark_says_so_when_the_source_is_loaded(spark: SparkSession) -> None:
+    for options, message in (
+        WRONG_OPTIONS["a typing error"],
+        WRONG_OPTIONS["JSON of another shape"],
+    ):
+        assert message in refused(spark, {"kafka.bootstrap.servers": "127.0.0.1:1", **options})
 
 
 def test_a_missing_address_is_named(spark: SparkSession) -> None:

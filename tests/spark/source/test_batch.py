@@ -7,7 +7,9 @@ import pytest
 from confluent_kafka import Producer as ConfluentProducer
 from pyspark.sql import SparkSession
 
-from ottla.client import Admin, Client, Producer, TopicPartition
+from ottla.audit.events import AUDIT_TOPIC, Event, Tier
+from ottla.client import Admin, Client, Producer, Reader, TopicPartition
+from ottla.client.admin import LATEST
 from tests.spark.source.writing import (
     reading,
     values,
@@ -213,3 +215,23 @@ def test_offsets_after_the_end_are_an_error(
         reading(
             spark, bootstrap, subscribe=topic, startingOffsets=f'{{"{topic}":{{"0":7}}}}'
         ).collect()
+
+
+def test_what_was_read_is_counted_for_the_audit(
+    spark: SparkSession, bootstrap: str, client: Client, topic: str
+) -> None:
+    with Producer(client) as producer:
+        for number in range(5):
+            producer.send(topic, b"x", timestamp=60_000 * 1000 + 20_000 * number)
+    reading(spark, bootstrap, subscribe=topic, audit=True, auditName="the job").collect()
+    where = {TopicPartition(AUDIT_TOPIC, 0): 0}
+    end = Admin(client).list_offsets(dict.fromkeys(where, LATEST))
+    until = {partition: found.offset for partition, found in end.items()}
+    with Reader(client, where, until=until) as reader:
+        records = [record for batch in reader for record in batch.records]
+    (event,) = (
+        event for event in map(Event.decode, (r.value for r in records)) if event.topic == topic
+    )
+    assert (event.tier, event.name) == (Tier.SPARK_SOURCE, "the job")
+    assert (event.sequence, event.next, event.spans) == (0, 5, {0: (0, 5)})
+    assert [count for *_, count in event.counts] == [3, 2]
