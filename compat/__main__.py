@@ -24,7 +24,7 @@ import compat.java_groups
 import compat.java_transactions
 import compat.spark_official
 import compat.tools  # noqa: F401  # as said above
-from compat import exactly_once, fuzz, java_runtime, kill, spark_faults
+from compat import exactly_once, fuzz, java_runtime, kill, spark_faults, spark_speculation
 from compat.checks import CHECKS, Check, CheckError, Ending, Result, try_check
 from compat.clients import BY_NAME
 from compat.clients.kcat import Kcat
@@ -89,6 +89,15 @@ def _spark_faults(rounds: int, seed: int) -> Check:
     return Check("spark-faults", f"exactly once with Spark's sink, {rounds} kills", run)
 
 
+def _speculation(_: BrokerProcess) -> str:
+    """Attempts that lose leave nothing visible."""
+    with (
+        TemporaryDirectory() as folder,
+        BrokerProcess(Path(folder) / "broker", spark_faults.SETTINGS) as broker,
+    ):
+        return spark_speculation.run(broker, "speculation")
+
+
 def _fuzz(inputs: int, seed: int, first_round: int) -> Check:
     def report(outcome: fuzz.Outcome) -> None:
         rate = outcome.inputs / outcome.seconds
@@ -150,6 +159,7 @@ def main(only: tuple[str, ...], rounds: int, inputs: int, seed: int, first_round
         _kill(rounds, seed),
         *(_exactly_once(clients, rounds // 4, seed) for clients in COPIERS),
         _spark_faults(rounds // 2, seed),
+        Check("spark-faults", "speculation", _speculation),
         _fuzz(inputs, seed, first_round),
     ]
     wanted = [check for check in checks if not only or any(_is(check, part) for part in only)]

@@ -21,6 +21,10 @@ from compat.process import BrokerProcess
 
 ROOT = Path(__file__).parent.parent
 ROWS = 2_000
+ROW_BYTES = 1_000
+ROWS_IN_A_BATCH = 50
+"""What is less than a buffer's size waits for the end of its task: rows are many and long, in small
+batches, so that an attempt that stands still has written some of them."""
 STILL_SECONDS = 60
 PROGRAM_SECONDS = 400
 
@@ -48,6 +52,7 @@ def main(bootstrap: str, topic: str) -> None:
         .config("spark.driver.bindAddress", "127.0.0.1")
         .config("spark.executorEnv.PYTHONPATH", str(ROOT))
         .config("spark.log.level", "ERROR")
+        .config("spark.sql.execution.arrow.maxRecordsPerBatch", str(ROWS_IN_A_BATCH))
         .config("spark.speculation", "true")
         .config("spark.speculation.interval", "100ms")
         .config("spark.speculation.multiplier", "1.5")
@@ -56,7 +61,7 @@ def main(bootstrap: str, topic: str) -> None:
         .getOrCreate()
     )
     options = {"kafka.bootstrap.servers": bootstrap, "topic": topic}
-    rows = spark.range(0, ROWS, 1, 4).selectExpr("cast(id as string) value")
+    rows = spark.range(0, ROWS, 1, 4).selectExpr(f"rpad(id, {ROW_BYTES}, ' ') value")
     slow = rows.mapInArrow(stand_still, "value string")
     slow.write.format("ottla").mode("append").options(**options).save()
     with tempfile.TemporaryDirectory() as folder:
@@ -98,17 +103,17 @@ def run(broker: BrokerProcess, topic: str) -> str:
         if left := TxnAdmin(client).open_transactions([where]):
             raise AssertionError(f"transactions were left open: {left}")
         end = Admin(client).list_offsets({where: LATEST})[where].offset
-        committed, everything = Counter[bytes](), 0
+        committed, everything = Counter[int](), 0
         for read_committed in (True, False):
             with Reader(
                 client, {where: 0}, until={where: end}, read_committed=read_committed
             ) as reader:
                 values = [record.value or b"" for batch in reader for record in batch.records]
             if read_committed:
-                committed.update(values)
+                committed.update(map(int, values))
             else:
                 everything = len(values)
-    wanted = Counter({b"%d" % number: 2 for number in range(ROWS)})
+    wanted = Counter({number: 2 for number in range(ROWS)})
     if committed != wanted:
         raise AssertionError(f"not each row once: {(committed - wanted) + (wanted - committed)}")
     lost = everything - 2 * ROWS

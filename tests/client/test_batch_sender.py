@@ -33,8 +33,8 @@ def read(client: Client, topic: str, partitions: int = 3) -> dict[int, list[byte
 def test_batches_arrive_in_their_order(client: Client, topic: str, codec: Codec) -> None:
     sender = BatchSender(client, codec=codec)
     for number in range(60):
-        values = (b"%d" % number, b"x" * 100)
-        sender.send(TopicPartition(topic, number % 3), inside(*values), 2, 0)
+        two = inside(b"%d" % number, b"x" * 100)
+        sender.send(TopicPartition(topic, number % 3), two, 2, 0)
     sender.flush()
     for partition, values in read(client, topic).items():
         assert values[::2] == [b"%d" % number for number in range(partition, 60, 3)]

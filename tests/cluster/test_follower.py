@@ -1,13 +1,14 @@
 """What a follower does with an answer, and where two logs part."""
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ottla.cluster.epochs import diverging, truncation_offset
+from ottla.cluster.epochs import check_start, diverging, truncation_offset
 from ottla.cluster.follower import Action, Answer, Fetch, Following, Step, marks
 from ottla.cluster.lease import Lease
 from ottla.log.leader_epochs import LeaderEpochs
-from ottla.wire.errors import ErrorCode
+from ottla.wire.errors import ErrorCode, KafkaError
 
 OK = ErrorCode.NONE
 
@@ -55,8 +56,9 @@ def test_a_leader_that_knows_nothing_cuts_nothing() -> None:
 
 
 def test_a_log_that_ends_before_the_leaders_begins_is_given_up() -> None:
-    answer = Answer(ErrorCode.OFFSET_OUT_OF_RANGE, log_start=50)
-    assert answered(answer) == Step(Action.RESTART, 50)
+    for start in (10, 50):
+        answer = Answer(ErrorCode.OFFSET_OUT_OF_RANGE, log_start=start)
+        assert answered(answer) == Step(Action.RESTART, start)
 
 
 def test_an_empty_log_begins_where_the_leaders_does() -> None:
@@ -84,6 +86,23 @@ def test_the_log_start_follows_the_leaders_up_to_the_high_watermark() -> None:
     assert marks(Answer(OK, 8, 6), 5, log_end=10, log_start=2).log_start == 6
     assert marks(Answer(OK, 8, 9), 5, log_end=10, log_start=2).log_start == 8
     assert marks(Answer(OK, 8, 1), 5, log_end=10, log_start=2).log_start == 2
+
+
+@pytest.mark.parametrize(
+    ("offset", "own_start"), [(3, 0), (3, 3), (4, 0)], ids=["before", "empty", "nothing in common"]
+)
+def test_a_follower_that_does_not_reach_into_the_log_is_out_of_range(
+    offset: int, own_start: int
+) -> None:
+    with pytest.raises(KafkaError) as refused:
+        check_start(offset, own_start, log_start=4)
+    assert refused.value.code == ErrorCode.OFFSET_OUT_OF_RANGE
+
+
+def test_a_follower_may_begin_where_the_log_begins() -> None:
+    check_start(4, 4, log_start=4)
+    check_start(0, 0, log_start=0)
+    check_start(5, 0, log_start=4)
 
 
 Log = list[tuple[int, int]]

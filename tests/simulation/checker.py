@@ -11,8 +11,8 @@
 6. What a deposed controller commits is not accepted.
 7. When the faults end, every partition is led, all replicas are in sync, and their logs are equal.
 
-With unclean elections records may be lost, so 1, 4 and 5 are not asked for; when machines die and
-lose what was not flushed, copies are not counted.
+With unclean elections records may be lost, so 1, 4 and 5 are not asked for. Where machines die and
+lose what was not flushed, or replicas move and leave their copies behind, copies are not counted.
 """
 
 from collections.abc import Callable, Iterable
@@ -26,10 +26,10 @@ from .world import Violation, World
 class Checker:
     """What is known to be committed, and who led when."""
 
-    def __init__(self, world: World, *, unclean: bool, lossy: bool) -> None:
+    def __init__(self, world: World, *, unclean: bool, copies_stay: bool) -> None:
         self.world = world
         self.unclean = unclean
-        self.lossy = lossy
+        self.copies_stay = copies_stay
         self.committed: dict[PartitionKey, dict[int, Entry]] = {}
         self.committed_in: dict[PartitionKey, dict[int, int]] = {}
         """The first leader epoch in which an entry was known to be committed."""
@@ -79,7 +79,7 @@ class Checker:
         if self.unclean:
             return
         self.in_sync_have(key, range(old, new))
-        if self.lossy:
+        if not self.copies_stay:
             return
         for offset in range(old, new):
             entry = self.committed[key].get(offset)

@@ -7,11 +7,9 @@ What is decided here is only *when* something is asked, sent or noted: every dec
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
-from ottla.cluster import documents
 from ottla.cluster.controller import change_isr, topic_of
-from ottla.cluster.documents import decode, topic_key
 from ottla.cluster.elections import NO_LEADER, leads
-from ottla.cluster.epochs import diverging
+from ottla.cluster.epochs import check_start, diverging
 from ottla.cluster.follower import Action, Answer, Fetch, Following, marks
 from ottla.cluster.image import NO_EPOCH, Image, PartitionImage, PartitionKey
 from ottla.cluster.replicas import Leadership, Proposal
@@ -183,18 +181,11 @@ class ReplicaHost(StoreSession):
             self.checker.high_watermark(
                 replica.key, term.leader_epoch, replica.log, old, term.high_watermark
             )
-            self._check_copies(replica, term, old)
+            least = min(self.min_isr, len(term.replicas))
+            self.checker.copies(replica.key, old, term.high_watermark, least)
         if advanced:
             self._acknowledge(replica, term)
             self.wake(replica)
-
-    def _check_copies(self, replica: Replica, term: Leadership, old: int) -> None:
-        key = replica.key
-        # Who was taken out of the assignment has given up its copy, maybe before we know.
-        topic = self.store.model.documents[topic_key(key[0])]
-        replicas = decode(topic.value, documents.Topic).assignment[key[1]]
-        least = min(self.min_isr, len(replicas), len(term.replicas))
-        self.checker.copies(key, old, term.high_watermark, least)
 
     def _acknowledge(self, replica: Replica, term: Leadership) -> None:
         waiting, replica.waiting = replica.waiting, []
@@ -237,8 +228,7 @@ class ReplicaHost(StoreSession):
         log, now = replica.log, self.world.now
         try:
             term.check_fetch(follower.number, follower_epoch, fetch.leader_epoch)
-            if fetch.offset < log.start:
-                raise KafkaError(ErrorCode.OFFSET_OUT_OF_RANGE)
+            check_start(fetch.offset, fetch.log_start, log.start)
             parting = diverging(log.epochs, log.end, fetch.last_fetched_epoch, fetch.offset)
             if parting is not None:
                 self._reply(asked, Answer(ErrorCode.NONE, diverging=parting))

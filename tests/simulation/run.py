@@ -57,7 +57,8 @@ class Simulation:
         self.lossy = chance.random() < 0.4
         self.unclean = not self.lossy and chance.random() < 0.1
         moves = not self.lossy and chance.random() < 0.4
-        self.checker = Checker(world, unclean=self.unclean, lossy=self.lossy)
+        copies_stay = not self.lossy and not moves
+        self.checker = Checker(world, unclean=self.unclean, copies_stay=copies_stay)
         self.store = SimulatedStore(world)
         self.store.on_commit = self._committed
         self.checker.members_of = self._members_of

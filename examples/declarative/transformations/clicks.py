@@ -21,7 +21,7 @@ def clicks() -> DataFrame:
     """All clicks, as rows."""
     spark = SparkSession.active()
     source = spark.readStream.format("ottla").option("kafka.bootstrap.servers", BOOTSTRAP)
-    records = source.option("subscribe", "clicks").load()
+    records = source.option("subscribe", "clicks").option("startingOffsets", "earliest").load()
     return records.select(f.from_json(f.col("value").cast("string"), SCHEMA).alias("c")).select(
         "c.*"
     )

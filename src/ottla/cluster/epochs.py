@@ -7,7 +7,10 @@ logs agree up to the end of an epoch that both have: one leader wrote it, once.
    to that one and the end of it, if the follower goes further than that.
 2. The follower cuts there, or where its own largest epoch up to the answered one ends, whichever
    comes first; its next fetch shows whether more must go.
-3. A leader notes its epoch, beginning at the end of its log, *before* it answers anyone: else it
+3. Below the leader's log start there is nothing to compare with. A follower that ends there, or
+   exactly at it with records of its own before, is out of range and begins anew: what it has was
+   deleted, or was never committed.
+4. A leader notes its epoch, beginning at the end of its log, *before* it answers anyone: else it
    would not know of epochs that are older than its own and newer than its last record's.
 """
 
@@ -33,6 +36,18 @@ def diverging(epochs: Epochs, log_end: int, epoch: int, offset: int) -> tuple[in
     if found is None:
         raise KafkaError(ErrorCode.OFFSET_OUT_OF_RANGE, f"nothing is known of epoch {epoch}")
     return found if found[0] < epoch or found[1] < offset else None
+
+
+def check_start(offset: int, own_start: int, log_start: int) -> None:
+    """Refuse a follower whose log, from its own start to an offset, ends before this one's begins.
+
+    Without that, records that were never committed would stay at its beginning, to be read there
+    when it leads. To be asked before `diverging`: which says what to do about a log too long.
+    """
+    if offset < log_start or own_start < offset == log_start:
+        raise KafkaError(
+            ErrorCode.OFFSET_OUT_OF_RANGE, f"{offset} lies before the log's start {log_start}"
+        )
 
 
 def truncation_offset(parting: tuple[int, int], log_end: int, epochs: Epochs) -> int:

@@ -9,13 +9,11 @@ Rules kept here:
 2. The log is cut only where the leader says that the two part (`DivergingEpoch`), by epochs and
    never by the high watermark. Where our own epochs are sparser than the leader's, the cut may take
    several rounds, each to an earlier epoch.
-3. A log that ends before the leader's begins is given up whole, and begins where the leader's does.
-   So does an empty one. Any other OFFSET_OUT_OF_RANGE changes nothing.
+3. A log that ends where the leader's begins, or before, is given up whole and begins there. So does
+   an empty one. Any other OFFSET_OUT_OF_RANGE changes nothing.
 4. The follower's high watermark is the leader's, as far as the own log goes. It does not go back
    unless the log was cut: the new leader of a term learns late what was committed.
-5. The own log start follows the leader's (DeleteRecords), not past the own high watermark. The two
-   move together, before anybody reads: below the leader's log start nothing was compared, and what
-   is there may never have been committed.
+5. The own log start follows the leader's (DeleteRecords), not past the own high watermark.
 
 What an answer leads to:
 
@@ -96,7 +94,7 @@ class Following:
             return Step(Action.DROP)
         if answer.error == ErrorCode.OFFSET_OUT_OF_RANGE:
             is_empty = epochs.latest < 0
-            if answer.log_start > log_end or (is_empty and answer.log_start >= 0):
+            if answer.log_start >= log_end or (is_empty and answer.log_start >= 0):
                 return Step(Action.RESTART, answer.log_start)
         if answer.error != ErrorCode.NONE:
             return Step(Action.BACK_OFF)

@@ -21,6 +21,7 @@ from pyspark_ottla.source.columns import BYTES, ROWS, RowBatches
 from pyspark_ottla.source.loss import available
 from pyspark_ottla.source.ranges import Range
 from pyspark_ottla.source.settings import SourceSettings
+from pyspark_ottla.workers import settle
 
 if TYPE_CHECKING:
     import pyarrow as pa  # type: ignore[import-untyped]  # it has no stubs
@@ -41,6 +42,7 @@ def read(settings: SourceSettings, partition: InputPartition) -> Iterator["pa.Re
 
     if not isinstance(partition, RangePartition):
         return  # Spark's stand-in where there was nothing to read at all.
+    settle()
     wanted = partition.range
     gathered = RecordColumns(headers=settings.include_headers)
     batches = RowBatches(wanted.topic, wanted.partition)

@@ -41,11 +41,11 @@ def run(bootstrap: str, topic: str) -> Run:
     return Run(settings(bootstrap, topic), f"sink-{topic}")
 
 
-def dies_at(step: Step, work: Callable[[], object]) -> bool:
+def dies_at(where: Step, work: Callable[[], object]) -> bool:
     """Do some work in a process that dies at a step; False if it never got there."""
 
-    def die(reached: Step) -> None:
-        if reached is step:
+    def die(step: Step) -> None:
+        if step is where:
             os.kill(os.getpid(), signal.SIGKILL)
 
     child = os.fork()
