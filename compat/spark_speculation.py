@@ -1,9 +1,9 @@
 """Attempts that lose: with speculation on, a task runs twice, and both write their rows.
 
-    python -m compat.spark_speculation BOOTSTRAP TOPIC
+    python -m compat.spark_speculation MASTER BOOTSTRAP TOPIC
 
-runs a batch job and a stream on a cluster of two executors (Spark does not speculate in one
-process). The first attempt of a task writes its rows and then stands still, so that Spark starts
+runs a batch job and a stream on a standalone cluster of two workers. Spark starts another attempt
+on another host only, so the workers have different addresses of this machine. The first attempt of a task writes its rows and then stands still, so that Spark starts
 another one, which wins. What must hold: every row is visible once, and nothing is left open.
 """
 
@@ -13,10 +13,12 @@ import sys
 import tempfile
 import time
 from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
 import pyarrow as pa  # type: ignore[import-untyped]  # it has no stubs
 
+from bench.server import free_port
 from compat.process import BrokerProcess
 
 ROOT = Path(__file__).parent.parent
@@ -40,17 +42,18 @@ def stand_still(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         time.sleep(STILL_SECONDS)
 
 
-def main(bootstrap: str, topic: str) -> None:
+def main(master: str, bootstrap: str, topic: str) -> None:
     """Write twice the same rows: by a batch job, and by a stream."""
     os.environ["PYSPARK_PYTHON"] = sys.executable
     from pyspark.sql import SparkSession
 
     spark = (
-        SparkSession.builder.master("local-cluster[2,2,1024]")
+        SparkSession.builder.master(master)
         .config("spark.ui.enabled", "false")
         .config("spark.driver.host", "127.0.0.1")
         .config("spark.driver.bindAddress", "127.0.0.1")
         .config("spark.executorEnv.PYTHONPATH", str(ROOT))
+        .config("spark.executor.memory", "512m")
         .config("spark.log.level", "ERROR")
         .config("spark.sql.execution.arrow.maxRecordsPerBatch", str(ROWS_IN_A_BATCH))
         .config("spark.speculation", "true")
@@ -80,6 +83,38 @@ def main(bootstrap: str, topic: str) -> None:
     spark.stop()
 
 
+@contextmanager
+def cluster() -> Iterator[str]:
+    """A standalone cluster of two workers, for as long as the `with` block runs; its address."""
+    import pyspark
+
+    jars = Path(pyspark.__file__).parent / "jars"
+    port = free_port()
+    master = f"spark://127.0.0.1:{port}"
+    deploy = "org.apache.spark.deploy"
+    with tempfile.TemporaryDirectory() as folder, ExitStack() as processes:
+        commands = [
+            [f"{deploy}.master.Master", "--host", "127.0.0.1", "--port", str(port)],
+            *(
+                [
+                    *(f"{deploy}.worker.Worker", "--host", host, "--cores", "2"),
+                    *("--memory", "600m", "--work-dir", f"{folder}/{host}", master),
+                ]
+                for host in ("127.0.0.1", "127.0.0.2")
+            ),
+        ]
+        for command in commands:
+            process = subprocess.Popen(
+                ["java", "-Xmx256m", "-cp", f"{jars}/*", *command],
+                env={**os.environ, "SPARK_HOME": str(jars.parent)},
+                stdout=subprocess.DEVNULL,
+                stderr=subprocess.DEVNULL,
+            )
+            processes.callback(process.wait)
+            processes.callback(process.terminate)
+        yield master
+
+
 def run(broker: BrokerProcess, topic: str) -> str:
     """Run the program, and look at what it left."""
     from collections import Counter
@@ -91,12 +126,13 @@ def run(broker: BrokerProcess, topic: str) -> str:
 
     Confluent(broker.bootstrap).create_topic(topic, 1)
     started = time.monotonic()
-    subprocess.run(
-        [sys.executable, "-m", "compat.spark_speculation", broker.bootstrap, topic],
-        cwd=ROOT,
-        check=True,
-        timeout=PROGRAM_SECONDS,
-    )
+    with cluster() as master:
+        subprocess.run(
+            [sys.executable, "-m", "compat.spark_speculation", master, broker.bootstrap, topic],
+            cwd=ROOT,
+            check=True,
+            timeout=PROGRAM_SECONDS,
+        )
     took = time.monotonic() - started
     where = TopicPartition(topic, 0)
     with Client(broker.bootstrap) as client:
@@ -113,7 +149,7 @@ def run(broker: BrokerProcess, topic: str) -> str:
                 committed.update(map(int, values))
             else:
                 everything = len(values)
-    wanted = Counter({number: 2 for number in range(ROWS)})
+    wanted = Counter(dict.fromkeys(range(ROWS), 2))
     if committed != wanted:
         raise AssertionError(f"not each row once: {(committed - wanted) + (wanted - committed)}")
     lost = everything - 2 * ROWS

@@ -10,9 +10,9 @@ from hypothesis import strategies as st
 
 from ottla.client import Client, ClientSettings, KafkaError, Producer, Reader, TopicPartition
 from ottla.client.admin import LATEST, Admin
-from ottla.client.partitioner import partition_for_key
 from ottla.client.producer import RECORD_OVERHEAD, Delivered
 from ottla.records import Codec, decode_batch
+from ottla.records.hashing import partition_of
 from ottla.wire.batch import read_header
 from ottla.wire.errors import ErrorCode
 from ottla.wire.message import Message
@@ -207,7 +207,7 @@ def test_keyed_records_go_where_the_java_client_sends_them(client: Client, topic
         for key in keys:
             producer.send(topic, b"", key=key)
     for partition, records in read_all(client, topic).items():
-        assert records == [(key, b"") for key in keys if partition_for_key(key, 3) == partition]
+        assert records == [(key, b"") for key in keys if partition_of(key, 3) == partition]
 
 
 def test_keyless_records_fill_one_batch_before_another_partition_gets_some(

@@ -7,9 +7,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from ottla.client.partitioner import partition_for_key
 from ottla.records import Codec, Record, decode_batch, encode_batch
-from ottla.records.hashing import row_hash
+from ottla.records.hashing import partition_of, row_hash
 from ottla.records.kernel import Kernel
 from ottla.records.layout import Binary, Headers
 from ottla.records.rows import Rows, batch, group
@@ -111,9 +110,7 @@ def test_keys_choose_the_java_clients_partitions(
 ) -> None:
     found = rows_of(table, kernel, before=before).partitions(count)
     assert found.typecode == "i"
-    assert list(found) == [
-        -1 if key is None else partition_for_key(key, count) for key, _, _ in table
-    ]
+    assert list(found) == [-1 if key is None else partition_of(key, count) for key, _, _ in table]
 
 
 @on_each_kernel

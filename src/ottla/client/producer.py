@@ -24,8 +24,8 @@ from uuid import UUID
 from ottla.client.cluster import Client, TopicPartition
 from ottla.client.connection import Reply
 from ottla.client.errors import check, error
-from ottla.client.partitioner import partition_for_key
 from ottla.records import Codec, Record, encode_batch
+from ottla.records.hashing import partition_of
 from ottla.wire.batch import NO_PRODUCER_EPOCH, NO_PRODUCER_ID, NO_SEQUENCE
 from ottla.wire.errors import ErrorCode, KafkaError
 from ottla.wire.messages.init_producer_id import InitProducerIdRequest, InitProducerIdResponse
@@ -220,7 +220,7 @@ class Producer:
             return self._sticky[topic]
         leaders = self._client.topic(topic, create=True).leaders
         if key is not None:
-            return partition_for_key(key, len(leaders))
+            return partition_of(key, len(leaders))
         alive = [index for index, leader in leaders.items() if leader >= 0]
         self._sticky[topic] = choice(alive or list(leaders))
         return self._sticky[topic]

@@ -15,10 +15,11 @@ Rules kept here (Kafka's Cleaner, KIP-280, KIP-534):
 from typing import NamedTuple
 
 from ottla.log.compaction_map import OffsetMap
-from ottla.log.compaction_records import RawRecord, batch_of, delete_horizon, emptied, raw_records
+from ottla.log.compaction_records import batch_of, delete_horizon, emptied, raw_records
 from ottla.log.compaction_transactions import CleanedTransactions
 from ottla.log.files import Bytes
 from ottla.records.compression import decompress
+from ottla.records.layout import RawRecord
 from ottla.wire.batch import CONTROL, HEADER_SIZE, BatchHeader
 
 
@@ -88,7 +89,7 @@ class Filter:
         if horizon is not None:
             return None
         body = decompress(header.codec, batch[HEADER_SIZE:])
-        records = list(raw_records(body, header.record_count))
+        records = raw_records(body, header.record_count)
         return Kept(*batch_of(header, body, records, self._new_horizon), len(records))
 
     def _records(self, header: BatchHeader, batch: memoryview) -> Kept | None:

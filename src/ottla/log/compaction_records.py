@@ -10,12 +10,13 @@ Rules kept here:
 4. Bytes that are not records raise CORRUPT_MESSAGE.
 """
 
-from collections.abc import Iterator
-from typing import NoReturn, TypeAlias
+from typing import Final
 
 from crc32c import crc32c
 
 from ottla.records.compression import Codec, compress
+from ottla.records.kernel import KERNEL
+from ottla.records.layout import RawRecord
 from ottla.records.record import varint
 from ottla.wire.batch import (
     CODEC_MASK,
@@ -30,81 +31,9 @@ from ottla.wire.batch import (
     TRANSACTIONAL,
     BatchHeader,
 )
-from ottla.wire.errors import ErrorCode, KafkaError
 
-RawRecord: TypeAlias = tuple[int, int, int, int, int, bytes | None, bool]
-"""Where a record begins, where its offset delta does, where it ends; its timestamp delta, offset
-delta and key; whether it has a value. A plain tuple: one is made for each record of a log."""
-
-
-def raw_records(body: bytes, count: int) -> Iterator[RawRecord]:
-    """The records in a batch's (decompressed) body."""
-    end = len(body)
-    start = 0
-    try:
-        for _ in range(count):
-            byte = body[start]
-            at = start + 1
-            if byte < 0x80:
-                size = (byte >> 1) ^ -(byte & 1)
-            else:
-                size, at = _varint(body, start)
-            stop = at + size
-            if size <= 0 or stop > end:
-                _corrupt(f"a record of {size} bytes with {end - at} left")
-            at += 1  # the attributes, which mean nothing yet
-            byte = body[at]
-            if byte < 0x80:
-                timestamp_delta = (byte >> 1) ^ -(byte & 1)
-                rest = at + 1
-            else:
-                timestamp_delta, rest = _varint(body, at)
-            byte = body[rest]
-            at = rest + 1
-            if byte < 0x80:
-                offset_delta = (byte >> 1) ^ -(byte & 1)
-            else:
-                offset_delta, at = _varint(body, rest)
-            byte = body[at]
-            if byte < 0x80:
-                key_size = (byte >> 1) ^ -(byte & 1)
-                at += 1
-            else:
-                key_size, at = _varint(body, at)
-            key: bytes | None = None
-            if key_size >= 0:
-                key = body[at : at + key_size]
-                at += key_size
-            byte = body[at]
-            value_size = (byte >> 1) ^ -(byte & 1) if byte < 0x80 else _varint(body, at)[0]
-            if at >= stop:
-                _corrupt(f"a record of {size} bytes has a key of {key_size}")
-            yield start, rest, stop, timestamp_delta, offset_delta, key, value_size >= 0
-            start = stop
-    except IndexError:
-        _corrupt("a record passes the end of its batch")
-    if start != end:
-        _corrupt(f"{end - start} bytes after the last record of a batch")
-
-
-def _varint(data: bytes, at: int) -> tuple[int, int]:
-    """A zigzag number of more than one byte, and where it ends."""
-    value = data[at] & 0x7F
-    shift = 7
-    while True:
-        at += 1
-        byte = data[at]
-        if byte < 0x80:
-            value |= byte << shift
-            return (value >> 1) ^ -(value & 1), at + 1
-        value |= (byte & 0x7F) << shift
-        shift += 7
-        if shift > 63:
-            _corrupt("a varint without an end")
-
-
-def _corrupt(what: str) -> NoReturn:
-    raise KafkaError(ErrorCode.CORRUPT_MESSAGE, what)
+raw_records: Final = KERNEL.locate_records
+"""The records in a batch's (decompressed) body."""
 
 
 def delete_horizon(header: BatchHeader) -> int | None:

@@ -7,10 +7,11 @@ from array import array
 from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, NamedTuple, Protocol
 
-from ottla.records.layout import Binary, Gathered, Headers
+from ottla.records.layout import Binary, Gathered, Headers, RawRecord
 from ottla.records.pure import decoding as pure_decoding
 from ottla.records.pure import encoding as pure_encoding
 from ottla.records.pure import gathering as pure_gathering
+from ottla.records.pure import locating as pure_locating
 from ottla.records.record import Record
 
 if TYPE_CHECKING:
@@ -66,6 +67,7 @@ class Kernel(NamedTuple):
 
     name: str
     decode_records: "Callable[[Buffer, int, int, int, int | None], list[Record]]"
+    locate_records: Callable[[bytes, int], list[RawRecord]]
     encode_records: Callable[[Iterable[Record], int, int], bytes]
     gathering: Callable[..., Gathering]
     row_encoder: Callable[[int, Binary | None, Binary | None, Headers | None], RowEncoder]
@@ -75,6 +77,7 @@ class Kernel(NamedTuple):
 PURE = Kernel(
     "pure",
     pure_decoding.decode_records,
+    pure_locating.locate_records,
     pure_encoding.encode_records,
     pure_gathering.Gathering,
     pure_encoding.RowEncoder,
@@ -90,6 +93,7 @@ def _native() -> Kernel | None:
     return Kernel(
         "native",
         decoding.decode_records,
+        decoding.locate_records,
         encoding.encode_records,
         gathering.Gathering,
         encoding.RowEncoder,

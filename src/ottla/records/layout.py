@@ -1,12 +1,17 @@
-"""Arrow columns as plain buffers: what `columns` and `rows` exchange with the kernels.
+"""What the kernels exchange with others: Arrow columns as plain buffers, and where records lie.
 
 Numbers are little-endian, as Arrow has them on every machine that it runs on.
 """
 
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple, TypeAlias
 
 if TYPE_CHECKING:
     from typing_extensions import Buffer
+
+
+RawRecord: TypeAlias = tuple[int, int, int, int, int, bytes | None, bool]
+"""Where a record begins, where its offset delta does, where it ends; its timestamp delta, offset
+delta and key; whether it has a value. A plain tuple: one is made for each record of a log."""
 
 
 class Binary(NamedTuple):

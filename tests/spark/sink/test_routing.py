@@ -8,8 +8,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ottla.client import TopicPartition
-from ottla.client.partitioner import partition_for_key
 from ottla.records import decode_batch
+from ottla.records.hashing import partition_of
 from ottla.records.rows import batch
 from pyspark_ottla.sink.columns import Columns
 from pyspark_ottla.sink.errors import RowError
@@ -77,7 +77,7 @@ def test_every_row_goes_where_it_belongs_in_its_order(
         if partition is None and key is None:
             free.append((topic, value))
             continue
-        target = partition_for_key(key or b"", COUNTS[topic]) if partition is None else partition
+        target = partition_of(key or b"", COUNTS[topic]) if partition is None else partition
         expected.setdefault(TopicPartition(topic, target), []).append((key, value))
     for where, records in found.items():
         chosen = set(expected.get(where, []))

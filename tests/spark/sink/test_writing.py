@@ -8,8 +8,8 @@ from pyspark.sql import DataFrame, SparkSession
 
 from ottla.client import Admin, Client, Reader, TopicPartition
 from ottla.client.admin import LATEST
-from ottla.client.partitioner import partition_for_key
 from ottla.records import Record
+from ottla.records.hashing import partition_of
 from tests.spark.sink.acting import open_ids, visible
 
 NewTopic = Callable[..., str]
@@ -54,7 +54,7 @@ def test_a_batch_job_writes_each_row_where_its_key_belongs(
     values = sorted(int(r.value or b"") for part in found.values() for r in part)
     assert values == list(range(5000))
     for partition, part in found.items():
-        assert {partition_for_key(r.key or b"", 3) for r in part} == {partition}
+        assert {partition_of(r.key or b"", 3) for r in part} == {partition}
         for key in {r.key for r in part}:
             numbers = [int(r.value or b"") for r in part if r.key == key]
             assert numbers == sorted(numbers)

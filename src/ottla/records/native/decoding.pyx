@@ -10,6 +10,7 @@ from cpython.unicode cimport PyUnicode_DecodeUTF8
 from libc.stdint cimport int32_t, int64_t, uint8_t
 
 from ottla.records.native.parsing cimport (
+    NONE,
     Cursor,
     Parsed,
     Part,
@@ -19,10 +20,11 @@ from ottla.records.native.parsing cimport (
     next_header,
     place,
     read_record,
+    read_varint,
     refuse,
 )
 
-from ottla.records.record import Record
+from ottla.records.record import Record, corrupt
 
 cdef extern from "Python.h":
     object PyType_GenericAlloc(PyTypeObject *kind, Py_ssize_t items)
@@ -106,3 +108,52 @@ cdef list header_list(Parsed *record):
         name = PyUnicode_DecodeUTF8(<const char *>key.start, key.size, "surrogateescape")
         headers.append((name, part_object(&value)))
     return headers
+
+
+def locate_records(bytes body not None, int64_t count):
+    """Where the records of a batch's (decompressed) body lie: the rules of `pure/locating.py`."""
+    cdef Cursor cursor
+    cdef const uint8_t *data = body
+    cdef const uint8_t *start = data
+    cdef const uint8_t *stop
+    cdef const uint8_t *rest
+    cdef int64_t index, size, timestamp_delta, offset_delta, key_size, value_size
+    cdef object key
+    cdef list found = []
+    cursor.at = data
+    cursor.end = data + len(body)
+    cursor.problem = NONE
+    for index in range(count):
+        start = cursor.at
+        size = read_varint(&cursor, 63)
+        if cursor.problem:
+            refuse(&cursor)
+        if size <= 0 or size > cursor.end - cursor.at:
+            corrupt(f"a record of {size} bytes with {cursor.end - cursor.at} left")
+        stop = cursor.at + size
+        cursor.at += 1
+        timestamp_delta = read_varint(&cursor, 63)
+        rest = cursor.at
+        if not cursor.problem:
+            offset_delta = read_varint(&cursor, 63)
+        if not cursor.problem:
+            key_size = read_varint(&cursor, 63)
+        if cursor.problem:
+            refuse(&cursor)
+        if (key_size if key_size > 0 else 0) >= stop - cursor.at:
+            corrupt(f"a record of {size} bytes has a key of {key_size}")
+        key = None
+        if key_size >= 0:
+            key = PyBytes_FromStringAndSize(<const char *>cursor.at, key_size)
+            cursor.at += key_size
+        value_size = read_varint(&cursor, 63)
+        if cursor.problem:
+            refuse(&cursor)
+        found.append(
+            (start - data, rest - data, stop - data, timestamp_delta, offset_delta, key,
+             value_size >= 0)
+        )
+        cursor.at = stop
+    if cursor.at != cursor.end:
+        corrupt(f"{cursor.end - cursor.at} bytes after the last record of a batch")
+    return found

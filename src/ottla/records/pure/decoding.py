@@ -43,15 +43,15 @@ def decode_records(
 def _read_record(
     data: bytes, at: int, base_offset: int, base_timestamp: int, append_time: int | None
 ) -> tuple[Record, int]:
-    size, at = _read_varint(data, at)
+    size, at = read_varint(data, at)
     stop = at + size
     if size < SMALLEST_RECORD - 1 or stop > len(data):
         corrupt(f"a record of {size} bytes with {len(data) - at} left")
-    timestamp_delta, at = _read_varint(data, at + 1, 63)
-    offset_delta, at = _read_varint(data, at)
+    timestamp_delta, at = read_varint(data, at + 1, 63)
+    offset_delta, at = read_varint(data, at)
     key, at = _read_bytes(data, at, stop)
     value, at = _read_bytes(data, at, stop)
-    header_count, at = _read_varint(data, at)
+    header_count, at = read_varint(data, at)
     headers: Sequence[tuple[str, bytes | None]] = ()
     if header_count:
         headers, at = _read_headers(data, at, stop, header_count)
@@ -81,7 +81,7 @@ def _read_headers(
 
 
 def _read_bytes(data: bytes, at: int, stop: int) -> tuple[bytes | None, int]:
-    size, at = _read_varint(data, at)
+    size, at = read_varint(data, at)
     if size < 0:
         if size < -1:
             corrupt(f"a key, value or header of {size} bytes")
@@ -92,7 +92,7 @@ def _read_bytes(data: bytes, at: int, stop: int) -> tuple[bytes | None, int]:
     return data[at:end], end
 
 
-def _read_varint(data: bytes, at: int, last_shift: int = 28) -> tuple[int, int]:
+def read_varint(data: bytes, at: int, last_shift: int = 28) -> tuple[int, int]:
     """Read a zigzag varint: of 32 bits (five bytes), or of 64 (ten) with a last shift of 63."""
     byte = data[at]
     at += 1

@@ -5,7 +5,7 @@ from kafka.partitioner.default import (  # type: ignore[import-untyped]  # it ha
     murmur2 as kafka_python_murmur2,
 )
 
-from ottla.client.partitioner import murmur2, partition_for_key
+from ottla.records.hashing import murmur2, partition_of
 
 
 @pytest.mark.parametrize(
@@ -30,4 +30,4 @@ def test_the_hash_is_kafka_pythons(data: bytes) -> None:
 
 @given(st.binary(), st.integers(min_value=1, max_value=10_000))
 def test_every_key_has_a_partition(key: bytes, count: int) -> None:
-    assert 0 <= partition_for_key(key, count) < count
+    assert 0 <= partition_of(key, count) < count
