@@ -35,7 +35,7 @@ ROOT = Path(__file__).parent.parent
 SETTINGS = {"transaction.state.log.num.partitions": "4", "offsets.topic.num.partitions": "4"}
 PARTITIONS = 4
 ROWS_IN_A_BATCH = 400
-AHEAD = 4_000
+AHEAD = 2_000
 """So many records the source is ahead of its copy, so that there is always a batch under way."""
 LATEST_KILL_SECONDS = 1.0
 """A batch takes about half a second."""

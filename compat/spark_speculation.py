@@ -3,8 +3,9 @@
     python -m compat.spark_speculation MASTER BOOTSTRAP TOPIC
 
 runs a batch job and a stream on a standalone cluster of two workers. Spark starts another attempt
-on another host only, so the workers have different addresses of this machine. The first attempt of a task writes its rows and then stands still, so that Spark starts
-another one, which wins. What must hold: every row is visible once, and nothing is left open.
+on another host only, so the workers have different addresses of this machine. The first attempt of
+a task writes its rows and then stands still, so that Spark starts another one, which wins. What
+must hold: every row is visible once, and nothing is left open.
 """
 
 import os
@@ -88,7 +89,7 @@ def cluster() -> Iterator[str]:
     """A standalone cluster of two workers, for as long as the `with` block runs; its address."""
     import pyspark
 
-    jars = Path(pyspark.__file__).parent / "jars"
+    home = Path(pyspark.__file__).parent
     port = free_port()
     master = f"spark://127.0.0.1:{port}"
     deploy = "org.apache.spark.deploy"
@@ -105,8 +106,8 @@ def cluster() -> Iterator[str]:
         ]
         for command in commands:
             process = subprocess.Popen(
-                ["java", "-Xmx256m", "-cp", f"{jars}/*", *command],
-                env={**os.environ, "SPARK_HOME": str(jars.parent)},
+                [str(home / "bin" / "spark-class"), *command],
+                env={**os.environ, "SPARK_HOME": str(home), "SPARK_DAEMON_MEMORY": "256m"},
                 stdout=subprocess.DEVNULL,
                 stderr=subprocess.DEVNULL,
             )

@@ -7,11 +7,11 @@ sentence.
 
 import re
 
-from pyspark_ottla.pipeline.frames import short
-
 PYTHON_ERROR = re.compile(
     r"^(?:[A-Za-z_][\w.]*\.)?([A-Z]\w*(?:Error|Exception|Failed|Lost|\w*)): (.+)$"
 )
+POSITION = re.compile(r"[;(]? ?line (\d+),? pos (\d+)\)?")
+"""Where in its SQL Spark found something wrong."""
 WRAPPERS = ("PySparkRuntimeError", "StreamingQueryException", "PythonException")
 
 
@@ -27,3 +27,10 @@ def cause(text: str) -> str:
             if match[1] not in WRAPPERS:
                 found = match[2]
     return found or short(text)
+
+
+def short(text: str) -> str:
+    """The sentence of one of Spark's errors, without its plan, its SQL and its stack."""
+    first = re.split(r"\n\s*\n|;\n|\n==|\n\s+at |\nJVM stacktrace", text.strip())[0]
+    first = re.sub(r"SQLSTATE: \w+|\[USER_RAISED_EXCEPTION\]", "", POSITION.sub("", first))
+    return " ".join(first.split()).rstrip(" ;")

@@ -7,9 +7,9 @@ Rules kept here:
 3. What Spark finds wrong in a step's SQL becomes a problem in the pipeline file's line.
 """
 
-import re
 from typing import TYPE_CHECKING
 
+from pyspark_ottla.pipeline.failures import POSITION, cause
 from pyspark_ottla.pipeline.model import Pipeline, Source, Step, TableSource, TopicSource, Watermark
 from pyspark_ottla.pipeline.parsing import dead_letters, parsed_rows, strictly_parsed_rows
 from pyspark_ottla.pipeline.places import resolve
@@ -19,8 +19,6 @@ if TYPE_CHECKING:
     from pyspark.errors.exceptions.base import PySparkException
     from pyspark.sql import DataFrame, SparkSession
     from pyspark.sql.types import StructType
-
-POSITION = re.compile(r"[;(]? ?line (\d+),? pos (\d+)\)?")
 
 
 class Frames:
@@ -77,6 +75,8 @@ class Frames:
 
     def _records(self, source: TopicSource, extra: dict[str, str]) -> "DataFrame":
         """The source as it is in the topics."""
+        from pyspark.errors import PySparkException
+
         options = {
             "kafka.bootstrap.servers": self._pipeline.bootstrap,
             "startingOffsets": source.start,
@@ -90,7 +90,10 @@ class Frames:
             options["maxOffsetsPerTrigger"] = str(source.rows_per_batch)
         options |= audit_options(self._pipeline, self._query)
         options |= {**source.options, **extra}
-        return self._spark.readStream.format("ottla").options(**options).load()
+        try:
+            return self._spark.readStream.format("ottla").options(**options).load()
+        except PySparkException as wrong:
+            raise self._wrong(source.name.line, f"source {source.name}", wrong) from None
 
     def _schema(self, source: TopicSource) -> "StructType":
         from pyspark.errors import PySparkException
@@ -125,7 +128,7 @@ class Frames:
         position = POSITION.search(text)
         if position is not None:
             line += int(position[1]) - 1
-        return WrongFileError(self._pipeline.path, [Problem(line, f"{what}: {short(text)}")])
+        return WrongFileError(self._pipeline.path, [Problem(line, f"{what}: {cause(text)}")])
 
 
 def audit_options(pipeline: Pipeline, query: str) -> dict[str, str]:
@@ -135,10 +138,3 @@ def audit_options(pipeline: Pipeline, query: str) -> dict[str, str]:
 
 def _watermarked(rows: "DataFrame", watermark: Watermark) -> "DataFrame":
     return rows.withWatermark(str(watermark.column), str(watermark.delay))
-
-
-def short(text: str) -> str:
-    """The sentence of one of Spark's errors, without its plan, its SQL and its stack."""
-    first = re.split(r"\n\s*\n|;\n|\n==|\n\s+at |\nJVM stacktrace", text.strip())[0]
-    first = re.sub(r"SQLSTATE: \w+|\[USER_RAISED_EXCEPTION\]", "", POSITION.sub("", first))
-    return " ".join(first.split()).rstrip(" ;")

@@ -14,7 +14,8 @@ from tempfile import mkdtemp
 from typing import TYPE_CHECKING, NamedTuple
 
 from pyspark_ottla.pipeline.document import Text
-from pyspark_ottla.pipeline.frames import Frames, audit_options, short
+from pyspark_ottla.pipeline.failures import cause
+from pyspark_ottla.pipeline.frames import Frames, audit_options
 from pyspark_ottla.pipeline.lake.tables import TableOptions, arrow_schema, open_table
 from pyspark_ottla.pipeline.model import (
     DEAD_LETTERS,
@@ -95,7 +96,7 @@ def _planned(pipeline: Pipeline, sink: Sink, writer: "DataStreamWriter", once: b
         try:
             return writer.start()
         except PySparkException as wrong:
-            text = f"sink {sink.name}: {short(str(wrong))}"
+            text = f"sink {sink.name}: {cause(str(wrong))}"
             raise WrongFileError(pipeline.path, [Problem(sink.name.line, text)]) from None
 
     return Planned(sink.name, _target(sink), sink.name.line, start)
@@ -129,7 +130,7 @@ def _writer(
             return _parquet(pipeline, sink, rows)
         return _lake(spark, pipeline, sink, rows)
     except PySparkException as wrong:
-        text = f"sink {sink.name}: {short(str(wrong))}"
+        text = f"sink {sink.name}: {cause(str(wrong))}"
         raise WrongFileError(pipeline.path, [Problem(sink.name.line, text)]) from None
 
 

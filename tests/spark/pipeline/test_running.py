@@ -245,6 +245,21 @@ def test_what_spark_finds_wrong_is_told_with_the_line(
     assert not (tmp_path / "lake").exists()
 
 
+def test_a_wrong_option_is_one_line_in_the_file(
+    spark: SparkSession, bootstrap: str, tmp_path: Path
+) -> None:
+    file = tmp_path / "p.yaml"
+    file.write_text(
+        "checkpoint: s\nsources:\n  c: {topic: t, format: text, options: {minPartition: 2}}\n"
+        "sinks: {out: {from: c, lake: lake}}\n"
+    )
+    with pytest.raises(WrongFileError) as wrong:
+        run(spark, file, bootstrap)
+    assert str(wrong.value).startswith(f"{file}:3: source c: ")
+    assert "minPartition" in str(wrong.value)
+    assert "\n" not in str(wrong.value)
+
+
 def test_a_missing_topic_is_one_sentence(
     spark: SparkSession, bootstrap: str, tmp_path: Path, new_topic: Callable[..., str]
 ) -> None:
