@@ -15,7 +15,7 @@ from ottla.embedded import Broker
 
 from .running import SHORT_LIVED_JVM, committed, event, send
 
-ROWS = 6_000
+ROWS = 4_000
 PIPELINE = """\
 checkpoint: state
 spark: {{spark.master: "local[2]"}}
@@ -24,7 +24,6 @@ sources:
     topic: {topic}
     format: json
     schema: id INT NOT NULL, type STRING, at TIMESTAMP
-    dead_letters: {topic}.broken
     rows_per_batch: 500
 sinks:
   out: {{from: in, topic: "{topic}.{{type}}", value: CAST(id AS STRING)}}
