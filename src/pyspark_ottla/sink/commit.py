@@ -19,7 +19,7 @@ from ottla.wire.errors import ErrorCode
 from pyspark_ottla.connections import borrowed
 from pyspark_ottla.sink import steps
 from pyspark_ottla.sink.ending import abort_listed, check_open, sweep
-from pyspark_ottla.sink.errors import SinkError
+from pyspark_ottla.sink.errors import FencedError, SinkError
 from pyspark_ottla.sink.fence import Fence, read_marker
 from pyspark_ottla.sink.marker import Decision, Done, Prepared, Written
 from pyspark_ottla.sink.messages import TaskReport
@@ -85,6 +85,20 @@ class _Commit:
         self._state = state_of(settings.client.bootstrap_servers, sink, run)
 
     def commit(self, reports: Sequence[TaskReport], batch: int) -> None:
+        if self._state.fence is not None:
+            try:
+                return self._attempt(reports, batch)
+            except FencedError:
+                # The queries of an application share Spark's commit processes, so another one may
+                # have decided for this run since. To begin anew is safe at every step then, and
+                # fails where another run has taken the fence and decided nothing yet.
+                decision = read_marker(self._client, self._sink).decision
+                if decision is None or decision.run != self._run:
+                    raise
+                self._state.fence = None
+        return self._attempt(reports, batch)
+
+    def _attempt(self, reports: Sequence[TaskReport], batch: int) -> None:
         is_first = self._state.fence is None
         fence, decision = self._fence()
         resolved = resolve(
@@ -114,7 +128,7 @@ class _Commit:
         """The fence, and what was decided before this batch."""
         key = self._state.fence
         if key is not None:
-            # All decisions since were made by this process, for earlier batches.
+            # All decisions since were made by this run, for earlier batches.
             return Fence(self._client, self._transactions, self._sink, key), None
         fence = Fence.take_once(self._client, self._transactions, self._sink, self._run)
         steps.reached(Step.FENCED)

@@ -269,6 +269,19 @@ def test_another_process_of_the_same_run_goes_on(client: Client, topic: str, run
     assert visible(client, topic) == ["0", "1", "2"]
 
 
+def test_processes_of_one_run_may_take_turns(client: Client, topic: str, run: Run) -> None:
+    run.batch(0, ROWS)
+    first = process._process
+    forget_process()
+    run.batch(1, ROWS)
+    second, process._process = process._process, first
+    run.batch(2, ROWS)
+    process._process = second
+    run.batch(3, ROWS)
+    assert visible(client, topic) == sorted(ALL * 4)
+    assert open_ids(client, run.sink) == []
+
+
 def test_an_abort_undoes_what_is_not_decided(client: Client, topic: str, run: Run) -> None:
     reports = run.tasks(0, ROWS)
     run.task(0, 1, ["c"])  # An attempt that lost.
