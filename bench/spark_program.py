@@ -32,7 +32,7 @@ def session() -> SparkSession:
         .config("spark.driver.host", "127.0.0.1")
         .config("spark.driver.bindAddress", "127.0.0.1")
         .config("spark.driver.memory", "2g")
-        .config("spark.jars", os.environ["OTTLA_SPARK_JARS"])
+        .config("spark.jars", os.environ["SPARK_CONNECTOR_JARS"])
         .config("spark.sql.shuffle.partitions", "2")
         .getOrCreate()
     )

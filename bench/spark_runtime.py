@@ -41,7 +41,7 @@ class SparkRuntime:
             **kept,
             "PYTHONPATH": os.pathsep.join((str(self.packages), str(ROOT), str(ROOT / "src"))),
             "PYSPARK_PYTHON": sys.executable,
-            "OTTLA_SPARK_JARS": ",".join(map(str, self.jars)),
+            "SPARK_CONNECTOR_JARS": ",".join(map(str, self.jars)),
         }
 
 

@@ -27,7 +27,7 @@ def session() -> SparkSession:
         .config("spark.ui.enabled", "false")
         .config("spark.driver.host", "127.0.0.1")
         .config("spark.driver.bindAddress", "127.0.0.1")
-        .config("spark.jars", os.environ["OTTLA_SPARK_JARS"])
+        .config("spark.jars", os.environ["SPARK_CONNECTOR_JARS"])
         .config("spark.sql.shuffle.partitions", "2")
         .config("spark.sql.session.timeZone", "UTC")
         .getOrCreate()
