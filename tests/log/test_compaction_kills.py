@@ -1,7 +1,6 @@
 """Killed, or failed by the disk, anywhere in a compaction: nothing is lost, and nothing is left."""
 
 import errno
-import os
 import shutil
 from itertools import pairwise
 from pathlib import Path
@@ -26,15 +25,6 @@ CONFIG = LogConfig(cleanup_policy=frozenset({"compact"}), segment_bytes=1400, de
 CHANGES_NOTHING = {"pread", "close", "stat", "listdir", "fsync"}
 """To be killed before one of these is to be killed before the next other operation."""
 LEFTOVERS = (".cleaned", ".swap", ".deleted", ".tmp")
-
-
-class MortalFiles(FaultyFiles):
-    """Files of a process that may be killed."""
-
-    def close_all(self) -> None:
-        """What the kernel does for a process that was killed."""
-        for fd in list(self._paths):
-            os.close(fd)
 
 
 class Before(NamedTuple):
@@ -156,7 +146,7 @@ def test_a_process_may_be_killed_at_any_operation(before: Before) -> None:
     contents = set()
     for number in numbers:
         directory = copy(before.directory, f"kill{number}")
-        files = MortalFiles(fault="kill")
+        files = FaultyFiles(fault="kill")
         log = opened(directory, files)
         flush(log)
         files.fail_at = files.count + number

@@ -190,6 +190,8 @@ def test_every_operation_may_fail(tmp_path: Path, fault: int | str) -> None:
             check_next_start(story)
         except Exception as problem:
             raise AssertionError(f"after operation {number}, {name}, failed") from problem
+        finally:
+            files.close_all()
 
 
 def test_a_short_write_is_undone_and_the_log_goes_on(tmp_path: Path) -> None:

@@ -5,19 +5,23 @@ Steps of a commit:
 2. Follow the table of `recovery`: the batch may be done, decided by another run, or half committed.
 3. Check that every listed transaction is open. Up to here nothing is lost by failing.
 4. PREPARED, committed: the commit point. From here on the batch is only finished, never undone.
-5. End the transactions; then DONE; then sweep what attempts have left behind.
+5. End the transactions; then DONE, and with it what the audit is told; then sweep what attempts
+   have left behind.
 
 An abort takes the fence, and reads the marker: a batch that is decided is not touched, the next run
 finishes it. Otherwise its transactions are aborted.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
+from time import time
 
+from ottla.audit.events import Event
 from ottla.client import Client
 from ottla.client.transactional import Transactions
 from ottla.wire.errors import ErrorCode
 from pyspark_ottla.connections import borrowed
 from pyspark_ottla.sink import steps
+from pyspark_ottla.sink.counting import events
 from pyspark_ottla.sink.ending import abort_listed, check_open, sweep
 from pyspark_ottla.sink.errors import FencedError, SinkError
 from pyspark_ottla.sink.fence import Fence, read_marker
@@ -114,7 +118,8 @@ class _Commit:
                 abort_listed(self._transactions, _written(reports))
             case Action.FINISH:
                 abort_listed(self._transactions, _written(reports))
-                fence.decide(Done(batch, self._run))
+                theirs = [written for written, _ in resolved.theirs.values()]
+                fence.decide(Done(batch, self._run), self._events(batch, theirs))
             case _:
                 parts = merged([item.report for item in reports], resolved.theirs)
                 abort_listed(self._transactions, parts.to_abort)
@@ -140,13 +145,22 @@ class _Commit:
         check_open(self._client, to_commit, f"batch {batch} of the sink {self._sink}")
         steps.reached(Step.CHECKED)
         version = self._transactions.end_txn_version
-        prepared = Prepared(batch, self._run, version, [*kept, *to_commit])
+        whole = [*kept, *to_commit]
+        prepared = Prepared(batch, self._run, version, whole)
         fence.decide(prepared)
         self._end(to_commit[:1], prepared)
         steps.reached(Step.HALF_ENDED)
         self._end(to_commit[1:], prepared)
         steps.reached(Step.ENDED)
-        fence.decide(Done(batch, self._run))
+        fence.decide(Done(batch, self._run), self._events(batch, whole))
+
+    def _events(self, batch: int, written: Iterable[Written]) -> list[Event]:
+        audit = self._settings.audit
+        if audit is None:
+            return []
+        counted = [item.counted for item in written]
+        now = int(time() * 1000)
+        return events(audit, counted, instance=self._sink, sequence=batch, time=now)
 
     def _end(self, written: list[Written], prepared: Prepared) -> None:
         endings = self._transactions.end(

@@ -6,10 +6,14 @@ Rules kept here:
 2. A run takes the fence once. A process that goes on for the same run, after another one ended,
    takes it over only if nobody else had it in between.
 3. A decision is made when its transaction is committed; before that it is nothing.
+4. What the audit is told with a decision is in the same transaction. Where the audit topic cannot
+   be written, that is said in the log, and the decision is made without.
 """
 
+from collections.abc import Iterable, Sequence
 from time import time
 
+from ottla.audit.events import AUDIT_TOPIC, Event
 from ottla.client import Admin, Client, TopicPartition
 from ottla.client.admin import EARLIEST
 from ottla.client.batch_sender import BatchSender
@@ -17,9 +21,11 @@ from ottla.client.cluster import UnknownTopic
 from ottla.client.log_slice import fetch_slice
 from ottla.client.transactional import IMPLICIT_PARTITIONS, TransactionKey, Transactions
 from ottla.records import Codec, Record
+from ottla.records.hashing import partition_of
 from ottla.records.kernel import KERNEL
 from ottla.wire.batch import headers
 from ottla.wire.errors import ErrorCode, KafkaError
+from pyspark_ottla.audit import not_reported
 from pyspark_ottla.sink import steps
 from pyspark_ottla.sink.errors import FencedError, SinkError
 from pyspark_ottla.sink.marker import (
@@ -110,20 +116,13 @@ class Fence:
             of = TransactionKey(fence_id(sink), producer_id, epoch + raised)
         return cls(client, transactions, sink, _begin(transactions, sink, of))
 
-    def decide(self, decision: Decision) -> None:
-        """Make a decision; raises FencedError where another run has taken the fence."""
-        sender = BatchSender(
-            self._client, transaction=(self._transactions, self.key), codec=Codec.ZSTD
-        )
-        now = int(time() * 1000)
-        record = Record(0, now, self._sink.encode(), encode(decision))
-        try:
-            sender.send(WHERE, KERNEL.encode_records([record], 0, now), 1, now)
-            sender.flush()
-        except KafkaError as problem:
-            if problem.code in FENCED:
-                raise FencedError(self._sink) from None
-            raise
+    def decide(self, decision: Decision, events: Sequence[Event] = ()) -> None:
+        """Make a decision, and tell the audit of it; raises FencedError where another run has taken
+        the fence.
+        """
+        if events:
+            self._tell(events)
+        self._send([(WHERE, self._sink.encode(), encode(decision))])
         is_done = isinstance(decision, Done)
         steps.reached(Step.DONE_WRITTEN if is_done else Step.PREPARED_WRITTEN)
         ending = self._transactions.end(
@@ -141,6 +140,36 @@ class Fence:
             # The epoch has not changed, and with it sequence numbers would have to go on.
             self.key = _begin(self._transactions, self._sink, self.key)
         steps.reached(Step.DONE if is_done else Step.PREPARED)
+
+    def _tell(self, events: Sequence[Event]) -> None:
+        try:
+            partitions = partition_count(self._client, AUDIT_TOPIC)
+            self._send(
+                (
+                    TopicPartition(AUDIT_TOPIC, partition_of(event.key(), partitions)),
+                    event.key(),
+                    event.encode(),
+                )
+                for event in events
+            )
+        except KafkaError as problem:
+            not_reported(events, problem)
+
+    def _send(self, records: Iterable[tuple[TopicPartition, bytes, bytes]]) -> None:
+        """Write records in the fence's transaction, each with its partition, key and value."""
+        sender = BatchSender(
+            self._client, transaction=(self._transactions, self.key), codec=Codec.ZSTD
+        )
+        now = int(time() * 1000)
+        try:
+            for where, key, value in records:
+                record = Record(0, now, key, value)
+                sender.send(where, KERNEL.encode_records([record], 0, now), 1, now)
+            sender.flush()
+        except KafkaError as problem:
+            if problem.code in FENCED:
+                raise FencedError(self._sink) from None
+            raise
 
 
 def _begin(transactions: Transactions, sink: str, of: TransactionKey | None) -> TransactionKey:

@@ -10,6 +10,8 @@ Rules kept here:
    the last stable offset: another sink's open transaction would hide ours.
 3. A record without any marker after it is undecided: it may still be committed, by whoever wrote
    it, or be aborted, by whoever takes the fence id.
+4. PREPARED tells what was counted of the rows too, so that whoever writes DONE can tell the audit.
+   Where it would be too large by that, it is left out.
 """
 
 from collections.abc import Iterable
@@ -22,6 +24,7 @@ from ottla.client.transactional import TransactionKey
 from ottla.records import decode_batch
 from ottla.records.control import MarkerType, decode_marker
 from ottla.wire.batch import BatchHeader
+from pyspark_ottla.sink.counting import Counted
 
 MARKER_TOPIC = "__ottla_sink_markers"
 MARKER_PARTITION = 0
@@ -59,6 +62,8 @@ class Written(msgspec.Struct, frozen=True, array_like=True):
     rows: int
     digest: int
     places: list[Place]
+    counted: Counted | None = None
+    """What the audit is told of it, once it is committed."""
 
     @property
     def key(self) -> TransactionKey:
@@ -99,7 +104,11 @@ class Marker(NamedTuple):
 
 def encode(decision: Decision) -> bytes:
     """The value of a record."""
-    return msgspec.json.encode(decision)
+    value = msgspec.json.encode(decision)
+    if isinstance(decision, Prepared) and len(value) > MARKER_BYTES:
+        uncounted = [msgspec.structs.replace(item, counted=None) for item in decision.written]
+        return msgspec.json.encode(msgspec.structs.replace(decision, written=uncounted))
+    return value
 
 
 def decode(value: bytes) -> Decision:

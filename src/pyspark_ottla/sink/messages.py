@@ -6,6 +6,7 @@ from typing import NamedTuple
 
 from pyspark.sql.datasource import WriterCommitMessage
 
+from pyspark_ottla.sink.counting import Counted
 from pyspark_ottla.sink.errors import SinkError
 from pyspark_ottla.sink.recovery import Report
 
@@ -33,6 +34,10 @@ class RowsWritten(WriterCommitMessage):
     """The report of a task whose rows are there already (at-least-once)."""
 
     rows: int
+    writer: str
+    """The query of a stream, or the run of a batch job: the audit knows rows by it. A sinkId would
+    not do, since with another checkpoint the numbers of its batches begin anew."""
+    counted: Counted | None = None
 
 
 def complete(messages: Sequence[WriterCommitMessage | None]) -> list[TaskReport]:
@@ -53,10 +58,12 @@ def present(messages: Sequence[WriterCommitMessage | None]) -> list[TaskReport]:
     return [message for message in messages if isinstance(message, TaskReport)]
 
 
-def check_all_reported(messages: Sequence[WriterCommitMessage | None]) -> None:
-    """Raise where a task of a batch without transactions has not reported."""
-    if any(message is None for message in messages):
+def all_written(messages: Sequence[WriterCommitMessage | None]) -> list[RowsWritten]:
+    """The reports of all tasks of a batch without transactions; raises where one is missing."""
+    reports = [message for message in messages if isinstance(message, RowsWritten)]
+    if len(reports) != len(messages):
         raise SinkError(
             "a task has not reported what it wrote. "
             "Trigger.Continuous does that: it is not supported, use a micro-batch trigger"
         )
+    return reports

@@ -7,6 +7,7 @@ from msgspec import Struct
 
 from ottla.client import ClientSettings
 from ottla.records.compression import Codec
+from pyspark_ottla.audit import AuditSettings, audit_settings
 from pyspark_ottla.errors import OptionError
 from pyspark_ottla.options import Options, Use
 from pyspark_ottla.sink.columns import Columns, columns_of
@@ -39,6 +40,7 @@ class SinkSettings(Struct, frozen=True, kw_only=True):
     transaction_timeout_ms: int
     unknown_outcome: Proof
     """What a transaction counts as of which the log can tell nothing: UNKNOWN fails."""
+    audit: AuditSettings | None
 
 
 def sink_settings(schema: "StructType", given: "Mapping[str, str]", use: Use) -> SinkSettings:
@@ -69,4 +71,5 @@ def sink_settings(schema: "StructType", given: "Mapping[str, str]", use: Use) ->
             "transaction.timeout.ms", TRANSACTION_TIMEOUT_MS, least=1
         ),
         unknown_outcome=OUTCOMES[outcome],
+        audit=audit_settings(options, sink_id),
     )

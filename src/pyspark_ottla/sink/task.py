@@ -23,6 +23,7 @@ from ottla.client.transactional import TransactionKey, Transactions
 from ottla.wire.errors import ErrorCode, KafkaError
 from pyspark_ottla.connections import borrowed
 from pyspark_ottla.sink import steps
+from pyspark_ottla.sink.counting import Tally
 from pyspark_ottla.sink.errors import SinkError
 from pyspark_ottla.sink.fence import read_marker
 from pyspark_ottla.sink.marker import Written, places
@@ -41,15 +42,17 @@ if TYPE_CHECKING:
     Batches = Iterable[pa.RecordBatch]
 
 
-def write_at_least_once(settings: SinkSettings, batches: "Batches") -> RowsWritten:
-    """Write rows, each at least once."""
+def write_at_least_once(settings: SinkSettings, writer: str, batches: "Batches") -> RowsWritten:
+    """Write rows, each at least once; `writer` is the stream's query, or the run of a job."""
     with borrowed(settings.client) as client:
         routing = _routing(settings, client)
         sender = BatchSender(client, codec=settings.codec)
+        tally = Tally(settings.audit)
         for piece in routing.pieces(batches, _now_ms, digest=False):
             sender.send(*piece)
+            tally.add(piece)
         sender.flush()
-        return RowsWritten(routing.rows)
+        return RowsWritten(routing.rows, writer, tally.counted(sender.spans))
 
 
 def write_in_stream(settings: SinkSettings, task: Task, batches: "Batches") -> TaskReport:
@@ -112,13 +115,20 @@ def _write(
     with _aborting(transactions, key):
         steps.reached(Step.TASK_BEGUN)
         sender = BatchSender(client, transaction=(transactions, key), codec=settings.codec)
+        tally = Tally(settings.audit)
         for piece in chain([first], pieces):
             sender.send(*piece)
+            tally.add(piece)
             steps.reached(Step.TASK_HALF_WRITTEN)
         sender.flush()
         steps.reached(Step.TASK_WRITTEN)
     written = Written(
-        task.partition, *key, routing.rows, routing.digest, places(sender.spans.items())
+        task.partition,
+        *key,
+        routing.rows,
+        routing.digest,
+        places(sender.spans.items()),
+        tally.counted(sender.spans),
     )
     report = Report(task.partition, routing.rows, routing.digest, written)
     return TaskReport(task.sink, task.run, report)

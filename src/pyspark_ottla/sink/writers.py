@@ -17,7 +17,7 @@ from pyspark.sql.datasource import (
 )
 
 from pyspark_ottla.sink.errors import SinkError
-from pyspark_ottla.sink.messages import Task, check_all_reported, complete, present
+from pyspark_ottla.sink.messages import Task, all_written, complete, present
 from pyspark_ottla.sink.settings import SinkSettings
 
 if TYPE_CHECKING:
@@ -44,15 +44,17 @@ class StreamWriter(DataSourceStreamArrowWriter):
         from pyspark_ottla.sink import task
 
         if not self._settings.exactly_once:
-            return task.write_at_least_once(self._settings, iterator)
+            query = _property(_context(), QUERY_ID)
+            return task.write_at_least_once(self._settings, query, iterator)
         return task.write_in_stream(self._settings, self._task(), iterator)
 
     def commit(self, messages: "Messages", batchId: int) -> None:  # noqa: N803 (Spark's name)
         """Make a batch visible."""
         from pyspark_ottla.sink.commit import commit_batch
+        from pyspark_ottla.sink.plain_report import report_rows
 
         if not self._settings.exactly_once:
-            check_all_reported(messages)
+            report_rows(self._settings, all_written(messages), batchId)
             return
         commit_batch(self._settings, complete(messages), batchId)
 
@@ -82,16 +84,17 @@ class BatchWriter(DataSourceArrowWriter):
         from pyspark_ottla.sink import task
 
         if not self._settings.exactly_once:
-            return task.write_at_least_once(self._settings, iterator)
+            return task.write_at_least_once(self._settings, self._run, iterator)
         this = Task(BATCH_SINK, self._run, 0, _context().partitionId())
         return task.write_in_batch(self._settings, this, iterator)
 
     def commit(self, messages: "Messages") -> None:
         """Make all rows visible."""
         from pyspark_ottla.sink.batch_commit import commit_write
+        from pyspark_ottla.sink.plain_report import report_rows
 
         if not self._settings.exactly_once:
-            check_all_reported(messages)
+            report_rows(self._settings, all_written(messages), 0)
             return
         commit_write(self._settings, complete(messages))
 
@@ -101,8 +104,13 @@ class BatchWriter(DataSourceArrowWriter):
 
         if self._settings.exactly_once:
             reports = present(messages)
-            all_reported = len(reports) == len(messages)
-            abort_write(self._settings, reports, all_reported=all_reported)
+            abort_write(
+                self._settings,
+                reports,
+                sink=BATCH_SINK,
+                run=self._run,
+                all_reported=len(reports) == len(messages),
+            )
 
 
 def _context() -> TaskContext:

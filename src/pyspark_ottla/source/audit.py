@@ -4,39 +4,23 @@ Rules kept here:
 1. A task reports its stretch once it was read to the end, also where it held no row: the next
    stretch then follows on it, and what is missing between two can be seen.
 2. A task that is run again reports the same stretch under the same name, which counts once.
-3. Trouble with the audit is told in the log, and is not the query's.
 """
 
-import logging
 import time
 from typing import TYPE_CHECKING
 
-from msgspec import Struct
 from pyspark import TaskContext
 
 from ottla.audit.counts import Counts
-from ottla.audit.events import AUDIT_TOPIC, WINDOW_MS, Tier
-from ottla.client import Client, Producer
-from ottla.wire.errors import KafkaError
+from ottla.audit.events import Tier
+from ottla.client import Client
+from pyspark_ottla.audit import AuditSettings, report
 from pyspark_ottla.source.ranges import Range
 
 if TYPE_CHECKING:
     import pyarrow as pa  # type: ignore[import-untyped]  # it has no stubs
 
 QUERY_ID = "sql.streaming.queryId"
-DEFAULT_WINDOW_MS = WINDOW_MS
-
-_log = logging.getLogger("pyspark_ottla")
-
-
-class AuditSettings(Struct, frozen=True):
-    """How a source is to count."""
-
-    name: str | None
-    """Who reads; None: the query's id."""
-    window_ms: int
-    reader: str
-    """Names a batch read. A streaming query has an id, which lasts over its restarts."""
 
 
 class SourceAudit:
@@ -45,7 +29,7 @@ class SourceAudit:
     def __init__(self, settings: AuditSettings, stretch: Range) -> None:
         context = TaskContext.get()
         query = None if context is None else context.getLocalProperty(QUERY_ID)
-        self._query = query or settings.reader
+        self._query = query or settings.job
         self._name = settings.name or self._query
         self._stretch = stretch
         self._counts = Counts(settings.window_ms)
@@ -72,8 +56,4 @@ class SourceAudit:
             next=stretch.end,
             time=int(time.time() * 1000),
         )
-        try:
-            with Producer(client) as producer:
-                producer.send(AUDIT_TOPIC, event.encode(), key=event.key())
-        except KafkaError as problem:
-            _log.warning("counts of %s were not reported: %s", stretch.topic, problem)
+        report(client, [event])

@@ -11,15 +11,14 @@ import re
 from collections.abc import Mapping
 from enum import Enum
 from typing import Self
-from uuid import uuid4
 
 from msgspec import Struct
 
 from ottla.client import ClientSettings, TopicPartition
 from ottla.client.admin import EARLIEST, LATEST
+from pyspark_ottla.audit import AuditSettings, audit_settings
 from pyspark_ottla.errors import OptionError
 from pyspark_ottla.options import Options, Use, wrong
-from pyspark_ottla.source.audit import DEFAULT_WINDOW_MS, AuditSettings
 from pyspark_ottla.source.offsets import Offsets, in_words, parse_offsets, parse_partitions
 
 DEFAULT_MAX_TRIGGER_DELAY = 15 * 60.0
@@ -111,7 +110,7 @@ class SourceSettings(Struct, frozen=True, kw_only=True):
             min_offsets_per_trigger=smallest,
             max_trigger_delay=options.seconds("maxTriggerDelay", DEFAULT_MAX_TRIGGER_DELAY),
             commit_group=_commit_group(options),
-            audit=_audit(options),
+            audit=audit_settings(options, _commit_group(options)),
             max_partition_fetch_bytes=kafka.number(
                 "max.partition.fetch.bytes", MAX_PARTITION_FETCH_BYTES, least=1
             ),
@@ -207,17 +206,6 @@ def _check_order(start: Place, end: Place) -> None:
         raise OptionError(
             f"option {start.option} ({start.timestamp}) is after {end.option} ({end.timestamp})"
         )
-
-
-def _audit(options: Options) -> AuditSettings | None:
-    window_ms = options.number("auditWindowMs")
-    if not options.flag("audit", False):
-        return None
-    return AuditSettings(
-        options.text("auditName") or _commit_group(options),
-        DEFAULT_WINDOW_MS if window_ms is None else window_ms,
-        uuid4().hex,
-    )
 
 
 def _commit_group(options: Options) -> str | None:

@@ -10,6 +10,7 @@ from uuid import uuid4
 import pyarrow as pa  # type: ignore[import-untyped]  # it has no stubs
 from pyspark.sql.types import StringType, StructType
 
+from ottla.audit.events import AUDIT_TOPIC, Event, Tier
 from ottla.client import Admin, Client, Reader, TopicPartition
 from ottla.client.admin import EARLIEST, LATEST
 from ottla.client.transactional import Transactions
@@ -121,6 +122,13 @@ def visible(client: Client, topic: str) -> list[str]:
         for batch in reader:
             values += [(record.value or b"").decode() for record in batch.records]
     return sorted(values)
+
+
+def told(client: Client, topic: str) -> list[Event]:
+    """What sinks have told the audit of a topic, batch by batch."""
+    events = [Event.decode(value.encode()) for value in visible(client, AUDIT_TOPIC)]
+    found = [event for event in events if (event.tier, event.topic) == (Tier.SPARK_SINK, topic)]
+    return sorted(found, key=lambda event: event.sequence)
 
 
 def _await_stable(client: Client, admin: Admin, ends: dict[TopicPartition, int]) -> None:

@@ -30,10 +30,16 @@ def test_all_rows_are_visible_after_the_commit(client: Client, topic: str, job: 
     assert visible(client, topic) == ["a", "b", "c"]
 
 
-@pytest.mark.parametrize("count", [1, 3])
+def abort(job: Run, reports: list[TaskReport]) -> None:
+    """What the driver does after a failure, with the reports that it got."""
+    all_reported = len(reports) == len(ROWS)
+    abort_write(job.options, reports, sink=job.sink, run=job.run, all_reported=all_reported)
+
+
+@pytest.mark.parametrize("count", [0, 1, 3])
 def test_none_is_visible_after_an_abort(client: Client, topic: str, job: Run, count: int) -> None:
     reports = tasks(job)
-    abort_write(job.options, reports[:count], all_reported=count == 3)
+    abort(job, reports[:count])
     assert visible(client, topic) == []
 
 
@@ -44,7 +50,7 @@ def test_a_transaction_that_has_ended_fails_the_commit(
     end(client, listed(reports)[1:], commit=False)
     with pytest.raises(SinkError, match="task 1 of the write is no longer open"):
         commit_write(job.options, reports)
-    abort_write(job.options, reports, all_reported=True)
+    abort(job, reports)
     assert visible(client, topic) == []
 
 
@@ -53,5 +59,5 @@ def test_an_abort_in_the_middle_of_a_commit_finishes_it(
 ) -> None:
     reports = tasks(job)
     end(client, listed(reports)[:1], commit=True)
-    abort_write(job.options, reports, all_reported=True)
+    abort(job, reports)
     assert visible(client, topic) == ["a", "b", "c"]

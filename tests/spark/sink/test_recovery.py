@@ -21,7 +21,7 @@ from pyspark_ottla.sink.marker import (
     decode,
     encode,
 )
-from pyspark_ottla.sink.messages import RowsWritten, TaskReport, check_all_reported, complete
+from pyspark_ottla.sink.messages import RowsWritten, TaskReport, all_written, complete
 from pyspark_ottla.sink.names import IdPool, pattern, worker_id
 from pyspark_ottla.sink.recovery import Action, Merged, Proof, Report, action, merged
 
@@ -194,6 +194,7 @@ def test_a_batch_with_a_missing_report_is_not_committed() -> None:
     for messages in ([whole, None], [None]):
         with pytest.raises(SinkError, match=r"Trigger\.Continuous"):
             complete(messages)
-    check_all_reported([RowsWritten(1)])
+    rows = RowsWritten(1, "s")
+    assert all_written([rows]) == [rows]
     with pytest.raises(SinkError, match=r"Trigger\.Continuous"):
-        check_all_reported([RowsWritten(1), None])
+        all_written([rows, None])

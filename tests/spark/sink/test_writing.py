@@ -10,7 +10,7 @@ from ottla.client import Admin, Client, Reader, TopicPartition
 from ottla.client.admin import LATEST
 from ottla.records import Record
 from ottla.records.hashing import partition_of
-from tests.spark.sink.acting import open_ids, visible
+from tests.spark.sink.acting import open_ids, told, visible
 
 NewTopic = Callable[..., str]
 
@@ -148,11 +148,13 @@ def test_a_stream_writes_each_row_over_restarts(
     topic = new_topic(partitions=3)
     add_file(tmp_path, "1.txt", range(300))
     add_file(tmp_path, "2.txt", range(300, 400))
-    stream(spark, tmp_path, bootstrap, topic, guarantee=guarantee)
+    stream(spark, tmp_path, bootstrap, topic, guarantee=guarantee, audit="true")
     assert visible(client, topic) == sorted(map(str, range(400)))
     add_file(tmp_path, "3.txt", range(400, 1000))
-    stream(spark, tmp_path, bootstrap, topic, guarantee=guarantee)
+    stream(spark, tmp_path, bootstrap, topic, guarantee=guarantee, audit="true")
     assert visible(client, topic) == sorted(map(str, range(1000)))
+    counted = [sum(count for *_, count in event.counts) for event in told(client, topic)]
+    assert counted == [300, 100, 600]
 
 
 def test_a_batch_that_spark_runs_again_after_its_commit_is_not_written_again(
