@@ -105,10 +105,11 @@ def test_a_failing_batch_job_leaves_nothing_visible(
     rows = spark.range(0, 4000, 1, 2).selectExpr(
         "if(id = 3999, raise_error('on purpose'), cast(id as string)) value"
     )
+    others = set(open_ids(client, "~batch"))  # jobs whose drivers tests have killed leave some
     with pytest.raises(Exception, match="on purpose"):
         write(rows, bootstrap, topic=topic)
     assert visible(client, topic) == []
-    assert open_ids(client, "~batch") == []
+    assert set(open_ids(client, "~batch")) <= others
 
 
 def stream(spark: SparkSession, folder: Path, bootstrap: str, topic: str, **options: str) -> None:
