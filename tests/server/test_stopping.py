@@ -3,6 +3,7 @@
 import os
 import signal
 import subprocess
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -25,6 +26,15 @@ def test_a_stop_does_not_wait_for_fetches(tmp_path: Path) -> None:
     assert (tmp_path / CLEAN_SHUTDOWN).exists()
 
 
+@pytest.fixture
+def nohup_is_off() -> Iterator[None]:
+    """Children of a test run under nohup would ignore SIGHUP, too."""
+    before = signal.signal(signal.SIGHUP, signal.SIG_DFL)
+    yield
+    signal.signal(signal.SIGHUP, before)
+
+
+@pytest.mark.usefixtures("nohup_is_off")
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT, signal.SIGHUP])
 def test_every_signal_to_end_is_a_clean_stop(tmp_path: Path, number: signal.Signals) -> None:
     with BrokerProcess(tmp_path) as broker:
