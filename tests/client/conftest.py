@@ -20,6 +20,7 @@ def admin(client: Client) -> Admin:
 @pytest.fixture
 def topic(admin: Admin, request: pytest.FixtureRequest) -> str:
     """A topic with three partitions, named by the test."""
-    name = f"client.{request.node.name}".replace("[", ".").replace("]", "")
+    module = request.module.__name__.rpartition(".")[2]  # names of tests repeat between modules
+    name = f"{module}.{request.node.name}".replace("[", ".").replace("]", "")
     admin.create_topic(name, partitions=3)
     return name
