@@ -15,6 +15,7 @@ from pyspark.sql import SparkSession
 from ottla.client import Admin, Client, TopicPartition
 from ottla.client.admin import LATEST
 from ottla.wire.errors import KafkaError
+from pyspark_ottla import DefaultSource
 
 # Workers take the first python on the path otherwise, which has none of our packages.
 os.environ["PYSPARK_PYTHON"] = sys.executable
@@ -40,6 +41,9 @@ def spark() -> Iterator[SparkSession]:
         .getOrCreate()
     )
     session.sparkContext.setLogLevel("OFF")
+    # Spark would find the format by itself, and the tests that start Spark as a user does show it;
+    # but it gives up in silence where its search takes long on a busy machine.
+    session.dataSource.register(DefaultSource)
     yield session
     session.stop()
 
