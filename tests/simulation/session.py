@@ -4,6 +4,7 @@ Its own clock and the connection tell a broker nothing of the session but what t
 answered: it learns that the session has ended only when it reaches the store again.
 """
 
+from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from typing import Any
 
@@ -17,7 +18,7 @@ from .store import SESSION_TIMEOUT, SimulatedStore, difference
 from .world import Connection, Endpoint, World
 
 
-class StoreSession(Endpoint):
+class StoreSession(Endpoint, ABC):
     """A broker as the store sees it."""
 
     lease_kind: type[Lease] = Lease
@@ -44,13 +45,13 @@ class StoreSession(Endpoint):
         """Whether this process runs, and was registered with that epoch."""
         return self.running and self.epoch == epoch
 
+    @abstractmethod
     def take(self, changes: list[Change]) -> None:
         """Take in what has changed in the store."""
-        raise NotImplementedError
 
+    @abstractmethod
     def session_changed(self) -> None:
         """We are registered, with a new epoch, or no longer are."""
-        raise NotImplementedError
 
     def _connect(self) -> Connection:
         self.to_store = connection = Connection(self.world, self, self.store)

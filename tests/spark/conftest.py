@@ -41,8 +41,8 @@ def spark() -> Iterator[SparkSession]:
         .getOrCreate()
     )
     session.sparkContext.setLogLevel("OFF")
-    # Spark would find the format by itself, and the tests that start Spark as a user does show it;
-    # but it gives up in silence where its search takes long on a busy machine.
+    # Spark finds the format by itself, and the tests that start Spark as a user does rely on that.
+    # Here it once did not for a while (DATA_SOURCE_NOT_FOUND); why is not known.
     session.dataSource.register(DefaultSource)
     yield session
     session.stop()
