@@ -199,7 +199,7 @@ def test_a_child_that_dies_is_replaced(tmp_path: Path) -> None:
             child = node.audit._child
             assert child is not None
             child.kill()
-            await child.wait()
+            await child.end()
             write(partition, 5)
             await count(node)
             assert counted(node) == 10

@@ -10,6 +10,7 @@ import pytest
 from structlog.testing import capture_logs
 
 from ottla.broker import cleaner as cleaner_module
+from ottla.broker.child import Child
 from ottla.broker.cleaner import RETRY_MS, Cleaner
 from ottla.broker.node import Node
 from ottla.broker.partition import Partition
@@ -291,14 +292,14 @@ def test_a_child_that_was_killed_is_no_reason_to_give_a_log_up(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     async def story() -> None:
-        start_child = cleaner_module._start_child
-        started: list[asyncio.subprocess.Process] = []
+        start_child = Child.start
+        started: list[Child] = []
 
-        async def noted() -> asyncio.subprocess.Process:
-            started.append(await start_child())
+        async def noted(module: str) -> Child:
+            started.append(await start_child(module))
             return started[-1]
 
-        monkeypatch.setattr(cleaner_module, "_start_child", noted)
+        monkeypatch.setattr(Child, "start", noted)
         async with running(tmp_path, SLOW) as node, cleaning(node) as cleaner:
             first = await dirty(node, "first", records=200)
             second = await dirty(node, "second", records=80)

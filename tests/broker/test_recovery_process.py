@@ -19,7 +19,7 @@ def test_one_child_recovers_many_logs(tmp_path: Path) -> None:
         child = process._child
         assert child is not None
         await process.end()
-        assert child.returncode is not None
+        assert not child.is_running
         await process.end()
 
     asyncio.run(story())

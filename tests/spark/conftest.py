@@ -15,7 +15,6 @@ from pyspark.sql import SparkSession
 from ottla.client import Admin, Client, TopicPartition
 from ottla.client.admin import LATEST
 from ottla.wire.errors import KafkaError
-from pyspark_ottla import DefaultSource
 
 # Workers take the first python on the path otherwise, which has none of our packages.
 os.environ["PYSPARK_PYTHON"] = sys.executable
@@ -41,9 +40,6 @@ def spark() -> Iterator[SparkSession]:
         .getOrCreate()
     )
     session.sparkContext.setLogLevel("OFF")
-    # Spark finds the format by itself, and the tests that start Spark as a user does rely on that.
-    # Here it once did not for a while (DATA_SOURCE_NOT_FOUND); why is not known.
-    session.dataSource.register(DefaultSource)
     yield session
     session.stop()
 

@@ -17,7 +17,6 @@ Rules kept here:
 from __future__ import annotations
 
 import asyncio
-import sys
 from collections import defaultdict
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Final, NamedTuple
@@ -28,6 +27,7 @@ import structlog
 from ottla.audit.events import AUDIT_TOPIC, Count, Event, Span, Tier
 from ottla.audit.scan import LogOrder, Order, Scanned
 from ottla.broker.checkpoints import in_turns
+from ottla.broker.child import Child
 from ottla.broker.coordinators import MOST_REPLICAS, java_hash
 from ottla.broker.partition import Partition
 from ottla.broker.patterns import full_matcher
@@ -67,7 +67,7 @@ class Audit:
     def __init__(self, node: Node) -> None:
         self._node = node
         self._task: asyncio.Task[None] | None = None
-        self._child: asyncio.subprocess.Process | None = None
+        self._child: Child | None = None
         self._counted: dict[tuple[str, int], int] = {}
         """By topic id and partition, the offset up to which events tell."""
         self._whole: dict[Partition, int] = {}
@@ -238,18 +238,10 @@ class Audit:
     async def _scan(self, logs: list[LogOrder]) -> list[Scanned]:
         order = msgspec.json.encode(Order(self._node.config.ottla_audit_window_ms, logs))
         try:
-            if self._child is None or self._child.returncode is not None:
-                self._child = await asyncio.create_subprocess_exec(
-                    sys.executable,
-                    "-m",
-                    "ottla.audit.scan",
-                    stdin=asyncio.subprocess.PIPE,
-                    stdout=asyncio.subprocess.PIPE,
-                    limit=LONGEST_ANSWER,
-                )
+            if self._child is None or not self._child.is_running:
+                await self._end_child()
+                self._child = await Child.start("ottla.audit.scan", longest_line=LONGEST_ANSWER)
             child = self._child
-            assert child.stdin is not None
-            assert child.stdout is not None
             child.stdin.write(order + b"\n")
             await child.stdin.drain()
             answer = await child.stdout.readline()
@@ -264,12 +256,7 @@ class Audit:
     async def _end_child(self) -> None:
         child, self._child = self._child, None
         if child is not None:
-            if child.returncode is None:
-                try:
-                    child.kill()
-                except ProcessLookupError:
-                    pass
-            await child.wait()
+            await child.end()
 
     # Reporting ----------------------------------------------------------------------------
 

@@ -18,7 +18,6 @@ from __future__ import annotations
 
 import asyncio
 import errno
-import sys
 from collections import deque
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Final, NamedTuple
@@ -26,6 +25,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 import structlog
 
 from ottla.broker.checkpoints import Offsets, in_turns
+from ottla.broker.child import Child
 from ottla.broker.partition import Partition
 from ottla.log.compaction_order import Cleaned, Failed, Finished, reply_from_line
 from ottla.log.compaction_plan import Plan, plan
@@ -72,7 +72,7 @@ class Cleaner:
         self._clean: dict[Partition, _Clean] = {}
         self._uncleanable: set[Partition] = set()
         self._not_before: dict[Partition, int] = {}
-        self._children: dict[Partition, asyncio.subprocess.Process] = {}
+        self._children: dict[Partition, Child] = {}
         self._last_run = node.now_ms()
         self._dirtiest = 0.0
         self._most_overdue_ms = 0
@@ -105,7 +105,7 @@ class Cleaner:
         self._not_before.pop(partition, None)
         child = self._children.get(partition)
         if child is not None:
-            _kill(child)
+            child.kill()
         was_clean = self._clean.pop(partition, None)
         was_noted = self._from_file.pop((partition.topic, partition.index), None)
         if (was_clean, was_noted) != (None, None):
@@ -183,14 +183,14 @@ class Cleaner:
 
     async def _work(self, waiting: deque[_Job]) -> None:
         """Do jobs, one after the other, with one child."""
-        child: asyncio.subprocess.Process | None = None
+        child: Child | None = None
         try:
             while waiting:
                 job = waiting.popleft()
                 if not job.plan.still_holds:
                     continue
                 try:
-                    child = child or await _start_child()
+                    child = child or await Child.start("ottla.log.compaction")
                 except OSError as problem:
                     failed = Failed(f"no compaction process: {problem}", problem.errno)
                     self._failed(job.partition, failed)
@@ -199,9 +199,9 @@ class Cleaner:
                     child = None
         finally:
             if child is not None:
-                await _end(child)
+                await child.end()
 
-    async def _clean_log(self, job: _Job, child: asyncio.subprocess.Process) -> bool:
+    async def _clean_log(self, job: _Job, child: Child) -> bool:
         """Compact one log; False where that failed, and the child is no more."""
         partition = job.partition
         self._children[partition] = child
@@ -211,7 +211,7 @@ class Cleaner:
         finally:
             del self._children[partition]
             if not isinstance(outcome, Finished):
-                await _end(child)
+                await child.end()
                 self._remove_leftovers(partition)
         if isinstance(outcome, Finished):
             self._finished(partition, outcome)
@@ -220,12 +220,8 @@ class Cleaner:
             self._failed(partition, outcome)
         return False
 
-    async def _converse(
-        self, job: _Job, child: asyncio.subprocess.Process
-    ) -> Finished | Failed | None:
+    async def _converse(self, job: _Job, child: Child) -> Finished | Failed | None:
         """Give an order and carry out what comes back; None where the child or the plan ended."""
-        assert child.stdin is not None
-        assert child.stdout is not None
         config = self._node.config
         threads = max(1, config.log_cleaner_threads)
         order = job.plan.order(
@@ -253,7 +249,6 @@ class Cleaner:
                 return None
             except OSError as problem:
                 return Failed(str(problem), problem.errno)
-        await child.wait()
         return None
 
     async def _put_in_place(self, job: _Job, cleaned: Cleaned) -> None:
@@ -393,27 +388,3 @@ async def _is_flushed(job: _Job) -> bool:
     except KafkaError:
         return False
     return True
-
-
-async def _start_child() -> asyncio.subprocess.Process:
-    return await asyncio.create_subprocess_exec(
-        sys.executable,
-        "-m",
-        "ottla.log.compaction",
-        stdin=asyncio.subprocess.PIPE,
-        stdout=asyncio.subprocess.PIPE,
-        start_new_session=True,  # what ends the broker at a terminal is for the broker alone
-    )
-
-
-def _kill(child: asyncio.subprocess.Process) -> None:
-    if child.returncode is None:
-        try:
-            child.kill()
-        except ProcessLookupError:
-            pass
-
-
-async def _end(child: asyncio.subprocess.Process) -> None:
-    _kill(child)
-    await child.wait()

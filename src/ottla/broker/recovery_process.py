@@ -8,32 +8,24 @@ Rules kept here:
 
 from __future__ import annotations
 
-import asyncio
 import json
-import sys
 from collections.abc import Mapping
 from typing import Any
+
+from ottla.broker.child import Child
 
 
 class RecoveryProcess:
     """A child that is started when it is needed."""
 
     def __init__(self) -> None:
-        self._child: asyncio.subprocess.Process | None = None
+        self._child: Child | None = None
 
     async def recover(self, order: Mapping[str, Any]) -> dict[str, Any]:
         """Have one log recovered; the answer has `error` where that failed."""
         line = b""
         try:
-            child = self._child = self._child or await asyncio.create_subprocess_exec(
-                sys.executable,
-                "-m",
-                "ottla.log.recovery",
-                stdin=asyncio.subprocess.PIPE,
-                stdout=asyncio.subprocess.PIPE,
-            )
-            assert child.stdin is not None
-            assert child.stdout is not None
+            child = self._child = self._child or await Child.start("ottla.log.recovery")
             child.stdin.write(json.dumps(order).encode() + b"\n")
             await child.stdin.drain()
             line = await child.stdout.readline()
@@ -50,9 +42,4 @@ class RecoveryProcess:
         """End the child, if there is one."""
         child, self._child = self._child, None
         if child is not None:
-            if child.returncode is None:
-                try:
-                    child.kill()
-                except ProcessLookupError:
-                    pass
-            await child.wait()
+            await child.end()
