@@ -81,7 +81,7 @@ class Wanted:
         if self.on is not partition:
             self.stop_waiting()
             self.on = partition
-            partition.add_reader(self)
+            partition.add_reader(self, self.session.privileged)
 
     def has_been_read(self) -> None:
         """What is wanted has come from the disk, or never will."""

@@ -16,6 +16,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Final
 
 from ottla.broker.fetch_sessions import NO_SESSION, FetchSession, Wanted
+from ottla.broker.replication import follower_fetches
 from ottla.log.files import ColdReadError, Slice, read_from_disk
 from ottla.wire.errors import ErrorCode, KafkaError
 from ottla.wire.fetch import READ_COMMITTED, FetchRequest, PartitionData
@@ -28,6 +29,8 @@ if TYPE_CHECKING:
 
 Answer = list[tuple[TopicKey, list[PartitionData]]]
 LONGEST_WAIT_MS: Final = 2**31 - 1
+SENT_TO_THE_LEADER: Final = (ErrorCode.NOT_LEADER_OR_FOLLOWER, ErrorCode.FENCED_LEADER_EPOCH)
+"""Errors that come with a hint at the present leader (KIP-951)."""
 
 
 class Fetch:
@@ -36,6 +39,7 @@ class Fetch:
     __slots__ = (
         "_answered",
         "_committed",
+        "_follower",
         "_full",
         "_max_bytes",
         "_min_bytes",
@@ -55,6 +59,9 @@ class Fetch:
         self._max_bytes = min(request.max_bytes, node.config.fetch_max_bytes)
         self._min_bytes = min(request.min_bytes, self._max_bytes)
         self._committed = request.isolation_level == READ_COMMITTED
+        self._follower = follower_fetches.follower_of(request)
+        if self._follower is not None:
+            follower_fetches.note_positions(node, self._follower, request)
         self._timer: asyncio.TimerHandle | None = None
         self._poked = False
         self._answered = False
@@ -144,19 +151,23 @@ class Fetch:
         partition: Partition | None = None
         try:
             partition = self._node.partitions.find(wanted.topic, ask.partition)
-            partition.check_leader_epoch(ask.current_leader_epoch)
             log = partition.log
-            limit = partition.readable_to(self._committed)
-            if ask.last_fetched_epoch >= 0:
-                diverging = partition.diverging_epoch(ask.last_fetched_epoch, ask.fetch_offset)
-                if diverging is not None:
-                    return partition, PartitionData(
-                        ask.partition, 0, -1, -1, log.start_offset, diverging=diverging
-                    )
+            diverging = None
+            if self._follower is not None:
+                diverging = follower_fetches.check(partition, self._follower, ask)
+                limit = log.end_offset
+            else:
+                partition.check_leader_epoch(ask.current_leader_epoch)
+                limit = partition.readable_to(self._committed)
+                if ask.last_fetched_epoch >= 0:
+                    diverging = partition.diverging_epoch(ask.last_fetched_epoch, ask.fetch_offset)
+            if diverging is not None:
+                return partition, PartitionData(
+                    ask.partition, 0, -1, -1, log.start_offset, diverging=diverging
+                )
             records = None
             if ask.fetch_offset != limit:
-                if ask.fetch_offset > partition.high_watermark:
-                    raise KafkaError(ErrorCode.OFFSET_OUT_OF_RANGE)
+                # Past the limit, but in the log: an earlier leader may have shown it. It waits.
                 records = self._read(wanted, log, min(ask.max_bytes, room), limit, whole_first)
             elif log.offline:
                 raise KafkaError(ErrorCode.KAFKA_STORAGE_ERROR)
@@ -176,7 +187,12 @@ class Fetch:
             start = -1 if partition is None else partition.log.start_offset
             if partition is not None:
                 partition.metrics.failed_fetches += 1
-            return partition, PartitionData(ask.partition, problem.code, -1, -1, start)
+            leader = None
+            if problem.code in SENT_TO_THE_LEADER:
+                leader = self._node.leader_hint(wanted.topic, ask.partition)
+            return partition, PartitionData(
+                ask.partition, problem.code, -1, -1, start, leader=leader
+            )
 
     def _read(
         self, wanted: Wanted, log: Log, most: int, limit: int, whole_first: bool
@@ -213,10 +229,11 @@ class Fetch:
         for wanted, partition, data in found:
             records = data.records
             if partition is not None:
-                partition.metrics.fetches += 1
-                if records is not None:
-                    partition.metrics.bytes_out += records.size
-                if kept and self._has_read_all(wanted, data):
+                if self._follower is None:
+                    partition.metrics.fetches += 1
+                    if records is not None:
+                        partition.metrics.bytes_out += records.size
+                if kept and self._has_read_all(wanted, partition, data):
                     ready.pop(wanted, None)
                     wanted.wait_on(partition)
             if kept and records is not None and wanted in ready:
@@ -231,9 +248,11 @@ class Fetch:
             session.end()
         return answer
 
-    def _has_read_all(self, wanted: Wanted, data: PartitionData) -> bool:
+    def _has_read_all(self, wanted: Wanted, partition: Partition, data: PartitionData) -> bool:
         if data.error_code or data.diverging or data.records is not None:
             return False
+        if self._follower is not None:
+            return wanted.ask.fetch_offset >= partition.log.end_offset
         limit = data.high_watermark
         if self._committed:
             limit = min(limit, data.last_stable_offset)

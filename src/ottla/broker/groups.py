@@ -139,10 +139,16 @@ class Groups(Coordinators[GroupRunner]):
         group_id: str,
         decide: Callable[[GroupShard, int], Result[R]],
         refuse: Callable[[ErrorCode, str | None], R],
-    ) -> R:
-        """The same for a request whose records may be appended together with those of others."""
+    ) -> R | Awaitable[R]:
+        """The same for a request whose records may be appended together with those of others.
+
+        Where other replicas must have them too, they are appended at once.
+        """
         try:
-            return self.runner_of(group_id).ask_lingering(decide)
+            runner = self.runner_of(group_id)
+            if runner.is_replicated:
+                return self.ask(group_id, decide, refuse)
+            return runner.ask_lingering(decide)
         except KafkaError as problem:
             return refuse(problem.code, problem.message)
 

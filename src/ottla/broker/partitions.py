@@ -4,6 +4,8 @@ Rules kept here:
 1. A partition that is not served yet (its log is being recovered) or not any more (its disk
    failed) stays known: asking for it gives the reason, not "unknown".
 2. Looking up costs the same whatever the number of topics.
+3. `find` finds what this broker leads, for clients; a replica that follows is found by `get` and
+   by walking over all.
 """
 
 from __future__ import annotations
@@ -18,6 +20,9 @@ from ottla.wire.produce import TopicKey
 NOT_HERE = KafkaError(
     ErrorCode.NOT_LEADER_OR_FOLLOWER, "the partition is being opened; try again in a moment"
 )
+NOT_LED_HERE = KafkaError(
+    ErrorCode.NOT_LEADER_OR_FOLLOWER, "the partition is not led by this broker"
+)
 
 
 class Partitions:
@@ -31,14 +36,14 @@ class Partitions:
         """How often a partition was opened, failed to be, or went."""
 
     def __iter__(self) -> Iterator[Partition]:
-        """Every partition that is served now; safe against changes while it is walked."""
+        """Every partition that is open now; safe against changes while it is walked."""
         return iter(list(self._all.values()))
 
     def __len__(self) -> int:
         return len(self._all)
 
     def find(self, topic: TopicKey, index: int) -> Partition:
-        """The partition, or KafkaError with the reason why there is none."""
+        """The partition that is led here, or KafkaError with the reason why there is none."""
         indexes = self._topics.get(topic)
         if indexes is None:
             if isinstance(topic, bytes):
@@ -52,12 +57,14 @@ class Partitions:
         return found
 
     def get(self, topic: str, index: int) -> Partition | None:
-        """The partition if it is served here now."""
+        """The partition if it is open here now, led or not."""
         return self._all.get((topic, index))
 
     def of_topic(self, topic: str) -> list[Partition]:
-        """The partitions of a topic that are served now."""
-        return [each for each in self._topics.get(topic, ()) if isinstance(each, Partition)]
+        """The partitions of a topic that are open now, led or not."""
+        indexes = range(len(self._topics.get(topic, ())))
+        found = (self._all.get((topic, index)) for index in indexes)
+        return [each for each in found if each is not None]
 
     def count_of(self, topic: str) -> int:
         """How many partitions of a topic are known, open or not."""
@@ -74,10 +81,17 @@ class Partitions:
             indexes.append(NOT_HERE)
 
     def put(self, partition: Partition) -> None:
-        """A partition is open: serve it."""
+        """A partition is open, or has got another role."""
         self.changes += 1
-        self._topics[partition.topic][partition.index] = partition
+        found = partition if partition.leads else NOT_LED_HERE
+        self._topics[partition.topic][partition.index] = found
         self._all[partition.topic, partition.index] = partition
+
+    def remove(self, partition: Partition) -> None:
+        """This broker has no replica of the partition any more."""
+        self.changes += 1
+        self._topics[partition.topic][partition.index] = NOT_LED_HERE
+        del self._all[partition.topic, partition.index]
 
     def put_failed(self, topic: str, index: int, reason: KafkaError) -> None:
         """A partition could not be opened: say why to whoever asks."""
@@ -87,11 +101,11 @@ class Partitions:
     def remove_topic(self, topic: str) -> list[Partition]:
         """Forget a topic; returns its partitions, for their end."""
         self.changes += 1
-        indexes = self._topics.pop(topic, [])
+        gone = self.of_topic(topic)
+        self._topics.pop(topic, None)
         topic_id = self._ids.pop(topic, None)
         if topic_id is not None:
             self._topics.pop(topic_id, None)
-        gone = [each for each in indexes if isinstance(each, Partition)]
         for partition in gone:
             del self._all[partition.topic, partition.index]
         return gone

@@ -172,6 +172,15 @@ class Leadership:
         position.asks(offset, log_start, self.log_end, now)
         return moved and broker in self._maximal and self._advance()
 
+    def passes(self, now: float) -> None:
+        """Time has passed: who has everything at this moment is caught up, though silent.
+
+        A follower asks again only for what has changed, so one without news need not ask.
+        """
+        for position in self._positions.values():
+            if position.end == self.log_end:
+                position.caught_up_at = now
+
     def learned(self, state: PartitionImage) -> bool:
         """The store has a newer state of this term; says whether the high watermark has grown."""
         if state.version <= self._base.version:

@@ -58,6 +58,7 @@ class BrokerConfig:
     delete_topic_enable: bool
     num_partitions: int
     default_replication_factor: int
+    ottla_store: str
     ottla_metrics_port: int
     ottla_metrics_host: str
     log_dir: tuple[str, ...]

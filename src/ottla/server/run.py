@@ -80,6 +80,7 @@ class RunningBroker:
     async def stop(self) -> None:
         """Let no more clients in, close the connections, flush and close the logs."""
         self.node.ready = False
+        await self.node.membership.hand_over()
         await self._stack.aclose()
 
 
