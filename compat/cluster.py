@@ -75,8 +75,8 @@ class ClusterProcesses:
 
     def __enter__(self) -> Self:
         try:
-            for broker in self.brokers:
-                broker.start()
+            for number in range(len(self.brokers)):
+                self.start(number)
         except BaseException:
             self.kill_all()
             raise
@@ -89,6 +89,15 @@ class ClusterProcesses:
         trace: TracebackType | None,
     ) -> None:
         self.kill_all()
+
+    def start(self, number: int) -> None:
+        """Start a broker, and wait until those that run know each other."""
+        self.brokers[number].start()
+        running = [broker for broker in self.brokers if broker.is_running]
+        until(
+            lambda: all(len(self.metadata("", of=each).brokers) == len(running) for each in running),
+            "the brokers know each other",
+        )
 
     def kill_all(self) -> None:
         """kill -9 for all of them."""
@@ -132,14 +141,18 @@ class ClusterProcesses:
         return next(each for each in partitions if each.partition_index == index)
 
     def until_in_sync(self, topic: str, replicas: int = 3) -> None:
-        """Wait until every partition has a leader and so many replicas in sync."""
+        """Wait until all brokers say: each partition has a leader and so many in sync."""
 
         def in_sync() -> bool:
-            (found,) = self.metadata(topic).topics
-            return bool(found.partitions) and all(
-                each.leader_id >= 0 and len(each.isr_nodes) == replicas
-                for each in found.partitions
-            )
+            for broker in self.brokers:
+                if broker.is_running:
+                    (found,) = self.metadata(topic, of=broker).topics
+                    if not found.partitions or any(
+                        each.leader_id < 0 or len(each.isr_nodes) != replicas
+                        for each in found.partitions
+                    ):
+                        return False
+            return True
 
         until(in_sync, f"{topic} has {replicas} replicas in sync")
 

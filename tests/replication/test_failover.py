@@ -147,7 +147,7 @@ def test_nothing_acknowledged_is_lost_when_the_leader_is_killed(
     assert len(writer.acknowledged) == 600
     assert read_all(cluster, topic, 600) == [b"%d" % number for number in range(600)]
 
-    cluster.brokers[before.leader_id].start()
+    cluster.start(before.leader_id)
     cluster.until_in_sync(topic)
     until(
         lambda: len({cluster.log_bytes(number, topic) for number in range(3)}) == 1,
@@ -169,7 +169,7 @@ def test_a_stopping_broker_hands_its_leaders_over(cluster: ClusterProcesses) -> 
         writer.write(topic, 20, partition)
     writer.flush()
     assert not writer.failed
-    cluster.brokers[1].start()
+    cluster.start(1)
     cluster.until_in_sync(topic)
 
 
@@ -178,7 +178,10 @@ def test_too_few_in_sync_replicas_refuse_a_write(cluster: ClusterProcesses) -> N
     leader = cluster.partition(topic).leader_id
     gone = (leader + 1) % 3
     cluster.kill(gone)
-    until(lambda: len(cluster.partition(topic).isr_nodes) == 2, "the dead one left the ISR")
+    until(
+        lambda: len(cluster.partition(topic, of=cluster.brokers[leader]).isr_nodes) == 2,
+        "the dead one left the ISR",
+    )
     request = ProduceRequest(
         acks=-1,
         timeout_ms=5000,
@@ -193,5 +196,5 @@ def test_too_few_in_sync_replicas_refuse_a_write(cluster: ClusterProcesses) -> N
         answer = connection.ask(request, ProduceResponse, 12)
     (result,) = answer.responses[0].partition_responses
     assert result.error_code == ErrorCode.NOT_ENOUGH_REPLICAS
-    cluster.brokers[gone].start()
+    cluster.start(gone)
     cluster.until_in_sync(topic)

@@ -147,11 +147,12 @@ class Node:
         brokers = self.image.brokers
         replicas = self.image.topics[topic].assignment[index]
         offline = [] if len(brokers) == 1 else [one for one in replicas if one not in brokers]
+        isr = state.isr
         if self.id in replicas:
             partition = self.partitions.get(topic, index)
             if partition is None or partition.log.offline:
                 offline.append(self.id)
-        isr = [one for one in state.isr if one not in offline]
+                isr = [one for one in isr if one != self.id]
         leader = state.leader if state.leader not in offline else NO_LEADER
         return Leader(leader, state.leader_epoch, isr, offline)
 
