@@ -95,7 +95,9 @@ class ClusterProcesses:
         self.brokers[number].start()
         running = [broker for broker in self.brokers if broker.is_running]
         until(
-            lambda: all(len(self.metadata("", of=each).brokers) == len(running) for each in running),
+            lambda: all(
+                len(self.metadata("", of=each).brokers) == len(running) for each in running
+            ),
             "the brokers know each other",
         )
 

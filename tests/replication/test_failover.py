@@ -1,7 +1,6 @@
 """Three real brokers over one SQLite file: copies, failover, controlled stops, bounces."""
 
 from collections.abc import Iterator
-from pathlib import Path
 
 import pytest
 from confluent_kafka import Consumer, KafkaError, Message, Producer
@@ -56,7 +55,7 @@ class Writer:
 
     def _told(self, problem: KafkaError | None, message: Message) -> None:
         if problem is None:
-            self.acknowledged.append(message.value())
+            self.acknowledged.append(message.value() or b"")
         else:
             self.failed.append(problem)
 
@@ -78,7 +77,7 @@ def read_all(cluster: ClusterProcesses, topic: str, count: int) -> list[bytes]:
         while len(found) < count and misses < 30:
             batch = consumer.consume(500, 1.0)
             misses += not batch
-            found += [each.value() for each in batch if not each.error()]
+            found += [each.value() or b"" for each in batch if not each.error()]
     finally:
         consumer.close()
     return found

@@ -39,6 +39,7 @@ from ottla.broker.opening import LogOpener
 from ottla.broker.partition import Partition
 from ottla.broker.partitions import Partitions
 from ottla.broker.producer_ids import ProducerIdSource
+from ottla.broker.replication.peers import Peers
 from ottla.broker.replication.roles import Roles
 from ottla.broker.shard_runner import ShardRunner
 from ottla.broker.start_error import StartError
@@ -110,6 +111,7 @@ class Node:
         self.membership = Membership(self)
         self.control = Control(self)
         self.roles = Roles(self)
+        self.peers = Peers(self)
         self.transactions = Transactions(self)
         self.groups = Groups(self)
         self.cleaner = Cleaner(self)
@@ -270,6 +272,7 @@ class Node:
         was_running, self.running = self.running, False
         await self.control.stop()
         await self.roles.stop()
+        self.peers.close()
         self.transactions.stop()
         self.groups.stop()
         await self.audit.stop()

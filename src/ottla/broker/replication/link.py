@@ -43,7 +43,7 @@ class Link:
             async with asyncio.timeout(seconds):
                 return cls(*await asyncio.open_connection(where.host, where.port, limit=_BUFFER))
         except (OSError, TimeoutError) as problem:
-            raise LinkError(f"{where.host}:{where.port}: {problem or 'no answer'}") from None
+            raise LinkError(f"{where.host}:{where.port}: {str(problem) or 'no answer'}") from None
 
     async def ask(self, request: Message, answer: type[M], version: int, seconds: float) -> M:
         """Send a request and wait for its answer; raises LinkError."""
