@@ -19,12 +19,14 @@ import structlog
 
 from ottla.api import load_all
 from ottla.broker.metrics import NetworkMetrics
-from ottla.broker.node import Node, StartError
+from ottla.broker.node import Node
+from ottla.broker.start_error import StartError
 from ottla.config import BrokerConfig, ConfigError
 from ottla.server.server import ListenError, Server
 
 if TYPE_CHECKING:
     from ottla.broker.metrics_server import MetricsServer
+    from ottla.server.worker import Heart
 
 log = structlog.get_logger()
 
@@ -84,8 +86,11 @@ class RunningBroker:
         await self._stack.aclose()
 
 
-def run_broker(static: Mapping[str, str]) -> int:
-    """Run a broker until SIGTERM, SIGINT or SIGHUP; returns the exit status."""
+def run_broker(static: Mapping[str, str], heart: Heart | None = None) -> int:
+    """Run a broker until SIGTERM, SIGINT or SIGHUP; returns the exit status.
+
+    With a heart it also ends when its supervisor does.
+    """
     import uvloop
 
     from ottla.server.logging import configure_logging
@@ -94,17 +99,19 @@ def run_broker(static: Mapping[str, str]) -> int:
     raise_open_files_limit()
     try:
         with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
-            return runner.run(_run(static))
+            return runner.run(_run(static, heart))
     except KeyboardInterrupt:
         return 130
 
 
-async def _run(static: Mapping[str, str]) -> int:
+async def _run(static: Mapping[str, str], heart: Heart | None) -> int:
     loop = asyncio.get_running_loop()
     stopped = asyncio.Event()
     for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
         if signal.getsignal(number) != signal.SIG_IGN:  # nohup ignores SIGHUP, and that stays so
             loop.add_signal_handler(number, stopped.set)
+    if heart is not None:
+        heart.start(stopped.set)
     try:
         broker = RunningBroker(BrokerConfig.from_static(static))
     except ConfigError as problem:
@@ -126,6 +133,8 @@ async def _run(static: Mapping[str, str]) -> int:
     gc.collect()
     gc.freeze()
     gc.set_threshold(50_000, 20, 100)
+    if heart is not None:
+        heart.ready()
     await stopping
     log.info("stopping")
     await broker.stop()
