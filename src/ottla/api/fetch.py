@@ -4,9 +4,9 @@ KIPs: 74 (limits), 98 (isolation), 227 (sessions), 320 (leader epochs), 516 (top
 595 (diverging epochs), 951 (leader hints).
 """
 
-from ottla.api.leader_hints import leader_endpoints
 from ottla.api.registry import Outcome, Parts, Pending, Request, raw_api
 from ottla.broker.fetching import Answer, Fetch
+from ottla.broker.leader_hints import leader_endpoints
 from ottla.wire import fetch as wire
 from ottla.wire.apis import ApiKey
 from ottla.wire.errors import KafkaError
@@ -45,5 +45,5 @@ def _reply(request: Request, session_id: int, answer: Answer) -> Parts:
         request.version,
         answer,
         session_id=session_id,
-        endpoints=leader_endpoints(request, hinted) if hinted else (),
+        endpoints=leader_endpoints(request.node, request.listener, hinted) if hinted else (),
     )

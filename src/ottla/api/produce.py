@@ -9,7 +9,6 @@ KIPs: 98 (idempotence, transactions), 467 (faulty records), 516 (topic ids), 890
 import asyncio
 from collections.abc import Callable
 
-from ottla.api.leader_hints import leader_endpoints
 from ottla.api.registry import (
     Outcome,
     Parts,
@@ -20,6 +19,7 @@ from ottla.api.registry import (
     raw_api,
 )
 from ottla.broker.acknowledging import ALL, Uncommitted, check_append, when_committed
+from ottla.broker.leader_hints import leader_endpoints, leader_hint
 from ottla.broker.partition import Partition
 from ottla.broker.verification import Verdict, is_transactional, verify
 from ottla.wire import produce as wire
@@ -192,7 +192,7 @@ def _check_named_once(seen: set[tuple[TopicKey, int]], topic: TopicKey, index: i
 
 def _response(request: Request, results: Results) -> bytes:
     hinted = {each.leader[0] for _, answers in results for each in answers if each.leader}
-    endpoints = leader_endpoints(request, hinted) if hinted else ()
+    endpoints = leader_endpoints(request.node, request.listener, hinted) if hinted else ()
     return wire.response(request.version, results, endpoints=endpoints)
 
 
@@ -207,7 +207,7 @@ def _refused(
     start = -1
     leader = None
     if code == ErrorCode.NOT_LEADER_OR_FOLLOWER:
-        leader = request.node.leader_hint(topic, index)
+        leader = leader_hint(request.node, topic, index)
     if partition is not None:
         partition.metrics.failed_produces += 1
         start = partition.log.start_offset

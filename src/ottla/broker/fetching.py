@@ -16,6 +16,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Final
 
 from ottla.broker.fetch_sessions import NO_SESSION, FetchSession, Wanted
+from ottla.broker.leader_hints import leader_hint
 from ottla.broker.replication import follower_fetches
 from ottla.log.files import ColdReadError, Slice, read_from_disk
 from ottla.wire.errors import ErrorCode, KafkaError
@@ -189,7 +190,7 @@ class Fetch:
                 partition.metrics.failed_fetches += 1
             leader = None
             if problem.code in SENT_TO_THE_LEADER:
-                leader = self._node.leader_hint(wanted.topic, ask.partition)
+                leader = leader_hint(self._node, wanted.topic, ask.partition)
             return partition, PartitionData(
                 ask.partition, problem.code, -1, -1, start, leader=leader
             )

@@ -5,6 +5,11 @@ Rules kept here:
 2. Where the store may declare a broker dead that still runs, a lease says how long it may answer on
    its own; a store that never does so needs none.
 3. Before it stops a broker asks for its leaders to be moved away, and waits for that a while.
+4. A session that others have ended leaves no role. Where it can have been by mistake (silence), the
+   broker begins another session and another life; where its process was declared dead, or another
+   one has taken its id, it ends.
+5. A registration that outlives its process (ZooKeeper keeps it for the session's timeout) is waited
+   for, before it counts as another broker of the same id.
 """
 
 from __future__ import annotations
@@ -29,6 +34,8 @@ log = structlog.get_logger()
 
 LEADERS_MOVED_WITHIN_SECONDS: Final = 20.0
 LOOK_AGAIN_SECONDS: Final = 0.02
+JOIN_AGAIN_SECONDS: Final = 0.2
+REJOIN_SECONDS: Final = 1.0
 AS_REGISTERED: Final = 0
 """The version of a registration that was not changed."""
 
@@ -56,23 +63,68 @@ class Membership:
         self._node = node
         self.epoch = NO_EPOCH
         self.lease: Lease | None = None
+        self._rejoining: asyncio.Task[None] | None = None
 
     async def join(self) -> None:
         """Register; raises StartError."""
         node = self._node
-        try:
-            registered = await node.store.register(
-                documents.broker_key(node.id), documents.encode(self._document())
-            )
-        except Conflict:
-            raise StartError(
-                f"another broker with id {node.id} is in this cluster; set another node.id"
-            ) from None
-        except StoreError as problem:
-            raise StartError(str(problem)) from None
+        timeout = node.store.session_facts().timeout
+        patience = 0.0 if math.isinf(timeout) else timeout + 1.0
+        loop = asyncio.get_running_loop()
+        deadline = loop.time() + patience
+        while True:
+            try:
+                registered = await node.store.register(
+                    documents.broker_key(node.id), documents.encode(self._document())
+                )
+                break
+            except Conflict:
+                if loop.time() >= deadline:
+                    raise StartError(
+                        f"another broker with id {node.id} is in this cluster; set another node.id"
+                    ) from None
+                await asyncio.sleep(JOIN_AGAIN_SECONDS)
+            except StoreError as problem:
+                raise StartError(str(problem)) from None
+        self.lease = None if math.isinf(timeout) else StoreLease(node)
         self.epoch = registered.epoch
-        if not math.isinf(node.store.session_facts().timeout):
-            self.lease = StoreLease(node)
+
+    def session_ended(self, reason: str) -> None:
+        """Others have ended this broker's session: it has no role until it has another."""
+        node = self._node
+        if not node.running or self._rejoining is not None:
+            return
+        log.error("the session with the metadata store has ended", reason=reason)
+        self.epoch = NO_EPOCH
+        if self.lease is not None:
+            self.lease.ended()
+        node.roles.take_all()
+        if math.isinf(node.store.session_facts().timeout):
+            node.on_end(f"broker {node.id} was declared dead, or another one has its id")
+            return
+        self._rejoining = asyncio.get_running_loop().create_task(self._rejoin())
+
+    async def stop(self) -> None:
+        """Join no more."""
+        if self._rejoining is not None:
+            self._rejoining.cancel()
+            await asyncio.gather(self._rejoining, return_exceptions=True)
+
+    async def _rejoin(self) -> None:
+        node = self._node
+        try:
+            while node.running and self.epoch == NO_EPOCH:
+                try:
+                    await node.renew_store()
+                    await self.join()
+                except (StoreError, StartError) as problem:
+                    log.error("the cluster could not be joined again", reason=str(problem))
+                    await asyncio.sleep(REJOIN_SECONDS)
+        finally:
+            self._rejoining = None
+        await node.control.settle()
+        node.roles.take_all()
+        log.info("the cluster was joined again", epoch=self.epoch)
 
     async def hand_over(self) -> None:
         """Let others lead what is led here, before this broker stops."""

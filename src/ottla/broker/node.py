@@ -26,6 +26,7 @@ import structlog
 from ottla.broker.audit import Audit
 from ottla.broker.checkpoints import PARTITIONS_IN_ONE_TURN
 from ottla.broker.cleaner import Cleaner
+from ottla.broker.closing import close_logs
 from ottla.broker.control import Control
 from ottla.broker.coordinators import Coordinators
 from ottla.broker.fetch_sessions import FetchSessions
@@ -59,12 +60,10 @@ from ottla.log.files import FileCache, Files
 from ottla.log.folder import DataFolder, FolderError, uuid_to_text
 from ottla.records.control import Marker
 from ottla.wire.errors import ErrorCode, KafkaError
-from ottla.wire.produce import TopicKey
 
 log = structlog.get_logger()
 
 CONFLICTS_BEFORE_GIVING_UP: Final = 20
-LOGS_CLOSED_AT_ONCE: Final = 4
 T = TypeVar("T")
 
 
@@ -96,6 +95,8 @@ class Node:
         self.image = Image()
         self.ready = False
         self.running = False
+        self.on_end: Callable[[str], object] = lambda _: None
+        """Called where the broker cannot go on, with the reason in one line."""
         self.ports: Mapping[str, int] = {}
         self.advertised: tuple[Listener, ...] = ()
         self.maintenance = Maintenance(self)
@@ -158,17 +159,6 @@ class Node:
         leader = state.leader if state.leader not in offline else NO_LEADER
         return Leader(leader, state.leader_epoch, isr, offline)
 
-    def leader_hint(self, topic: TopicKey, index: int) -> tuple[int, int] | None:
-        """Id and epoch of a partition's leader, for a client that came to the wrong broker."""
-        if isinstance(topic, bytes):
-            known = self.image.topics_by_id.get(uuid.UUID(bytes=topic))
-        else:
-            known = self.image.topics.get(topic)
-        if known is None or not 0 <= index < len(known.assignment):
-            return None
-        leader = self.leader_of(known.name, index)
-        return None if leader.id in (NO_LEADER, self.id) else (leader.id, leader.epoch)
-
     def holds_lease(self) -> bool:
         """Whether nobody can have taken this broker's place without its knowing."""
         lease = self.membership.lease
@@ -202,6 +192,7 @@ class Node:
                 # Before the store makes a new one: its files would not go with one put back.
                 self._check_that_nothing_is_lost()
             self._store = await open_store(self.config)
+            self._store.on_session_end(self.membership.session_ended)
             self.image = Image.of(await self._store.watch(self._on_changes))
             await self._identify()
             self._producer_ids = ProducerIdSource(self._store)
@@ -270,6 +261,7 @@ class Node:
     async def close(self) -> None:
         """Flush and close everything; after a failed start, what there is of it."""
         was_running, self.running = self.running, False
+        await self.membership.stop()
         await self.control.stop()
         await self.roles.stop()
         self.peers.close()
@@ -281,7 +273,7 @@ class Node:
         await self.maintenance.stop()
         if was_running and self.ports and self._opener is not None:
             await self._opener.stop()
-            clean = await self._close_logs()
+            clean = await close_logs(self) and self._opener.all_open
             try:
                 await self.maintenance.checkpoint()
                 if clean:
@@ -302,34 +294,6 @@ class Node:
             self._carrying_out.cancel()
             tasks.append(self._carrying_out)
         await asyncio.gather(*tasks, return_exceptions=True)
-
-    async def _close_logs(self) -> bool:
-        """Flush and close every log, a few at a time; False where one could not be closed."""
-        await self._sync_new_folders()
-        slots = asyncio.Semaphore(LOGS_CLOSED_AT_ONCE)
-
-        async def close(partition: Partition) -> bool:
-            async with slots:
-                return await _close_log(partition)
-
-        closed = await asyncio.gather(*(close(partition) for partition in self.partitions))
-        assert self._opener is not None
-        return self._opener.all_open and all(closed)
-
-    async def _sync_new_folders(self) -> None:
-        """Bring the names of new logs' folders to the disk once for all of them."""
-        new = [partition.log for partition in self.partitions if partition.log.directory_is_new]
-        if not new:
-            return
-        sync = self.files.sync_directory
-        try:
-            await asyncio.get_running_loop().run_in_executor(None, sync, str(self.folder.path))
-        except OSError as problem:
-            for each in new:
-                each.failed(problem)
-            return
-        for each in new:
-            each.directory_is_new = False
 
     # Metadata -----------------------------------------------------------------------------
 
@@ -357,6 +321,20 @@ class Node:
         await asyncio.sleep(0)
         while self._carrying_out is not None:
             await asyncio.shield(self._carrying_out)
+
+    async def renew_store(self) -> None:
+        """Begin a new session, and learn what has changed since the last one ended.
+
+        Raises StoreError. The image never goes back: all of it is read again.
+        """
+        if self._store is not None:
+            await self._store.close()
+        self._store = store = await open_store(self.config)
+        store.on_session_end(self.membership.session_ended)
+        snapshot = await store.watch(self._on_changes)
+        self._on_changes(self.image.changes_to(snapshot))
+        self._producer_ids = ProducerIdSource(store)
+        await self.caught_up()
 
     def _on_changes(self, changes: list[Change]) -> None:
         self.metadata_changes += 1
@@ -496,26 +474,6 @@ class Node:
         if found is None:
             found = self.topic_metrics[topic] = TopicMetrics()
         return found
-
-
-async def _close_log(partition: Partition) -> bool:
-    its_log = partition.log
-    if its_log.offline:
-        return False
-    flush = None
-    try:
-        await partition.settled()
-        if its_log.needs_several_flushes:
-            await partition.flush()
-        flush = its_log.begin_close()
-        if flush is not None:
-            await asyncio.get_running_loop().run_in_executor(None, flush.run)
-    except Exception as problem:  # noqa: BLE001 one log's failure is not the others'
-        log.error("a log could not be closed", partition=str(partition), reason=str(problem))
-        return False
-    finally:
-        its_log.end_close(flush)
-    return True
 
 
 def _open_files_limit() -> int:

@@ -39,11 +39,11 @@ async def open_store(config: BrokerConfig) -> Store:
         path = Path(where.removeprefix(SQLITE))
         return await SqliteStore.open(path, owner, poll_interval=POLL_SECONDS)
     if where.startswith(ZOOKEEPER):
-        return await _open_zookeeper(where, owner)
+        return await _open_zookeeper(where, owner, config.broker_session_timeout_ms / 1000)
     raise StoreError(f"ottla.store={where} is neither {SQLITE}PATH nor {ZOOKEEPER}HOSTS/CHROOT")
 
 
-async def _open_zookeeper(where: str, owner: str) -> Store:
+async def _open_zookeeper(where: str, owner: str, seconds: float) -> Store:
     # Its library costs start-up time.
     from ottla.cluster.zookeeper_address import parse_address
     from ottla.cluster.zookeeper_store import ZooKeeperStore
@@ -52,4 +52,6 @@ async def _open_zookeeper(where: str, owner: str) -> Store:
         address = parse_address(where)
     except ValueError as problem:
         raise StoreError(f"ottla.store: {problem}") from None
-    return await ZooKeeperStore.open(address, owner)
+    return await ZooKeeperStore.open(
+        address, owner, session_timeout=seconds, connect_timeout=seconds
+    )

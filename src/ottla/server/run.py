@@ -117,6 +117,13 @@ async def _run(static: Mapping[str, str], heart: Heart | None) -> int:
     except ConfigError as problem:
         print(f"ottla: {problem}", file=sys.stderr)
         return 2
+    ended: list[str] = []
+
+    def end(reason: str) -> None:
+        ended.append(reason)
+        stopped.set()
+
+    broker.node.on_end = end
     starting = loop.create_task(broker.start())
     stopping = loop.create_task(stopped.wait())
     await asyncio.wait((starting, stopping), return_when=asyncio.FIRST_COMPLETED)
@@ -139,7 +146,9 @@ async def _run(static: Mapping[str, str], heart: Heart | None) -> int:
     log.info("stopping")
     await broker.stop()
     log.info("stopped")
-    return 0
+    for reason in ended:
+        print(f"ottla: {reason}", file=sys.stderr)
+    return 1 if ended else 0
 
 
 def raise_open_files_limit() -> None:
