@@ -1,7 +1,8 @@
-"""Several `ottla serve` processes over one SQLite file, and who declares a killed one dead.
+"""Several `ottla serve` processes over one store, and who declares a killed one dead.
 
 Rules kept here:
-1. A broker is declared dead only after its process was reaped, as a supervisor does it.
+1. Over one SQLite file a broker is declared dead only after its process was reaped, as a supervisor
+   does it. Over ZooKeeper nobody tells: its session ends by itself.
 2. What a claim waits for is looked at until it is so, or PATIENCE is over.
 """
 
@@ -51,17 +52,23 @@ class ClusterProcesses:
     """Brokers 0, 1, 2, ... of one cluster."""
 
     def __init__(
-        self, folder: Path, brokers: int = 3, settings: Mapping[str, str] | None = None
+        self,
+        folder: Path,
+        brokers: int = 3,
+        settings: Mapping[str, str] | None = None,
+        *,
+        store: str | None = None,
     ) -> None:
         folder.mkdir(parents=True, exist_ok=True)
-        self.store = folder / "cluster.sqlite"
+        self.file = folder / "cluster.sqlite" if store is None else None
+        self.store = store or f"sqlite:{self.file}"
         self.brokers = [
             BrokerProcess(
                 folder / f"broker-{number}",
                 {
                     **SETTINGS,
                     "node.id": str(number),
-                    "ottla.store": f"sqlite:{self.store}",
+                    "ottla.store": self.store,
                     **(settings or {}),
                 },
             )
@@ -107,15 +114,16 @@ class ClusterProcesses:
             broker.kill()
 
     def kill(self, number: int) -> None:
-        """kill -9 for one, and tell the others."""
+        """kill -9 for one; the others are told, or find out."""
         self.brokers[number].kill()
-        self.declare_dead(number)
+        if self.file is not None:
+            self._declare_dead(self.file, number)
 
-    def declare_dead(self, number: int) -> None:
+    def _declare_dead(self, file: Path, number: int) -> None:
         """End the session of a broker whose process is gone."""
 
         async def declare() -> None:
-            store = await SqliteStore.open(self.store, "supervisor")
+            store = await SqliteStore.open(file, "supervisor")
             try:
                 await store.declare_dead(f"broker-{number}")
             finally:

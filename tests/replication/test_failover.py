@@ -3,84 +3,17 @@
 from collections.abc import Iterator
 
 import pytest
-from confluent_kafka import Consumer, KafkaError, Message, Producer
 
-from compat.batches import values
 from compat.cluster import ClusterProcesses, until
-from compat.raw import Connection
 from ottla.wire.errors import ErrorCode
-from ottla.wire.messages.produce import (
-    PartitionProduceData,
-    ProduceRequest,
-    ProduceResponse,
-    TopicProduceData,
-)
 
-QUICK = {"topic.metadata.refresh.interval.ms": 500, "reconnect.backoff.max.ms": 200}
+from .writing import Writer, produce_to, read_all
 
 
 @pytest.fixture(scope="module")
 def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ClusterProcesses]:
     with ClusterProcesses(tmp_path_factory.mktemp("cluster")) as brokers:
         yield brokers
-
-
-class Writer:
-    """An idempotent producer with acks=all that knows what was acknowledged."""
-
-    def __init__(self, cluster: ClusterProcesses) -> None:
-        self._producer = Producer(
-            {
-                "bootstrap.servers": cluster.bootstrap,
-                "enable.idempotence": True,
-                "acks": "all",
-                "linger.ms": 0,
-                "delivery.timeout.ms": 60_000,
-                **QUICK,
-            }
-        )
-        self.acknowledged: list[bytes] = []
-        self.failed: list[KafkaError] = []
-        self._number = 0
-
-    def write(self, topic: str, count: int, partition: int = 0) -> None:
-        for _ in range(count):
-            value = b"%d" % self._number
-            self._number += 1
-            self._producer.produce(topic, value, partition=partition, callback=self._told)
-            self._producer.poll(0)
-
-    def flush(self) -> None:
-        assert self._producer.flush(60) == 0
-
-    def _told(self, problem: KafkaError | None, message: Message) -> None:
-        if problem is None:
-            self.acknowledged.append(message.value() or b"")
-        else:
-            self.failed.append(problem)
-
-
-def read_all(cluster: ClusterProcesses, topic: str, count: int) -> list[bytes]:
-    consumer = Consumer(
-        {
-            "bootstrap.servers": cluster.bootstrap,
-            "group.id": f"reader-of-{topic}",
-            "auto.offset.reset": "earliest",
-            "enable.auto.commit": False,
-            **QUICK,
-        }
-    )
-    found: list[bytes] = []
-    try:
-        consumer.subscribe([topic])
-        misses = 0
-        while len(found) < count and misses < 30:
-            batch = consumer.consume(500, 1.0)
-            misses += not batch
-            found += [each.value() or b"" for each in batch if not each.error()]
-    finally:
-        consumer.close()
-    return found
 
 
 def test_leaders_are_spread_and_every_broker_tells_the_same(cluster: ClusterProcesses) -> None:
@@ -109,19 +42,7 @@ def test_who_does_not_lead_says_so_and_who_does(cluster: ClusterProcesses) -> No
     topic = cluster.create("hinted")
     leader = cluster.partition(topic).leader_id
     other = cluster.brokers[(leader + 1) % 3]
-    request = ProduceRequest(
-        acks=-1,
-        timeout_ms=5000,
-        topic_data=[
-            TopicProduceData(
-                name=topic,
-                partition_data=[PartitionProduceData(index=0, records=values(b"x"))],
-            )
-        ],
-    )
-    with Connection(other.bootstrap) as connection:
-        answer = connection.ask(request, ProduceResponse, 12)
-    (result,) = answer.responses[0].partition_responses
+    result, answer = produce_to(other, topic)
     assert result.error_code == ErrorCode.NOT_LEADER_OR_FOLLOWER
     assert result.current_leader.leader_id == leader
     assert [each.port for each in answer.node_endpoints] == [cluster.brokers[leader].port]
@@ -181,19 +102,7 @@ def test_too_few_in_sync_replicas_refuse_a_write(cluster: ClusterProcesses) -> N
         lambda: len(cluster.partition(topic, of=cluster.brokers[leader]).isr_nodes) == 2,
         "the dead one left the ISR",
     )
-    request = ProduceRequest(
-        acks=-1,
-        timeout_ms=5000,
-        topic_data=[
-            TopicProduceData(
-                name=topic,
-                partition_data=[PartitionProduceData(index=0, records=values(b"x"))],
-            )
-        ],
-    )
-    with Connection(cluster.brokers[leader].bootstrap) as connection:
-        answer = connection.ask(request, ProduceResponse, 12)
-    (result,) = answer.responses[0].partition_responses
+    result, _ = produce_to(cluster.brokers[leader], topic)
     assert result.error_code == ErrorCode.NOT_ENOUGH_REPLICAS
     cluster.start(gone)
     cluster.until_in_sync(topic)
