@@ -1,9 +1,12 @@
 """Moving replicas and leaders between three real brokers."""
 
+import json
+import subprocess
+import sys
 from collections.abc import Iterator
 
 import pytest
-from confluent_kafka import Producer
+from confluent_kafka import Consumer, Producer, TopicPartition
 
 from compat.cluster import ClusterProcesses, until
 from compat.raw import Connection
@@ -13,6 +16,12 @@ from ottla.wire.messages.alter_partition_reassignments import (
     AlterPartitionReassignmentsResponse,
     ReassignablePartition,
     ReassignableTopic,
+)
+from ottla.wire.messages.delete_records import (
+    DeleteRecordsPartition,
+    DeleteRecordsRequest,
+    DeleteRecordsResponse,
+    DeleteRecordsTopic,
 )
 from ottla.wire.messages.elect_leaders import (
     ElectLeadersRequest,
@@ -87,6 +96,60 @@ def test_a_reassignment_to_unknown_brokers_changes_nothing(cluster: ClusterProce
     assert move(cluster, topic, None) == ErrorCode.NO_REASSIGNMENT_IN_PROGRESS
     assert move(cluster, "no-such-topic", [0]) == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
     assert cluster.partition(topic) == before
+
+
+def test_deleted_records_are_gone_on_every_replica(cluster: ClusterProcesses) -> None:
+    topic = cluster.create("deleted-from")
+    producer = Producer({"bootstrap.servers": cluster.bootstrap, "acks": "all"})
+    for number in range(30):
+        producer.produce(topic, b"%d" % number)
+    assert producer.flush(30) == 0
+    leader = cluster.partition(topic).leader_id
+    with Connection(cluster.brokers[leader].bootstrap) as connection:
+        answer = connection.ask(
+            DeleteRecordsRequest(
+                topics=[
+                    DeleteRecordsTopic(
+                        name=topic,
+                        partitions=[DeleteRecordsPartition(partition_index=0, offset=20)],
+                    )
+                ],
+                timeout_ms=10_000,
+            ),
+            DeleteRecordsResponse,
+            2,
+        )
+    (result,) = answer.topics[0].partitions
+    assert (result.error_code, result.low_watermark) == (0, 20)
+    cluster.kill(leader)
+    until(lambda: cluster.partition(topic).leader_id not in (-1, leader), "another one leads")
+    consumer = Consumer({"bootstrap.servers": cluster.bootstrap, "group.id": "of-deleted"})
+    try:
+        first, _ = consumer.get_watermark_offsets(TopicPartition(topic, 0), 20)
+        assert first == 20
+    finally:
+        consumer.close()
+    cluster.start(leader)
+    cluster.until_in_sync(topic)
+
+
+def test_the_cluster_describes_itself(cluster: ClusterProcesses) -> None:
+    topic = cluster.create("described")
+    gone = cluster.partition(topic).leader_id
+    cluster.kill(gone)
+    until(lambda: len(cluster.partition(topic).isr_nodes) == 2, "two replicas are left")
+    command = [sys.executable, "-m", "ottla", "cluster", "describe", "--json"]
+    done = subprocess.run(
+        [*command, "--bootstrap", cluster.any_alive().bootstrap],
+        capture_output=True,
+        check=True,
+        timeout=30,
+    )
+    told = json.loads(done.stdout)
+    assert {broker["id"] for broker in told["brokers"]} == {0, 1, 2} - {gone}
+    assert topic in {partition["topic"] for partition in told["under_replicated"]}
+    cluster.start(gone)
+    cluster.until_in_sync(topic)
 
 
 def test_the_preferred_leader_is_elected_again(cluster: ClusterProcesses) -> None:

@@ -216,7 +216,8 @@ class Fetch:
         for wanted, partition, data in found:
             if data.records is not None:
                 _unpin(data)
-            else:
+            elif self._follower is None or not wanted.is_news(data):
+                # A follower is told of a new high watermark at the latest when its wait is over.
                 ready.pop(wanted, None)
             if partition is not None:
                 wanted.wait_on(partition)

@@ -32,6 +32,7 @@ from ottla.broker.coordinators import Coordinators
 from ottla.broker.fetch_sessions import FetchSessions
 from ottla.broker.groups import Groups
 from ottla.broker.kept_answers import KeptAnswers
+from ottla.broker.leader_balance import LeaderBalance
 from ottla.broker.log_settings import log_config
 from ottla.broker.maintenance import Maintenance
 from ottla.broker.membership import Membership
@@ -111,6 +112,7 @@ class Node:
         self._producer_ids: ProducerIdSource | None = None
         self.membership = Membership(self)
         self.control = Control(self)
+        self.balance = LeaderBalance(self)
         self.roles = Roles(self)
         self.peers = Peers(self)
         self.transactions = Transactions(self)
@@ -243,6 +245,7 @@ class Node:
         await self.control.settle()
         await self._opener.open_all()
         self.roles.start()
+        self.balance.start()
         self.maintenance.start()
         self.cleaner.start()
         try:
@@ -263,6 +266,7 @@ class Node:
         was_running, self.running = self.running, False
         await self.membership.stop()
         await self.control.stop()
+        await self.balance.stop()
         await self.roles.stop()
         self.peers.close()
         self.transactions.stop()

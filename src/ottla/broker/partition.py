@@ -38,6 +38,9 @@ class Reader(Protocol):
     def wake(self) -> None:
         """The partition has changed; called once for each registration."""
 
+    def has_news(self) -> None:
+        """Something changed that need not be told at once, but at the next occasion."""
+
 
 class Partition:
     """A replica of a partition on this broker."""
@@ -129,6 +132,8 @@ class Partition:
         self._set_high_watermark(self.leadership.high_watermark)
         self._waiters.committed(self.high_watermark)
         self.wake_readers()
+        for follower in self._followers:
+            follower.has_news()
 
     def _set_high_watermark(self, offset: int) -> None:
         self.high_watermark = self.log.high_watermark = offset

@@ -117,6 +117,16 @@ class Partitions:
             sizes[partition.topic] = sizes.get(partition.topic, 0) + partition.log.size
         return sizes
 
+    def replication(self) -> tuple[int, int, int]:
+        """Partitions led here; those with replicas out of sync; those below the least in sync."""
+        led = [partition for partition in self._all.values() if partition.leads]
+        shared = [each.leadership for each in led if each.leadership is not None]
+        return (
+            len(led),
+            sum(len(each.isr) < len(each.replicas) for each in shared),
+            sum(not each.has_enough for each in shared),
+        )
+
     def offline_count(self) -> int:
         """Partitions that cannot be served because of their disk."""
         failed = sum(

@@ -296,9 +296,14 @@ class Leadership:
 
     # Answering ----------------------------------------------------------------------------
 
+    @property
+    def has_enough(self) -> bool:
+        """Whether `min.insync.replicas` are in sync."""
+        return len(self.isr) >= self._least()
+
     def check_enough(self) -> None:
         """Refuse an acks=all append that too few replicas would get."""
-        if len(self.isr) < self._least():
+        if not self.has_enough:
             raise KafkaError(
                 ErrorCode.NOT_ENOUGH_REPLICAS,
                 f"{len(self.isr)} replica(s) are in sync, {self._least()} are needed",

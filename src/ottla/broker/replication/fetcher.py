@@ -235,6 +235,7 @@ class ReplicaFetcher:
             asyncio.get_running_loop().call_later(self._back_off(), self._ask_again, key)
         elif (
             partition.log.end_offset != fetch.offset
+            or partition.log.start_offset != fetch.log_start
             or data.diverging_epoch.epoch >= 0
             or data.error_code
         ):
