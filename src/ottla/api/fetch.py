@@ -22,7 +22,7 @@ def fetch(request: Request, body: memoryview, at: int) -> Outcome:
         session, full = node.fetch_sessions.begin(asked, version, node.now_ms())
     except KafkaError as problem:
         return wire.response(version, [], error_code=problem.code)
-    work = Fetch(node, session, full, asked)
+    work = Fetch(node, session, full, asked, request.listener)
     if asked.max_wait_ms <= 0:
         return _reply(request, session.id, work.answer_at_last())
     answer = work.answer_now()

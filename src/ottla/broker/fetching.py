@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Final
 
 from ottla.broker.fetch_sessions import NO_SESSION, FetchSession, Wanted
 from ottla.broker.leader_hints import leader_hint
-from ottla.broker.replication import follower_fetches
+from ottla.broker.replication import follower_fetches, nearby
 from ottla.log.files import ColdReadError, Slice, read_from_disk
 from ottla.wire.errors import ErrorCode, KafkaError
 from ottla.wire.fetch import READ_COMMITTED, FetchRequest, PartitionData
@@ -42,17 +42,19 @@ class Fetch:
         "_committed",
         "_follower",
         "_full",
+        "_listener",
         "_max_bytes",
         "_min_bytes",
         "_node",
         "_poked",
+        "_rack",
         "_timer",
         "on_answer",
         "session",
     )
 
     def __init__(
-        self, node: Node, session: FetchSession, full: bool, request: FetchRequest
+        self, node: Node, session: FetchSession, full: bool, request: FetchRequest, listener: str
     ) -> None:
         self._node = node
         self.session = session
@@ -60,6 +62,8 @@ class Fetch:
         self._max_bytes = min(request.max_bytes, node.config.fetch_max_bytes)
         self._min_bytes = min(request.min_bytes, self._max_bytes)
         self._committed = request.isolation_level == READ_COMMITTED
+        self._rack = request.rack_id
+        self._listener = listener
         self._follower = follower_fetches.follower_of(request)
         if self._follower is not None:
             follower_fetches.note_positions(node, self._follower, request)
@@ -138,7 +142,7 @@ class Fetch:
             if data.records is not None:
                 size += data.records.size
                 room = max(0, room - data.records.size)
-            elif data.error_code or data.diverging:
+            elif data.error_code or data.diverging or data.preferred_read_replica >= 0:
                 urgent = True
         if not urgent and size < self._min_bytes and session.wanted:
             self._wait(found)
@@ -151,7 +155,7 @@ class Fetch:
         ask = wanted.ask
         partition: Partition | None = None
         try:
-            partition = self._node.partitions.find(wanted.topic, ask.partition)
+            partition = self._find(wanted)
             log = partition.log
             diverging = None
             if self._follower is not None:
@@ -166,6 +170,19 @@ class Fetch:
                 return partition, PartitionData(
                     ask.partition, 0, -1, -1, log.start_offset, diverging=diverging
                 )
+            if self._rack and partition.leads:
+                better = nearby.better_replica(
+                    self._node, partition, self._rack, ask.fetch_offset, self._listener
+                )
+                if better >= 0:
+                    return partition, PartitionData(
+                        ask.partition,
+                        0,
+                        partition.high_watermark,
+                        log.last_stable_offset,
+                        log.start_offset,
+                        preferred_read_replica=better,
+                    )
             records = None
             if ask.fetch_offset != limit:
                 # Past the limit, but in the log: an earlier leader may have shown it. It waits.
@@ -194,6 +211,18 @@ class Fetch:
             return partition, PartitionData(
                 ask.partition, problem.code, -1, -1, start, leader=leader
             )
+
+    def _find(self, wanted: Wanted) -> Partition:
+        ask = wanted.ask
+        try:
+            return self._node.partitions.find(wanted.topic, ask.partition)
+        except KafkaError:
+            if not self._rack:
+                raise
+            near = nearby.copy_of(self._node, wanted.topic, ask.partition, ask.fetch_offset)
+            if near is None:
+                raise
+            return near
 
     def _read(
         self, wanted: Wanted, log: Log, most: int, limit: int, whole_first: bool

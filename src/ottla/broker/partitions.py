@@ -31,6 +31,7 @@ class Partitions:
     def __init__(self) -> None:
         self._topics: dict[TopicKey, list[Partition | KafkaError]] = {}
         self._ids: dict[str, bytes] = {}
+        self._names: dict[bytes, str] = {}
         self._all: dict[tuple[str, int], Partition] = {}
         self.changes = 0
         """How often a partition was opened, failed to be, or went."""
@@ -56,6 +57,13 @@ class Partitions:
             raise KafkaError(found.code, found.message)
         return found
 
+    def replica(self, topic: TopicKey, index: int) -> Partition | None:
+        """The partition if it is open here now, led or not, by the name or id of its topic."""
+        if isinstance(topic, str):
+            return self._all.get((topic, index))
+        name = self._names.get(topic)
+        return None if name is None else self._all.get((name, index))
+
     def get(self, topic: str, index: int) -> Partition | None:
         """The partition if it is open here now, led or not."""
         return self._all.get((topic, index))
@@ -77,6 +85,7 @@ class Partitions:
             indexes = []
             self._topics[topic] = self._topics[topic_id.bytes] = indexes
             self._ids[topic] = topic_id.bytes
+            self._names[topic_id.bytes] = topic
         while len(indexes) < count:
             indexes.append(NOT_HERE)
 
@@ -106,6 +115,7 @@ class Partitions:
         topic_id = self._ids.pop(topic, None)
         if topic_id is not None:
             self._topics.pop(topic_id, None)
+            self._names.pop(topic_id, None)
         for partition in gone:
             del self._all[partition.topic, partition.index]
         return gone
