@@ -210,6 +210,8 @@ def _refused(
         leader = leader_hint(request.node, topic, index)
     if partition is not None:
         partition.metrics.failed_produces += 1
+        if partition.log.offline:
+            request.node.roles.disk_failed(partition)
         start = partition.log.start_offset
     blamed = problem.record_errors if isinstance(problem, KafkaError) else ()
     return PartitionResult(

@@ -101,6 +101,10 @@ class Groups(Coordinators[GroupRunner]):
         """`offsets.topic.num.partitions`."""
         return self.node.config.offsets_topic_num_partitions
 
+    def replication_factor(self) -> int:
+        """`offsets.topic.replication.factor`."""
+        return self.node.config.offsets_topic_replication_factor
+
     def settings(self) -> dict[str, str]:
         """Compacted, in small segments."""
         return {

@@ -98,11 +98,16 @@ class Transactions(Coordinators[TransactionRunner]):
         """`transaction.state.log.num.partitions`."""
         return self.node.config.transaction_state_log_num_partitions
 
+    def replication_factor(self) -> int:
+        """`transaction.state.log.replication.factor`."""
+        return self.node.config.transaction_state_log_replication_factor
+
     def settings(self) -> dict[str, str]:
         """Compacted, in small segments."""
         return {
             "cleanup.policy": "compact",
             "compression.type": "producer",
+            "min.insync.replicas": str(self.node.config.transaction_state_log_min_isr),
             "segment.bytes": segment_bytes(self.node.config.transaction_state_log_segment_bytes),
             "unclean.leader.election.enable": "false",
         }

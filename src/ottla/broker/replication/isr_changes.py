@@ -73,6 +73,8 @@ class IsrChanges:
                 if partition.leadership is not None:
                     partition.leadership.passes(now)
                     self.look_at(partition)
+                    if partition.log.offline:
+                        self._node.roles.disk_failed(partition)
 
     async def _commit_all(self) -> None:
         try:

@@ -5,6 +5,7 @@ Rules kept here:
 2. A new leader epoch is a new term, also for who led before: everybody who waits is sent away, and
    coordinators load anew.
 3. Within a term the leader learns what else the store says of the partition.
+4. A leader whose disk has failed hands over to who is in sync, if anybody is.
 """
 
 from __future__ import annotations
@@ -12,16 +13,22 @@ from __future__ import annotations
 import asyncio
 from typing import TYPE_CHECKING
 
+import structlog
+
 from ottla.broker.partition import Partition
 from ottla.broker.replication.fetchers import ReplicaFetchers
 from ottla.broker.replication.isr_changes import IsrChanges
+from ottla.cluster.controller import hand_over
 from ottla.cluster.elections import NO_LEADER, leads
 from ottla.cluster.follower import Following
-from ottla.cluster.image import Delta, PartitionImage, TopicImage
+from ottla.cluster.image import Delta, PartitionImage, PartitionKey, TopicImage
 from ottla.cluster.replicas import Leadership
+from ottla.cluster.store import StoreError
 
 if TYPE_CHECKING:
     from ottla.broker.node import Node
+
+log = structlog.get_logger()
 
 
 class Roles:
@@ -31,6 +38,7 @@ class Roles:
         self._node = node
         self.fetchers = ReplicaFetchers(node)
         self.isr_changes = IsrChanges(node)
+        self._handing_over: set[PartitionKey] = set()
 
     def start(self) -> None:
         """Begin to watch over followers."""
@@ -118,6 +126,22 @@ class Roles:
             lag=self._node.config.replica_lag_time_max_ms / 1000,
             now=self.now(),
         )
+
+    def disk_failed(self, partition: Partition) -> None:
+        """A log that is led here went offline: let another replica lead."""
+        key = (partition.topic, partition.index)
+        if partition.leadership is not None and key not in self._handing_over:
+            self._handing_over.add(key)
+            self._node.run_in_background(self._hand_over(key))
+
+    async def _hand_over(self, key: PartitionKey) -> None:
+        node = self._node
+        try:
+            await node.change(lambda image: (None, hand_over(image, key, node.id)))
+        except StoreError as problem:
+            log.error("a failed log could not be handed over", partition=key, reason=str(problem))
+        finally:
+            self._handing_over.discard(key)
 
     def configured(self, partition: Partition) -> None:
         """The settings of a partition have changed."""
