@@ -299,15 +299,31 @@ class ShardRunner(Generic[S]):
         return self.partition.high_watermark >= self.partition.log.end_offset
 
     def _hold(self, future: asyncio.Future[R], reply: R) -> None:
-        """Give a reply once everything that was appended is committed, unless it gets lost."""
+        """Give a reply once everything that was appended is committed, unless it gets lost.
+
+        Where that takes longer than `offsets.commit.timeout.ms` the client is told to ask again.
+        """
+        end = self.partition.log.end_offset
+        if self.partition.high_watermark >= end:
+            _resolve(future, reply)
+            return
         self._held.add(future)
 
         def committed() -> None:
+            timer.cancel()
             if future in self._held:
                 self._held.discard(future)
                 _resolve(future, reply)
 
-        self.partition.when_committed(self.partition.log.end_offset, committed)
+        def time_is_up() -> None:
+            if future in self._held:
+                self._held.discard(future)
+                if not future.done():
+                    future.set_exception(KafkaError(ErrorCode.COORDINATOR_NOT_AVAILABLE))
+
+        patience = self._node.config.offsets_commit_timeout_ms / 1000
+        timer = asyncio.get_running_loop().call_later(patience, time_is_up)
+        self.partition.when_committed(end, committed)
 
     def _complete(self, token: int, reply: Any) -> None:
         future = self._parked.pop(token, None)
