@@ -195,3 +195,18 @@ def test_a_file_that_became_read_only_is_reported(tmp_path: Path) -> None:
 async def test_a_store_that_cannot_be_opened_leaves_no_thread(tmp_path: Path) -> None:
     with pytest.raises(StoreError, match="cannot be opened"):
         await SqliteStore.open(tmp_path / "no" / "db", "one")
+
+
+def test_a_closed_store_is_polled_no_more(tmp_path: Path) -> None:
+    async def live() -> None:
+        complaints: list[object] = []
+        loop = asyncio.get_running_loop()
+        loop.set_exception_handler(lambda _, report: complaints.append(report))
+        for _ in range(20):
+            store = await SqliteStore.open(tmp_path / "store", "broker", poll_interval=0.0001)
+            await asyncio.sleep(0.002)
+            await store.close()
+        await asyncio.sleep(0)
+        assert complaints == []
+
+    asyncio.run(live())

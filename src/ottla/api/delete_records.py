@@ -1,4 +1,10 @@
-"""DeleteRecords, versions 0 to 2: raise a partition's first offset (KIP-107)."""
+"""DeleteRecords, versions 0 to 2: raise a partition's first offset (KIP-107).
+
+Answered when every live replica has done so, for one that had not could show the records when it
+leads.
+"""
+
+import asyncio
 
 from ottla.api.registry import Request, api, error_of
 from ottla.wire.apis import ApiKey
@@ -12,6 +18,7 @@ from ottla.wire.messages.delete_records import (
 
 TO_THE_END = -1
 NO_LOW_WATERMARK = -1
+LOOK_AGAIN_SECONDS = 0.02
 
 
 @api(ApiKey.DELETE_RECORDS, 0, 2, DeleteRecordsRequest)
@@ -31,6 +38,11 @@ async def delete_records(request: Request, asked: DeleteRecordsRequest) -> Delet
             except Exception as problem:  # noqa: BLE001 one partition's failure is not the others'
                 result.error_code, _ = error_of(problem)
                 result.low_watermark = NO_LOW_WATERMARK
+    deadline = asyncio.get_running_loop().time() + asked.timeout_ms / 1000
+    for results in answer.topics:
+        for result in results.partitions:
+            if not result.error_code:
+                await _followed(request, results.name, result, deadline)
     try:
         await request.node.maintenance.checkpoint_start_offsets()
     except OSError as problem:
@@ -50,5 +62,29 @@ def _delete(request: Request, topic: str, index: int, offset: int) -> int:
     if not 0 <= offset <= partition.high_watermark:
         raise KafkaError(ErrorCode.OFFSET_OUT_OF_RANGE)
     partition.log.raise_start_offset(offset)
-    partition.wake_readers()
+    partition.wake_all()
     return partition.log.start_offset
+
+
+async def _followed(
+    request: Request, topic: str, result: DeleteRecordsPartitionResult, deadline: float
+) -> None:
+    """Wait until the live followers have no record below the offset either."""
+    node = request.node
+    clock = asyncio.get_running_loop().time
+    wanted = result.low_watermark
+    try:
+        while True:
+            partition = node.partitions.find(topic, result.partition_index)
+            leadership = partition.leadership
+            if leadership is None:
+                return
+            lowest = leadership.low_watermark(partition.log.start_offset, node.image.brokers)
+            if lowest >= wanted:
+                result.low_watermark = lowest
+                return
+            if clock() >= deadline:
+                raise KafkaError(ErrorCode.REQUEST_TIMED_OUT)
+            await asyncio.sleep(LOOK_AGAIN_SECONDS)
+    except KafkaError as problem:
+        result.error_code, result.low_watermark = problem.code, NO_LOW_WATERMARK

@@ -6,6 +6,7 @@ KIPs: 74 (limits), 98 (isolation), 227 (sessions), 320 (leader epochs), 516 (top
 
 from ottla.api.registry import Outcome, Parts, Pending, Request, raw_api
 from ottla.broker.fetching import Answer, Fetch
+from ottla.broker.leader_hints import leader_endpoints
 from ottla.wire import fetch as wire
 from ottla.wire.apis import ApiKey
 from ottla.wire.errors import KafkaError
@@ -21,20 +22,28 @@ def fetch(request: Request, body: memoryview, at: int) -> Outcome:
         session, full = node.fetch_sessions.begin(asked, version, node.now_ms())
     except KafkaError as problem:
         return wire.response(version, [], error_code=problem.code)
-    work = Fetch(node, session, full, asked)
+    work = Fetch(node, session, full, asked, request.listener)
     if asked.max_wait_ms <= 0:
-        return _reply(version, session.id, work.answer_at_last())
+        return _reply(request, session.id, work.answer_at_last())
     answer = work.answer_now()
     if answer is not None:
-        return _reply(version, session.id, answer)
+        return _reply(request, session.id, answer)
     pending = Pending()
     pending.abandoned = work.abandon
     work.park(
         asked.max_wait_ms,
-        lambda late: pending.complete(_reply(version, session.id, late)),
+        lambda late: pending.complete(_reply(request, session.id, late)),
     )
     return pending
 
 
-def _reply(version: int, session_id: int, answer: Answer) -> Parts:
-    return wire.response(version, answer, session_id=session_id)
+def _reply(request: Request, session_id: int, answer: Answer) -> Parts:
+    hinted = {
+        data.leader[0] for _, results in answer for data in results if data.leader is not None
+    }
+    return wire.response(
+        request.version,
+        answer,
+        session_id=session_id,
+        endpoints=leader_endpoints(request.node, request.listener, hinted) if hinted else (),
+    )

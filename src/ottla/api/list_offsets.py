@@ -59,6 +59,8 @@ def _look_up(
     found = ListOffsetsPartitionResponse(partition_index=wanted.partition_index)
     match wanted.timestamp:
         case -1:  # latest
+            if partition.leadership is not None:
+                partition.leadership.check_latest()
             found.offset = limit
             found.leader_epoch = partition.leader_epoch
         case -2 | -4:  # earliest, earliest on this disk

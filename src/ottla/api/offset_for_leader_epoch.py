@@ -37,7 +37,7 @@ def _end_of(request: Request, topic: str, wanted: OffsetForLeaderPartition) -> E
     if partition.log.offline:
         raise KafkaError(ErrorCode.KAFKA_STORAGE_ERROR)
     result = EpochEndOffset(partition=wanted.partition)
-    found = partition.log.epochs.end_offset_for(wanted.leader_epoch, partition.log.end_offset)
+    found = partition.end_of_epoch(wanted.leader_epoch)
     if found is not None:
         result.leader_epoch, result.end_offset = found
     return result

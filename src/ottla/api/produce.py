@@ -7,6 +7,7 @@ KIPs: 98 (idempotence, transactions), 467 (faulty records), 516 (topic ids), 890
 """
 
 import asyncio
+from collections.abc import Callable
 
 from ottla.api.registry import (
     Outcome,
@@ -17,6 +18,8 @@ from ottla.api.registry import (
     error_of,
     raw_api,
 )
+from ottla.broker.acknowledging import ALL, Uncommitted, check_append, when_committed
+from ottla.broker.leader_hints import leader_endpoints, leader_hint
 from ottla.broker.partition import Partition
 from ottla.broker.verification import Verdict, is_transactional, verify
 from ottla.wire import produce as wire
@@ -39,7 +42,7 @@ def produce(request: Request, body: memoryview, at: int) -> Outcome:
     if acks and len(topics) == 1:
         topic, only = topics[0]
         if len(only) == 1 and not is_transactional(only[0][1]):
-            return _append_one(request, topic, *only[0])
+            return _append_one(request, asked, topic, *only[0])
     for _, batches in asked.topics:
         for _, records in batches:
             if is_transactional(records):
@@ -48,22 +51,28 @@ def produce(request: Request, body: memoryview, at: int) -> Outcome:
 
 
 def _append_one(
-    request: Request, topic: TopicKey, index: int, records: memoryview | None
+    request: Request,
+    asked: ProduceRequest,
+    topic: TopicKey,
+    index: int,
+    records: memoryview | None,
 ) -> Outcome:
     """The usual request, without the loops: one batch, acks of 1 or all, no transaction."""
     node = request.node
     partition: Partition | None = None
     try:
         partition = node.partitions.find(topic, index)
+        if partition.leadership is not None:
+            return _append(request, asked, None)
         partition.metrics.produces += 1
         appended = partition.append(records, node.now_ms(), request.version)
     except Exception as problem:  # noqa: BLE001 the reply says what went wrong
-        refusal = _refused(partition, index, problem)
-        return (wire.response(request.version, [(topic, [refusal])]),)
+        refusal = _refused(request, topic, partition, index, problem)
+        return (_response(request, [(topic, [refusal])]),)
     base_offset, _, append_time, start_offset, _, must_flush = appended
     if must_flush:
         result = PartitionResult(index, 0, base_offset, append_time, start_offset)
-        return _answer_when_flushed(request, 1, [(topic, [result])], [partition])
+        return _answer_later(request, asked, [(topic, [result])], [partition], [])
     return (
         wire.one_success(request.version, topic, index, base_offset, append_time, start_offset),
     )
@@ -75,6 +84,7 @@ def _append(request: Request, asked: ProduceRequest, refused: Verdict | None) ->
     now = node.now_ms()
     results: Results = []
     to_flush: dict[Partition, None] = {}
+    uncommitted: list[Uncommitted] = []
     seen: set[tuple[TopicKey, int]] = set()
     failed = False
     for topic, batches in asked.topics:
@@ -89,9 +99,14 @@ def _append(request: Request, asked: ProduceRequest, refused: Verdict | None) ->
                 partition.metrics.produces += 1
                 if refused and (partition.topic, index) in refused:
                     raise refused[partition.topic, index]
+                if partition.leadership is not None:
+                    check_append(node, partition.leadership, asked.acks)
                 appended = partition.append(records, now, version)
                 if appended.must_flush:
                     to_flush[partition] = None
+                if asked.acks == ALL and appended.last_offset >= partition.high_watermark:
+                    end = appended.last_offset + 1
+                    uncommitted.append(Uncommitted(partition, end, answers, len(answers)))
                 answers.append(
                     PartitionResult(
                         index,
@@ -103,14 +118,14 @@ def _append(request: Request, asked: ProduceRequest, refused: Verdict | None) ->
                 )
             except Exception as problem:  # noqa: BLE001 one batch's failure is not the others'
                 failed = True
-                answers.append(_refused(partition, index, problem))
-    if to_flush:
-        return _answer_when_flushed(request, asked.acks, results, list(to_flush))
+                answers.append(_refused(request, topic, partition, index, problem))
+    if to_flush or uncommitted:
+        return _answer_later(request, asked, results, list(to_flush), uncommitted)
     if asked.acks == 0:
         if failed:
             _give_up(results)
         return None
-    return (wire.response(version, results),)
+    return (_response(request, results),)
 
 
 # Transactions -----------------------------------------------------------------------------
@@ -175,15 +190,32 @@ def _check_named_once(seen: set[tuple[TopicKey, int]], topic: TopicKey, index: i
     seen.add(key)
 
 
-def _refused(partition: Partition | None, index: int, problem: Exception) -> PartitionResult:
+def _response(request: Request, results: Results) -> bytes:
+    hinted = {each.leader[0] for _, answers in results for each in answers if each.leader}
+    endpoints = leader_endpoints(request.node, request.listener, hinted) if hinted else ()
+    return wire.response(request.version, results, endpoints=endpoints)
+
+
+def _refused(
+    request: Request,
+    topic: TopicKey,
+    partition: Partition | None,
+    index: int,
+    problem: Exception,
+) -> PartitionResult:
     code, message = error_of(problem)
     start = -1
+    leader = None
+    if code == ErrorCode.NOT_LEADER_OR_FOLLOWER:
+        leader = leader_hint(request.node, topic, index)
     if partition is not None:
         partition.metrics.failed_produces += 1
+        if partition.log.offline:
+            request.node.roles.disk_failed(partition)
         start = partition.log.start_offset
     blamed = problem.record_errors if isinstance(problem, KafkaError) else ()
     return PartitionResult(
-        index, code, log_start_offset=start, message=message, record_errors=blamed
+        index, code, log_start_offset=start, message=message, leader=leader, record_errors=blamed
     )
 
 
@@ -204,25 +236,38 @@ def _give_up(results: Results) -> None:
     raise UnanswerableError(f"a produce with acks=0 failed: {names}")
 
 
-# Flushing ---------------------------------------------------------------------------------
+# Waiting ----------------------------------------------------------------------------------
 
 
-def _answer_when_flushed(
-    request: Request, acks: int, results: Results, partitions: list[Partition]
+def _answer_later(
+    request: Request,
+    asked: ProduceRequest,
+    results: Results,
+    to_flush: list[Partition],
+    uncommitted: list[Uncommitted],
 ) -> Outcome:
-    """`flush.messages` is reached: the answer waits for the fsync."""
-    if acks == 0:
-        for partition in partitions:
+    """The answer waits for the fsync where `flush.messages` is reached, and for the commit."""
+    if asked.acks == 0:
+        for partition in to_flush:
             request.node.run_in_background(partition.flush())
         return None
     pending = Pending()
-    request.node.run_in_background(_flush_then_answer(request, results, partitions, pending))
+
+    def answer_when_committed() -> None:
+        when_committed(
+            uncommitted,
+            asked.timeout_ms,
+            lambda: pending.complete((_response(request, results),)),
+        )
+
+    if to_flush:
+        request.node.run_in_background(_flush(results, to_flush, answer_when_committed))
+    else:
+        answer_when_committed()
     return pending
 
 
-async def _flush_then_answer(
-    request: Request, results: Results, partitions: list[Partition], pending: Pending
-) -> None:
+async def _flush(results: Results, partitions: list[Partition], then: Callable[[], None]) -> None:
     unsafe: dict[tuple[TopicKey, int], KafkaError] = {}
     for partition in partitions:
         try:
@@ -237,4 +282,4 @@ async def _flush_then_answer(
                 answers[place] = PartitionResult(
                     result.partition, failure.code, message=failure.message
                 )
-    pending.complete((wire.response(request.version, results),))
+    then()

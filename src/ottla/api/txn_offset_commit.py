@@ -5,7 +5,6 @@ transaction by this request).
 """
 
 from ottla.api.registry import Request, api, error_of, settled
-from ottla.coordinator.shard import RequestContext
 from ottla.wire.apis import ApiKey
 from ottla.wire.errors import ErrorCode, KafkaError
 from ottla.wire.messages.add_partitions_to_txn import (
@@ -20,7 +19,6 @@ from ottla.wire.messages.txn_offset_commit import (
 )
 
 FIRST_THAT_ADDS = 5
-_ADD_PARTITIONS_VERSION = 5
 
 
 @api(ApiKey.TXN_OFFSET_COMMIT, 0, 5, TxnOffsetCommitRequest)
@@ -50,13 +48,7 @@ async def _verify(request: Request, asked: TxnOffsetCommitRequest, partition: in
         verify_only=request.version < FIRST_THAT_ADDS,
         topics=[AddPartitionsToTxnTopic(name=node.groups.topic, partitions=[partition])],
     )
-    answer = await settled(
-        node.transactions.runner_of(asked.transactional_id).ask(
-            lambda shard, now: shard.handle_add_partitions(
-                question, RequestContext(_ADD_PARTITIONS_VERSION), now
-            )
-        )
-    )
+    answer = await settled(node.transactions.add_partitions(question))
     code = answer.topic_results[0].results_by_partition[0].partition_error_code
     if code:
         if code == ErrorCode.TRANSACTION_ABORTABLE and request.version < FIRST_THAT_ADDS - 1:

@@ -1,7 +1,10 @@
 """WriteTxnMarkers, versions 1 and 2: a coordinator's decision reaches the partitions (KIP-98)."""
 
+import asyncio
+from collections.abc import Awaitable
+
 from ottla.api.registry import Request, api
-from ottla.broker.transactions import write_marker
+from ottla.broker.txn_markers import write_marker
 from ottla.coordinator.transactions_result import TxnMarkers
 from ottla.coordinator.transactions_state import TopicPartition
 from ottla.wire.apis import ApiKey
@@ -15,11 +18,16 @@ from ottla.wire.messages.write_txn_markers import (
     WriteTxnMarkersResponse,
 )
 
+Uncommitted = list[tuple[WritableTxnMarkerPartitionResult, asyncio.Future[ErrorCode]]]
+
 
 @api(ApiKey.WRITE_TXN_MARKERS, 1, 2, WriteTxnMarkersRequest)
-def write_txn_markers(request: Request, asked: WriteTxnMarkersRequest) -> WriteTxnMarkersResponse:
-    """Write a control batch into every partition named."""
-    return WriteTxnMarkersResponse(
+def write_txn_markers(
+    request: Request, asked: WriteTxnMarkersRequest
+) -> WriteTxnMarkersResponse | Awaitable[WriteTxnMarkersResponse]:
+    """Write a control batch into every partition named; answered when all are committed."""
+    uncommitted: Uncommitted = []
+    answer = WriteTxnMarkersResponse(
         markers=[
             WritableTxnMarkerResult(
                 producer_id=marker.producer_id,
@@ -27,11 +35,8 @@ def write_txn_markers(request: Request, asked: WriteTxnMarkersRequest) -> WriteT
                     WritableTxnMarkerTopicResult(
                         name=topic.name,
                         partitions=[
-                            WritableTxnMarkerPartitionResult(
-                                partition_index=partition,
-                                error_code=_write(request, marker, topic.name, partition),
-                            )
-                            for partition in topic.partition_indexes
+                            _write(request, marker, TopicPartition(topic.name, index), uncommitted)
+                            for index in topic.partition_indexes
                         ],
                     )
                     for topic in marker.topics
@@ -40,14 +45,25 @@ def write_txn_markers(request: Request, asked: WriteTxnMarkersRequest) -> WriteT
             for marker in asked.markers
         ]
     )
+    return _when_committed(request, answer, uncommitted) if uncommitted else answer
 
 
-def _write(request: Request, marker: WritableTxnMarker, topic: str, partition: int) -> ErrorCode:
-    if topic not in request.node.image.topics:
-        return ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
-    return write_marker(
+def _write(
+    request: Request, marker: WritableTxnMarker, where: TopicPartition, uncommitted: Uncommitted
+) -> WritableTxnMarkerPartitionResult:
+    result = WritableTxnMarkerPartitionResult(partition_index=where.partition)
+    if where.topic not in request.node.image.topics:
+        result.error_code = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+        return result
+    later: asyncio.Future[ErrorCode] = asyncio.get_running_loop().create_future()
+
+    def told(code: ErrorCode) -> None:
+        if not later.done():
+            later.set_result(code)
+
+    code = write_marker(
         request.node,
-        TopicPartition(topic, partition),
+        where,
         TxnMarkers(
             transactional_id="",
             decision=0,
@@ -58,4 +74,20 @@ def _write(request: Request, marker: WritableTxnMarker, topic: str, partition: i
             transaction_version=marker.transaction_version,
             partitions=(),
         ),
+        told,
     )
+    if code is None:
+        uncommitted.append((result, later))
+    else:
+        result.error_code = code
+    return result
+
+
+async def _when_committed(
+    request: Request, answer: WriteTxnMarkersResponse, uncommitted: Uncommitted
+) -> WriteTxnMarkersResponse:
+    patience = request.node.config.request_timeout_ms / 1000
+    await asyncio.wait([later for _, later in uncommitted], timeout=patience)
+    for result, later in uncommitted:
+        result.error_code = later.result() if later.done() else ErrorCode.REQUEST_TIMED_OUT
+    return answer

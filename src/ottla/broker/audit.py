@@ -263,7 +263,8 @@ class Audit:
     async def _report(self, events: list[Event]) -> None:
         """Write events to the audit topic, and wait until they are on disk; raises KafkaError."""
         await self._ensure_topic()
-        partitions = self._node.partitions.of_topic(AUDIT_TOPIC)
+        here = self._node.partitions.of_topic(AUDIT_TOPIC)
+        partitions = [partition for partition in here if partition.leads]
         if not partitions:
             raise KafkaError(ErrorCode.LEADER_NOT_AVAILABLE, f"no partition of {AUDIT_TOPIC}")
         waiting: dict[Partition, list[Event]] = defaultdict(list)

@@ -56,6 +56,10 @@ class Checkpoints:
         """Where a log that is not open yet starts."""
         return self._written[START_OFFSETS].get(key, 0)
 
+    def high_watermark(self, key: Key) -> int:
+        """Below this offset the records of a log that is not open yet were known as committed."""
+        return self._written[HIGH_WATERMARKS].get(key, 0)
+
     async def write(self) -> None:
         """Write the files whose content has changed; raises OSError."""
         for name in _KEPT:
@@ -64,6 +68,14 @@ class Checkpoints:
     async def write_start_offsets(self) -> None:
         """Make raised start offsets survive a restart; raises OSError."""
         await self._write(START_OFFSETS)
+
+    async def write_high_watermarks(self) -> None:
+        """Remember what is known as committed; raises OSError."""
+        await self._write(HIGH_WATERMARKS)
+
+    async def write_recovery_points(self) -> None:
+        """Promise no more than is there, before a log is cut; raises OSError."""
+        await self._write(RECOVERY_POINTS)
 
     async def forget(self, keys: Iterable[Key]) -> None:
         """Know nothing of these partitions, which are not open; raises OSError."""

@@ -74,6 +74,10 @@ class Coordinators(ABC, Generic[T]):
         """The number of partitions that the topic is made with."""
 
     @abstractmethod
+    def replication_factor(self) -> int:
+        """The replicas that the topic is made with, where there are so many brokers."""
+
+    @abstractmethod
     def settings(self) -> dict[str, str]:
         """The settings that the topic is made with."""
 
@@ -103,7 +107,7 @@ class Coordinators(ABC, Generic[T]):
 
     def new_topic(self) -> NewTopic:
         """The internal topic as it is made, whoever is the first to ask for it."""
-        replicas = min(MOST_REPLICAS, len(self.node.image.brokers))
+        replicas = min(self.replication_factor(), len(self.node.image.brokers))
         return NewTopic(self.topic, self.partition_count(), replicas, configs=self.settings())
 
     async def ensure_topic(self) -> None:

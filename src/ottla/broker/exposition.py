@@ -21,6 +21,8 @@ from prometheus_client.core import (
 from prometheus_client.registry import Collector
 
 from ottla.broker.metrics import LATENCY_BUCKETS, NetworkMetrics
+from ottla.cluster.controller import is_controller
+from ottla.cluster.elections import NO_LEADER
 from ottla.wire.apis import ApiKey
 
 if TYPE_CHECKING:
@@ -127,6 +129,29 @@ def _gauges(node: Node, network: NetworkMetrics) -> Iterator[tuple[str, str, flo
         "Partitions that are offline because their disk failed.",
         node.partitions.offline_count(),
     )
+    leads, under_replicated, under_min_isr = node.partitions.replication()
+    yield "kafka_server_replicamanager_leadercount", "Partitions that are led here.", leads
+    yield (
+        "kafka_server_replicamanager_underreplicatedpartitions",
+        "Partitions that are led here and have replicas that are not in sync.",
+        under_replicated,
+    )
+    yield (
+        "kafka_server_replicamanager_underminisrpartitioncount",
+        "Partitions that are led here and have fewer replicas in sync than min.insync.replicas.",
+        under_min_isr,
+    )
+    yield (
+        "kafka_controller_kafkacontroller_activecontrollercount",
+        "1 where this broker is the controller.",
+        int(is_controller(node.image, node.id, node.broker_epoch)),
+    )
+    yield (
+        "kafka_controller_kafkacontroller_offlinepartitionscount",
+        "Partitions of the cluster without a leader.",
+        sum(state.leader == NO_LEADER for state in node.image.partitions.values()),
+    )
+    yield "kafka_controller_kafkacontroller_activebrokercount", "Brokers.", len(node.image.brokers)
     yield "kafka_controller_kafkacontroller_globaltopiccount", "Topics.", len(node.image.topics)
 
 

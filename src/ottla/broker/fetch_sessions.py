@@ -76,12 +76,23 @@ class Wanted:
         if session.parked is not None:
             session.parked.poke()
 
+    def has_news(self) -> None:
+        """The partition is to be looked at when the fetch is answered, whatever for."""
+        self.session.ready[self] = None
+
+    def is_news(self, data: PartitionData) -> bool:
+        """True if the reader does not know this high watermark or log start yet."""
+        return (
+            data.high_watermark != self.told_high_watermark
+            or data.log_start_offset != self.told_start_offset
+        )
+
     def wait_on(self, partition: Partition) -> None:
         """Wake at the next change of the partition."""
         if self.on is not partition:
             self.stop_waiting()
             self.on = partition
-            partition.add_reader(self)
+            partition.add_reader(self, self.session.privileged)
 
     def has_been_read(self) -> None:
         """What is wanted has come from the disk, or never will."""

@@ -16,6 +16,8 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Final
 
 from ottla.broker.fetch_sessions import NO_SESSION, FetchSession, Wanted
+from ottla.broker.leader_hints import leader_hint
+from ottla.broker.replication import follower_fetches, nearby
 from ottla.log.files import ColdReadError, Slice, read_from_disk
 from ottla.wire.errors import ErrorCode, KafkaError
 from ottla.wire.fetch import READ_COMMITTED, FetchRequest, PartitionData
@@ -28,6 +30,8 @@ if TYPE_CHECKING:
 
 Answer = list[tuple[TopicKey, list[PartitionData]]]
 LONGEST_WAIT_MS: Final = 2**31 - 1
+SENT_TO_THE_LEADER: Final = (ErrorCode.NOT_LEADER_OR_FOLLOWER, ErrorCode.FENCED_LEADER_EPOCH)
+"""Errors that come with a hint at the present leader (KIP-951)."""
 
 
 class Fetch:
@@ -36,18 +40,21 @@ class Fetch:
     __slots__ = (
         "_answered",
         "_committed",
+        "_follower",
         "_full",
+        "_listener",
         "_max_bytes",
         "_min_bytes",
         "_node",
         "_poked",
+        "_rack",
         "_timer",
         "on_answer",
         "session",
     )
 
     def __init__(
-        self, node: Node, session: FetchSession, full: bool, request: FetchRequest
+        self, node: Node, session: FetchSession, full: bool, request: FetchRequest, listener: str
     ) -> None:
         self._node = node
         self.session = session
@@ -55,6 +62,11 @@ class Fetch:
         self._max_bytes = min(request.max_bytes, node.config.fetch_max_bytes)
         self._min_bytes = min(request.min_bytes, self._max_bytes)
         self._committed = request.isolation_level == READ_COMMITTED
+        self._rack = request.rack_id
+        self._listener = listener
+        self._follower = follower_fetches.follower_of(request)
+        if self._follower is not None:
+            follower_fetches.note_positions(node, self._follower, request)
         self._timer: asyncio.TimerHandle | None = None
         self._poked = False
         self._answered = False
@@ -130,7 +142,7 @@ class Fetch:
             if data.records is not None:
                 size += data.records.size
                 room = max(0, room - data.records.size)
-            elif data.error_code or data.diverging:
+            elif data.error_code or data.diverging or data.preferred_read_replica >= 0:
                 urgent = True
         if not urgent and size < self._min_bytes and session.wanted:
             self._wait(found)
@@ -143,20 +155,37 @@ class Fetch:
         ask = wanted.ask
         partition: Partition | None = None
         try:
-            partition = self._node.partitions.find(wanted.topic, ask.partition)
-            partition.check_leader_epoch(ask.current_leader_epoch)
+            partition = self._find(wanted)
             log = partition.log
-            limit = partition.readable_to(self._committed)
-            if ask.last_fetched_epoch >= 0:
-                diverging = partition.diverging_epoch(ask.last_fetched_epoch, ask.fetch_offset)
-                if diverging is not None:
+            diverging = None
+            if self._follower is not None:
+                diverging = follower_fetches.check(partition, self._follower, ask)
+                limit = log.end_offset
+            else:
+                partition.check_leader_epoch(ask.current_leader_epoch)
+                limit = partition.readable_to(self._committed)
+                if ask.last_fetched_epoch >= 0:
+                    diverging = partition.diverging_epoch(ask.last_fetched_epoch, ask.fetch_offset)
+            if diverging is not None:
+                return partition, PartitionData(
+                    ask.partition, 0, -1, -1, log.start_offset, diverging=diverging
+                )
+            if self._rack and partition.leads:
+                better = nearby.better_replica(
+                    self._node, partition, self._rack, ask.fetch_offset, self._listener
+                )
+                if better >= 0:
                     return partition, PartitionData(
-                        ask.partition, 0, -1, -1, log.start_offset, diverging=diverging
+                        ask.partition,
+                        0,
+                        partition.high_watermark,
+                        log.last_stable_offset,
+                        log.start_offset,
+                        preferred_read_replica=better,
                     )
             records = None
             if ask.fetch_offset != limit:
-                if ask.fetch_offset > partition.high_watermark:
-                    raise KafkaError(ErrorCode.OFFSET_OUT_OF_RANGE)
+                # Past the limit, but in the log: an earlier leader may have shown it. It waits.
                 records = self._read(wanted, log, min(ask.max_bytes, room), limit, whole_first)
             elif log.offline:
                 raise KafkaError(ErrorCode.KAFKA_STORAGE_ERROR)
@@ -176,7 +205,24 @@ class Fetch:
             start = -1 if partition is None else partition.log.start_offset
             if partition is not None:
                 partition.metrics.failed_fetches += 1
-            return partition, PartitionData(ask.partition, problem.code, -1, -1, start)
+            leader = None
+            if problem.code in SENT_TO_THE_LEADER:
+                leader = leader_hint(self._node, wanted.topic, ask.partition)
+            return partition, PartitionData(
+                ask.partition, problem.code, -1, -1, start, leader=leader
+            )
+
+    def _find(self, wanted: Wanted) -> Partition:
+        ask = wanted.ask
+        try:
+            return self._node.partitions.find(wanted.topic, ask.partition)
+        except KafkaError:
+            if not self._rack:
+                raise
+            near = nearby.copy_of(self._node, wanted.topic, ask.partition, ask.fetch_offset)
+            if near is None:
+                raise
+            return near
 
     def _read(
         self, wanted: Wanted, log: Log, most: int, limit: int, whole_first: bool
@@ -199,7 +245,8 @@ class Fetch:
         for wanted, partition, data in found:
             if data.records is not None:
                 _unpin(data)
-            else:
+            elif self._follower is None or not wanted.is_news(data):
+                # A follower is told of a new high watermark at the latest when its wait is over.
                 ready.pop(wanted, None)
             if partition is not None:
                 wanted.wait_on(partition)
@@ -213,10 +260,11 @@ class Fetch:
         for wanted, partition, data in found:
             records = data.records
             if partition is not None:
-                partition.metrics.fetches += 1
-                if records is not None:
-                    partition.metrics.bytes_out += records.size
-                if kept and self._has_read_all(wanted, data):
+                if self._follower is None:
+                    partition.metrics.fetches += 1
+                    if records is not None:
+                        partition.metrics.bytes_out += records.size
+                if kept and self._has_read_all(wanted, partition, data):
                     ready.pop(wanted, None)
                     wanted.wait_on(partition)
             if kept and records is not None and wanted in ready:
@@ -231,9 +279,11 @@ class Fetch:
             session.end()
         return answer
 
-    def _has_read_all(self, wanted: Wanted, data: PartitionData) -> bool:
+    def _has_read_all(self, wanted: Wanted, partition: Partition, data: PartitionData) -> bool:
         if data.error_code or data.diverging or data.records is not None:
             return False
+        if self._follower is not None:
+            return wanted.ask.fetch_offset >= partition.log.end_offset
         limit = data.high_watermark
         if self._committed:
             limit = min(limit, data.last_stable_offset)

@@ -101,6 +101,10 @@ class Groups(Coordinators[GroupRunner]):
         """`offsets.topic.num.partitions`."""
         return self.node.config.offsets_topic_num_partitions
 
+    def replication_factor(self) -> int:
+        """`offsets.topic.replication.factor`."""
+        return self.node.config.offsets_topic_replication_factor
+
     def settings(self) -> dict[str, str]:
         """Compacted, in small segments."""
         return {
@@ -139,10 +143,16 @@ class Groups(Coordinators[GroupRunner]):
         group_id: str,
         decide: Callable[[GroupShard, int], Result[R]],
         refuse: Callable[[ErrorCode, str | None], R],
-    ) -> R:
-        """The same for a request whose records may be appended together with those of others."""
+    ) -> R | Awaitable[R]:
+        """The same for a request whose records may be appended together with those of others.
+
+        Where other replicas must have them too, they are appended at once.
+        """
         try:
-            return self.runner_of(group_id).ask_lingering(decide)
+            runner = self.runner_of(group_id)
+            if runner.is_replicated:
+                return self.ask(group_id, decide, refuse)
+            return runner.ask_lingering(decide)
         except KafkaError as problem:
             return refuse(problem.code, problem.message)
 

@@ -1,4 +1,4 @@
-"""Reading a partition's own log on this broker, batch by batch, up to the high watermark."""
+"""Reading a partition's own log on this broker, batch by batch, to its end."""
 
 import asyncio
 import os
@@ -19,8 +19,8 @@ async def batches_of(partition: Partition) -> AsyncIterator[tuple[BatchHeader, m
     offset = partition.log.start_offset
     loop = asyncio.get_running_loop()
     seen = 0
-    while offset < partition.high_watermark:
-        stretch = partition.log.read(offset, CHUNK_BYTES, partition.high_watermark, True)
+    while offset < partition.log.end_offset:
+        stretch = partition.log.read(offset, CHUNK_BYTES, partition.log.end_offset, True)
         if stretch is None:
             return
         try:

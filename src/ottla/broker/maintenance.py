@@ -51,6 +51,10 @@ class Maintenance:
         loop = asyncio.get_running_loop()
         for work, every_ms in (
             (self.checkpoint, lambda: self._node.config.log_flush_offset_checkpoint_interval_ms),
+            (
+                self.checkpoints.write_high_watermarks,
+                lambda: self._node.config.replica_high_watermark_checkpoint_interval_ms,
+            ),
             (self.maintain_logs, lambda: self._node.config.log_retention_check_interval_ms),
         ):
             self._tasks.append(loop.create_task(self._repeat(work, every_ms)))

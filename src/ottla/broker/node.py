@@ -26,23 +26,33 @@ import structlog
 from ottla.broker.audit import Audit
 from ottla.broker.checkpoints import PARTITIONS_IN_ONE_TURN
 from ottla.broker.cleaner import Cleaner
+from ottla.broker.closing import close_logs
+from ottla.broker.control import Control
 from ottla.broker.coordinators import Coordinators
 from ottla.broker.fetch_sessions import FetchSessions
 from ottla.broker.groups import Groups
 from ottla.broker.kept_answers import KeptAnswers
+from ottla.broker.leader_balance import LeaderBalance
 from ottla.broker.log_settings import log_config
 from ottla.broker.maintenance import Maintenance
+from ottla.broker.membership import Membership
 from ottla.broker.metrics import TopicMetrics
 from ottla.broker.opening import LogOpener
 from ottla.broker.partition import Partition
 from ottla.broker.partitions import Partitions
 from ottla.broker.producer_ids import ProducerIdSource
+from ottla.broker.replication.peers import Peers
+from ottla.broker.replication.roles import Roles
 from ottla.broker.shard_runner import ShardRunner
+from ottla.broker.start_error import StartError
+from ottla.broker.stores import METADATA_FILE, open_store, own_file
 from ottla.broker.transactions import Transactions, marker_batch
 from ottla.cluster import documents
+from ottla.cluster.clock import boottime
+from ottla.cluster.controller import has_controller
+from ottla.cluster.elections import NO_LEADER
 from ottla.cluster.image import Delta, Image, TopicImage
-from ottla.cluster.sqlite_store import SqliteStore
-from ottla.cluster.store import Change, Conflict, Create, Op, StoreError
+from ottla.cluster.store import Change, Conflict, Create, Op, Store, StoreError
 from ottla.cluster.topics import NewTopic
 from ottla.config import BrokerConfig, ConfigError
 from ottla.config.listeners import Listener
@@ -50,17 +60,12 @@ from ottla.config.topic_names import GROUP_METADATA, TRANSACTION_STATE
 from ottla.log.files import FileCache, Files
 from ottla.log.folder import DataFolder, FolderError, uuid_to_text
 from ottla.records.control import Marker
+from ottla.wire.errors import ErrorCode, KafkaError
 
 log = structlog.get_logger()
 
-METADATA_FILE: Final = "metadata.sqlite"
 CONFLICTS_BEFORE_GIVING_UP: Final = 20
-LOGS_CLOSED_AT_ONCE: Final = 4
 T = TypeVar("T")
-
-
-class StartError(Exception):
-    """The broker cannot start; the text is one line that says why and what to do."""
 
 
 class Leader(NamedTuple):
@@ -91,18 +96,25 @@ class Node:
         self.image = Image()
         self.ready = False
         self.running = False
+        self.on_end: Callable[[str], object] = lambda _: None
+        """Called where the broker cannot go on, with the reason in one line."""
         self.ports: Mapping[str, int] = {}
         self.advertised: tuple[Listener, ...] = ()
         self.maintenance = Maintenance(self)
         self.folder: DataFolder
         self.files = Files()
         self.file_cache = FileCache(_open_files_limit(), self.files)
-        self._store: SqliteStore | None = None
-        self._opener: LogOpener
+        self._store: Store | None = None
+        self._opener: LogOpener | None = None
         self._deltas: deque[Delta] = deque()
         self._carrying_out: asyncio.Task[None] | None = None
         self._background: set[asyncio.Task[Any]] = set()
         self._producer_ids: ProducerIdSource | None = None
+        self.membership = Membership(self)
+        self.control = Control(self)
+        self.balance = LeaderBalance(self)
+        self.roles = Roles(self)
+        self.peers = Peers(self)
         self.transactions = Transactions(self)
         self.groups = Groups(self)
         self.cleaner = Cleaner(self)
@@ -114,18 +126,50 @@ class Node:
         return self.image.cluster_id or ""
 
     @property
+    def store(self) -> Store:
+        """The metadata store, while the broker is open."""
+        assert self._store is not None
+        return self._store
+
+    @property
+    def broker_epoch(self) -> int:
+        """The epoch of this broker's registration; -1 before it has one."""
+        return self.membership.epoch
+
+    @property
     def controller_id(self) -> int:
         """The broker that clients send changes of topics to. Any broker would do."""
-        return self.id
+        controller = self.image.controller
+        if controller is None or not has_controller(self.image):
+            return self.id
+        return controller.broker
 
     def leader_of(self, topic: str, index: int) -> Leader:
-        """Who leads a partition. One that is not open here, or offline, has no leader."""
-        partition = self.partitions.get(topic, index)
+        """Who leads a partition. One that should be led here and is not open has no leader."""
         state = self.image.partitions.get((topic, index))
-        epoch = 0 if state is None else state.leader_epoch
-        if partition is None or partition.log.offline:
-            return Leader(-1, epoch, [], [self.id])
-        return Leader(self.id, epoch, [self.id] if state is None else state.isr, [])
+        if state is None:
+            return Leader(NO_LEADER, 0, [], [])
+        brokers = self.image.brokers
+        replicas = self.image.topics[topic].assignment[index]
+        offline = [] if len(brokers) == 1 else [one for one in replicas if one not in brokers]
+        isr = state.isr
+        if self.id in replicas:
+            partition = self.partitions.get(topic, index)
+            if partition is None or partition.log.offline:
+                offline.append(self.id)
+                isr = [one for one in isr if one != self.id]
+        leader = state.leader if state.leader not in offline else NO_LEADER
+        return Leader(leader, state.leader_epoch, isr, offline)
+
+    def holds_lease(self) -> bool:
+        """Whether nobody can have taken this broker's place without its knowing."""
+        lease = self.membership.lease
+        return lease is None or lease.held(boottime())
+
+    def check_lease(self) -> None:
+        """Refuse to answer on our own where the lease is over; raises KafkaError."""
+        if not self.holds_lease():
+            raise KafkaError(ErrorCode.NOT_LEADER_OR_FOLLOWER, "this broker may have been replaced")
 
     def now_ms(self) -> int:
         """The time, in milliseconds since 1970."""
@@ -145,10 +189,12 @@ class Node:
         self.folder = DataFolder(path, self.files)
         try:
             self.folder.lock()
-            if not self.files.exists(str(path / METADATA_FILE)):
+            alone = own_file(self.config)
+            if alone is not None and not self.files.exists(str(alone)):
                 # Before the store makes a new one: its files would not go with one put back.
                 self._check_that_nothing_is_lost()
-            self._store = await SqliteStore.open(path / METADATA_FILE, owner=f"broker-{self.id}")
+            self._store = await open_store(self.config)
+            self._store.on_session_end(self.membership.session_ended)
             self.image = Image.of(await self._store.watch(self._on_changes))
             await self._identify()
             self._producer_ids = ProducerIdSource(self._store)
@@ -169,15 +215,20 @@ class Node:
             meta = self.folder.read_meta()
             cluster_id = uuid_to_text(uuid.uuid4()) if meta is None else meta.cluster_id
             value = documents.encode(documents.ClusterInfo(cluster_id))
-            await self._store.commit([Create(documents.CLUSTER, value)])
-            await self.caught_up()
+            await self.change(
+                lambda image: (
+                    None,
+                    [] if image.cluster_id else [Create(documents.CLUSTER, value)],
+                )
+            )
         self.folder.identify(self.cluster_id, self.id)
 
     def _check_that_nothing_is_lost(self) -> None:
         """There is no metadata: refuse a folder that had some, or its topics would be forgotten."""
         if self.folder.read_meta() is not None and self.folder.partitions():
+            where = f"its {METADATA_FILE}" if own_file(self.config) else self.config.ottla_store
             raise FolderError(
-                f"{self.folder.path} holds partitions, but its {METADATA_FILE} is missing or "
+                f"{self.folder.path} holds partitions, but {where} is missing or "
                 "empty; put it back, or choose another folder"
             )
 
@@ -189,8 +240,12 @@ class Node:
         except OSError as problem:
             raise StartError(f"cannot use data folder {self.folder.path}: {problem}") from None
         self.ports = ports
-        await self._register()
+        await self.membership.join()
+        await self.caught_up()
+        await self.control.settle()
         await self._opener.open_all()
+        self.roles.start()
+        self.balance.start()
         self.maintenance.start()
         self.cleaner.start()
         try:
@@ -206,38 +261,23 @@ class Node:
             partitions=len(self.partitions),
         )
 
-    async def _register(self) -> None:
-        broker = documents.Broker(
-            self.id,
-            [
-                documents.Endpoint(one.name, one.host, one.port, one.protocol)
-                for one in self.advertised
-            ],
-            self.config.broker_rack,
-        )
-        assert self._store is not None
-        try:
-            await self._store.register(documents.broker_key(self.id), documents.encode(broker))
-        except Conflict:
-            raise StartError(
-                f"another broker with id {self.id} is in this cluster; set another node.id"
-            ) from None
-        except StoreError as problem:
-            raise StartError(str(problem)) from None
-        await self.caught_up()
-
     async def close(self) -> None:
         """Flush and close everything; after a failed start, what there is of it."""
         was_running, self.running = self.running, False
+        await self.membership.stop()
+        await self.control.stop()
+        await self.balance.stop()
+        await self.roles.stop()
+        self.peers.close()
         self.transactions.stop()
         self.groups.stop()
         await self.audit.stop()
         await self.cleaner.stop()
         await self._end_background()
         await self.maintenance.stop()
-        if was_running and self.ports:
+        if was_running and self.ports and self._opener is not None:
             await self._opener.stop()
-            clean = await self._close_logs()
+            clean = await close_logs(self) and self._opener.all_open
             try:
                 await self.maintenance.checkpoint()
                 if clean:
@@ -258,33 +298,6 @@ class Node:
             self._carrying_out.cancel()
             tasks.append(self._carrying_out)
         await asyncio.gather(*tasks, return_exceptions=True)
-
-    async def _close_logs(self) -> bool:
-        """Flush and close every log, a few at a time; False where one could not be closed."""
-        await self._sync_new_folders()
-        slots = asyncio.Semaphore(LOGS_CLOSED_AT_ONCE)
-
-        async def close(partition: Partition) -> bool:
-            async with slots:
-                return await _close_log(partition)
-
-        closed = await asyncio.gather(*(close(partition) for partition in self.partitions))
-        return self._opener.all_open and all(closed)
-
-    async def _sync_new_folders(self) -> None:
-        """Bring the names of new logs' folders to the disk once for all of them."""
-        new = [partition.log for partition in self.partitions if partition.log.directory_is_new]
-        if not new:
-            return
-        sync = self.files.sync_directory
-        try:
-            await asyncio.get_running_loop().run_in_executor(None, sync, str(self.folder.path))
-        except OSError as problem:
-            for each in new:
-                each.failed(problem)
-            return
-        for each in new:
-            each.directory_is_new = False
 
     # Metadata -----------------------------------------------------------------------------
 
@@ -313,9 +326,25 @@ class Node:
         while self._carrying_out is not None:
             await asyncio.shield(self._carrying_out)
 
+    async def renew_store(self) -> None:
+        """Begin a new session, and learn what has changed since the last one ended.
+
+        Raises StoreError. The image never goes back: all of it is read again.
+        """
+        if self._store is not None:
+            await self._store.close()
+        self._store = store = await open_store(self.config)
+        store.on_session_end(self.membership.session_ended)
+        snapshot = await store.watch(self._on_changes)
+        self._on_changes(self.image.changes_to(snapshot))
+        self._producer_ids = ProducerIdSource(store)
+        await self.caught_up()
+
     def _on_changes(self, changes: list[Change]) -> None:
         self.metadata_changes += 1
-        self._deltas.append(self.image.apply(changes))
+        delta = self.image.apply(changes)
+        self._deltas.append(delta)
+        self.control.learned(delta)
         if self._carrying_out is None:
             self._carrying_out = asyncio.get_running_loop().create_task(self._carry_out())
 
@@ -329,22 +358,37 @@ class Node:
             self._carrying_out = None
 
     async def _carry_out_one(self, delta: Delta) -> None:
+        opener = self._opener
+        if opener is None:
+            return  # the opener takes what the image has when it is made
         for topic in delta.deleted_topics:
-            await self._delete_topic(topic)
+            await self._delete_topic(opener, topic)
         for topic in (*delta.created_topics, *delta.changed_topics):
-            await self._opener.open_new_partitions(topic)
+            self._give_up_replicas(opener, topic)
+            await opener.open_new_partitions(topic)
             self._configure_topic(topic)
+        self.roles.learned(delta)
         if delta.created_topics or delta.deleted_topics or delta.changed_topics:
             self.groups.topics_changed(delta.deleted_topics)
         if delta.changed_broker_configs:
             self._apply_dynamic_config()
 
     def serve(self, partition: Partition) -> None:
-        """A partition is open: serve it, and what it coordinates."""
+        """A partition is open: serve it in the role that it has."""
         self.partitions.put(partition)
+        self.roles.take(partition)
+
+    def begins_to_lead(self, partition: Partition) -> None:
+        """A partition is led here: serve what it coordinates."""
         coordinators = self._coordinators_of(partition.topic)
         if coordinators is not None:
             coordinators.opened(partition)
+
+    def ends_to_lead(self, partition: Partition) -> None:
+        """A partition is led here no more."""
+        coordinators = self._coordinators_of(partition.topic)
+        if coordinators is not None:
+            coordinators.closed(partition)
 
     def _coordinators_of(self, topic: str) -> Coordinators[Any] | None:
         if topic == GROUP_METADATA:
@@ -372,8 +416,17 @@ class Node:
         if partition.topic == GROUP_METADATA:
             self.groups.transaction_ended(partition.index, marker)
 
-    async def _delete_topic(self, topic: TopicImage) -> None:
-        self._opener.delete_unopened(topic)
+    def _give_up_replicas(self, opener: LogOpener, topic: TopicImage) -> None:
+        """A reassignment has taken replicas away: remove them."""
+        kept = {index for index, replicas in enumerate(topic.assignment) if self.id in replicas}
+        for partition in self.partitions.of_topic(topic.name):
+            if partition.index not in kept and partition.topic_id == topic.id:
+                self.partitions.remove(partition)
+                self._delete_partition(partition)
+        opener.delete_unopened(topic, kept)
+
+    async def _delete_topic(self, opener: LogOpener, topic: TopicImage) -> None:
+        opener.delete_unopened(topic)
         self.topic_metrics.pop(topic.name, None)
         left = self.partitions.remove_topic(topic.name)
         try:
@@ -387,10 +440,9 @@ class Node:
                 self._delete_partition(partition)
 
     def _delete_partition(self, partition: Partition) -> None:
+        self.roles.give_up(partition)
         partition.retire()
-        coordinators = self._coordinators_of(partition.topic)
-        if coordinators is not None:
-            coordinators.closed(partition)
+        self.ends_to_lead(partition)
         self.cleaner.forget(partition)
         self.maintenance.delete_log(partition)
 
@@ -399,6 +451,7 @@ class Node:
         for partition in self.partitions.of_topic(topic.name):
             if partition.log.config != settings:
                 partition.log.set_config(settings)
+                self.roles.configured(partition)
 
     def _apply_dynamic_config(self) -> None:
         default = self.image.broker_configs.get(None)
@@ -425,26 +478,6 @@ class Node:
         if found is None:
             found = self.topic_metrics[topic] = TopicMetrics()
         return found
-
-
-async def _close_log(partition: Partition) -> bool:
-    its_log = partition.log
-    if its_log.offline:
-        return False
-    flush = None
-    try:
-        await partition.settled()
-        if its_log.needs_several_flushes:
-            await partition.flush()
-        flush = its_log.begin_close()
-        if flush is not None:
-            await asyncio.get_running_loop().run_in_executor(None, flush.run)
-    except Exception as problem:  # noqa: BLE001 one log's failure is not the others'
-        log.error("a log could not be closed", partition=str(partition), reason=str(problem))
-        return False
-    finally:
-        its_log.end_close(flush)
-    return True
 
 
 def _open_files_limit() -> int:

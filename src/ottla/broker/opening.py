@@ -11,12 +11,13 @@ Rules kept here:
 5. What a checkpoint says was on disk and is not there any more is an error, never an empty log
    without a word.
 6. A folder belongs to a topic's id, not to its name; that of another topic is set aside.
+7. Only replicas that are assigned to this broker are opened.
 """
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
@@ -66,10 +67,18 @@ class LogOpener:
     def __init__(self, node: Node) -> None:
         self._node = node
         self._recovering: asyncio.Task[None] | None = None
-        self._unopened: set[Key] = set(node.image.partitions)
+        self._unopened: set[Key] = {
+            (topic.name, index)
+            for topic in node.image.topics.values()
+            for index in self._own(topic)
+        }
         self._checkpoints = node.maintenance.checkpoints
         self._checkpoints.load()
         self._clean = node.folder.take_clean_mark()
+
+    def _own(self, topic: TopicImage) -> list[int]:
+        me = self._node.id
+        return [index for index, replicas in enumerate(topic.assignment) if me in replicas]
 
     @property
     def all_open(self) -> bool:
@@ -77,14 +86,16 @@ class LogOpener:
         return self._unopened.isdisjoint(self._node.image.partitions)
 
     async def open_all(self) -> None:
-        """Open every partition of the image; large recoveries go on after this returns."""
+        """Open every replica of this broker; large recoveries go on after this returns."""
         self._sweep()
         large: list[tuple[int, _Place]] = []
         opened = 0
         for topic in list(self._node.image.topics.values()):
             self._node.partitions.expect(topic.name, topic.id, len(topic.assignment))
-            for index in range(len(topic.assignment)):
+            for index in self._own(topic):
                 place = self._place(topic, index)
+                if place.key not in self._unopened:
+                    continue  # made since, by another broker's word
                 to_scan = 0 if self._clean else self._bytes_to_scan(place)
                 if to_scan > SCANNED_IN_PLACE:
                     large.append((to_scan, place))
@@ -101,14 +112,17 @@ class LogOpener:
             self._recovering = asyncio.get_running_loop().create_task(self._recover_all(places))
 
     async def open_new_partitions(self, topic: TopicImage) -> None:
-        """Open the partitions of a topic that are not known yet."""
+        """Open the replicas of a topic that this broker has got."""
         partitions = self._node.partitions
-        known = partitions.count_of(topic.name)
         partitions.expect(topic.name, topic.id, len(topic.assignment))
         places = [
             self._place(topic, index)._replace(recovery_point=0, start_offset=0)
-            for index in range(known, len(topic.assignment))
+            for index in self._own(topic)
+            if (topic.name, index) not in self._unopened
+            and partitions.get(topic.name, index) is None
         ]
+        if not places:
+            return
         self._unopened.update(place.key for place in places)
         await self._open_new(places)
 
@@ -125,10 +139,10 @@ class LogOpener:
             if number % OPENED_IN_ONE_TURN == 0:
                 await asyncio.sleep(0)
 
-    def delete_unopened(self, topic: TopicImage) -> None:
-        """A topic was deleted: take the folders of its partitions that are not open away, too."""
+    def delete_unopened(self, topic: TopicImage, kept: Collection[int] = ()) -> None:
+        """Replicas of a topic have gone: take the folders of those that are not open away, too."""
         for index in range(len(topic.assignment)):
-            if (topic.name, index) not in self._unopened:
+            if index in kept or (topic.name, index) not in self._unopened:
                 continue
             place = self._place(topic, index)
             self._unopened.discard(place.key)
@@ -213,9 +227,14 @@ class LogOpener:
         asyncio.get_running_loop().call_later(TRY_AGAIN_SECONDS, begin)
 
     def _is_wanted(self, place: _Place) -> bool:
-        """False where the topic was deleted meanwhile."""
+        """False where the topic was deleted, or the replica moved away meanwhile."""
         topic = self._node.image.topics.get(place.topic.name)
-        return topic is not None and topic.id == place.topic.id
+        return (
+            topic is not None
+            and topic.id == place.topic.id
+            and place.partition < len(topic.assignment)
+            and self._node.id in topic.assignment[place.partition]
+        )
 
     def _prepare(self, place: _Place) -> _Place:
         """Have a folder that belongs to this topic and not to an older one of the same name."""
@@ -279,6 +298,9 @@ class LogOpener:
             opened,
             node.metrics_of(topic.name),
             node.maintenance.flush_later,
+        )
+        partition.high_watermark = min(
+            self._checkpoints.high_watermark(place.key), opened.end_offset
         )
         self._unopened.discard(place.key)
         node.serve(partition)

@@ -1,4 +1,4 @@
-"""One partition that this broker leads: its log, its high watermark, and who waits on it.
+"""One replica of a partition: its log, its role, its high watermark, and who waits on it.
 
 Rules kept here:
 1. Readers see nothing at or above the high watermark; with read_committed nothing at or above
@@ -7,6 +7,10 @@ Rules kept here:
    of the partition) wakes it once; a reader that is not satisfied registers again.
 3. No produce is answered before what its acks promise is true: `flush.messages` waits for the
    fsync.
+4. It leads, follows or stands by. Only who leads appends; only who follows copies. Losing the
+   leadership fails everybody who waits for a commit.
+5. `leadership` is None where there is one replica: it commits what it appends. With more, the high
+   watermark is what the leadership says, and followers are woken by appends, consumers by it.
 """
 
 from __future__ import annotations
@@ -15,6 +19,9 @@ import asyncio
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Protocol
 
+from ottla.broker.commit_waiters import CommitWaiters
+from ottla.cluster.follower import Following
+from ottla.cluster.replicas import Leadership
 from ottla.log.appended import Appended
 from ottla.log.log import Log
 from ottla.wire.errors import ErrorCode, KafkaError
@@ -31,19 +38,27 @@ class Reader(Protocol):
     def wake(self) -> None:
         """The partition has changed; called once for each registration."""
 
+    def has_news(self) -> None:
+        """Something changed that need not be told at once, but at the next occasion."""
+
 
 class Partition:
-    """A partition's state on its leader."""
+    """A replica of a partition on this broker."""
 
     __slots__ = (
         "_flush_later",
         "_flushing",
+        "_followers",
         "_readers",
+        "_waiters",
         "deleted",
+        "following",
         "has_unflushed",
         "high_watermark",
         "index",
         "leader_epoch",
+        "leadership",
+        "leads",
         "log",
         "metrics",
         "topic",
@@ -70,11 +85,82 @@ class Partition:
         self.deleted = False
         self.has_unflushed = False
         self._flush_later = flush_later
+        self.leads = False
+        self.leadership: Leadership | None = None
+        self.following: Following | None = None
         self._readers: dict[Reader, None] = {}
+        self._followers: dict[Reader, None] = {}
+        self._waiters = CommitWaiters()
         self._flushing: asyncio.Task[None] | None = None
 
     def __repr__(self) -> str:
         return f"{self.topic}-{self.index}"
+
+    # Roles --------------------------------------------------------------------------------
+
+    def lead(self, leader_epoch: int, leadership: Leadership | None) -> None:
+        """Begin a term as leader; without a leadership as the only replica."""
+        self.following = None
+        self.leader_epoch = leader_epoch
+        self.leadership = leadership
+        self.leads = True
+        if leadership is None:
+            self.high_watermark = self.log.end_offset
+            self.log.high_watermark = None
+        else:
+            self._set_high_watermark(leadership.high_watermark)
+        self.wake_all()
+
+    def follow(self, leader_epoch: int, following: Following | None) -> None:
+        """Begin a term as follower; without a following nobody leads, and it stands by."""
+        self.leads = False
+        self.leadership = None
+        self.leader_epoch = leader_epoch
+        self.following = following
+        self.log.high_watermark = self.high_watermark
+        self._waiters.lost()
+        self.wake_all()
+
+    def get_replicas(self, leadership: Leadership) -> None:
+        """The only replica gets others, in the middle of its term."""
+        self.leadership = leadership
+        self._set_high_watermark(leadership.high_watermark)
+
+    def high_watermark_grew(self) -> None:
+        """The leadership has a higher one: tell whoever waited for it."""
+        assert self.leadership is not None
+        self._set_high_watermark(self.leadership.high_watermark)
+        self._waiters.committed(self.high_watermark)
+        self.wake_readers()
+        for follower in self._followers:
+            follower.has_news()
+
+    def _set_high_watermark(self, offset: int) -> None:
+        self.high_watermark = self.log.high_watermark = offset
+
+    def _check_leads(self) -> None:
+        if not self.leads:
+            raise KafkaError(ErrorCode.NOT_LEADER_OR_FOLLOWER, f"{self} is not led here")
+
+    # Copying ------------------------------------------------------------------------------
+
+    def copy(self, batches: memoryview, now: int) -> None:
+        """Append what the leader has sent, byte for byte."""
+        self.log.append_as_follower(batches, now)
+        self._has_grown()
+
+    def mark(self, high_watermark: int, log_start: int) -> None:
+        """Where the leader says that commits end and the log begins, as far as it goes here."""
+        grew = high_watermark != self.high_watermark
+        self._set_high_watermark(high_watermark)
+        if log_start > self.log.start_offset:
+            self.log.raise_start_offset(log_start)
+        if grew:
+            self.wake_readers()
+
+    def was_cut(self) -> None:
+        """The log was truncated: nothing past its end is committed, as far as is known here."""
+        self._set_high_watermark(min(self.high_watermark, self.log.end_offset))
 
     # Writing ------------------------------------------------------------------------------
 
@@ -95,6 +181,7 @@ class Partition:
 
     def append_own(self, batch: memoryview, now: int) -> Appended:
         """Append what a coordinator of this broker writes."""
+        self._check_leads()
         appended = self.log.append(
             batch, now=now, leader_epoch=self.leader_epoch, from_client=False
         )
@@ -103,21 +190,42 @@ class Partition:
 
     def append_marker(self, marker: memoryview, now: int) -> None:
         """Append the control batch that ends a producer's transaction here."""
+        self._check_leads()
         self.log.append_marker(marker, now=now, leader_epoch=self.leader_epoch)
         self._appended()
 
     def _appended(self) -> None:
-        self.high_watermark = self.log.end_offset
+        if self.leadership is None:
+            self.high_watermark = self.log.end_offset
+            if self._readers:
+                self.wake_readers()
+        elif self.leadership.appended(self.log.end_offset):
+            self.high_watermark_grew()
         if not self.has_unflushed:
             self.has_unflushed = True
             self._flush_later(self)
-        if self._readers:
-            self.wake_readers()
+        if self._followers:
+            self.wake_followers()
 
-    def when_committed(self, offset: int, action: Callable[[], object]) -> None:
-        """Do something once all records below an offset are committed."""
-        assert offset <= self.high_watermark, "a single replica commits what it appends"
-        action()
+    def _has_grown(self) -> None:
+        if not self.has_unflushed:
+            self.has_unflushed = True
+            self._flush_later(self)
+
+    def when_committed(
+        self,
+        offset: int,
+        action: Callable[[], object],
+        lost: Callable[[], object] | None = None,
+    ) -> None:
+        """Do something once all records below an offset are committed, or another if they get lost.
+
+        They may be lost when this broker leads no more.
+        """
+        if offset <= self.high_watermark:
+            action()
+        else:
+            self._waiters.add(offset, action, lost)
 
     async def flush(self) -> None:
         """Bring everything appended so far to the disk; raises KAFKA_STORAGE_ERROR if it fails.
@@ -178,7 +286,7 @@ class Partition:
 
     def diverging_epoch(self, epoch: int, offset: int) -> tuple[int, int] | None:
         """Where a reader whose log ends at `offset` in `epoch` parted from this log, if it did."""
-        found = self.log.epochs.end_offset_for(epoch, self.log.end_offset)
+        found = self.end_of_epoch(epoch)
         if found is None:
             raise KafkaError(
                 ErrorCode.OFFSET_OUT_OF_RANGE, f"{self} has no record of leader epoch {epoch}"
@@ -188,15 +296,38 @@ class Partition:
             return known, end
         return None
 
+    def end_of_epoch(self, epoch: int) -> tuple[int, int] | None:
+        """The largest known epoch up to the asked one, and where it ends; None: not known.
+
+        The present term counts from its beginning, though the log knows it from its first record.
+        """
+        epochs = self.log.epochs
+        if epochs.latest < epoch <= self.leader_epoch and self.leads:
+            is_known = epochs.latest >= 0 and epoch < self.leader_epoch
+            return epochs.latest if is_known else epoch, self.log.end_offset
+        return epochs.end_offset_for(epoch, self.log.end_offset)
+
     # Waiting ------------------------------------------------------------------------------
 
-    def add_reader(self, reader: Reader) -> None:
+    def add_reader(self, reader: Reader, is_follower: bool = False) -> None:
         """Wake this reader at the next change."""
-        self._readers[reader] = None
+        (self._followers if is_follower else self._readers)[reader] = None
 
     def remove_reader(self, reader: Reader) -> None:
         """Wake this reader no more."""
         self._readers.pop(reader, None)
+        self._followers.pop(reader, None)
+
+    def wake_followers(self) -> None:
+        """There is something to copy."""
+        followers, self._followers = self._followers, {}
+        for follower in followers:
+            follower.wake()
+
+    def wake_all(self) -> None:
+        """Something changed that matters to consumers and followers."""
+        self.wake_readers()
+        self.wake_followers()
 
     def wake_readers(self) -> None:
         """Something changed that a reader may wait for."""
@@ -209,4 +340,5 @@ class Partition:
     def retire(self) -> None:
         """The partition leaves this broker: those who wait learn it now."""
         self.deleted = True
-        self.wake_readers()
+        self._waiters.lost()
+        self.wake_all()

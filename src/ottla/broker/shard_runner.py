@@ -85,6 +85,8 @@ class ShardRunner(Generic[S]):
         self._shard: S | None = None
         self._timers: dict[Hashable, _Timer] = {}
         self._parked: dict[int, asyncio.Future[Any]] = {}
+        self._held: set[asyncio.Future[Any]] = set()
+        """Replies that wait for what was appended before them to be committed."""
         self._loading: asyncio.Task[None] | None = None
         self._ended = False
         self._lingering: list[CoordinatorRecord] = []
@@ -99,7 +101,14 @@ class ShardRunner(Generic[S]):
             if self._loading is not None:
                 raise KafkaError(ErrorCode.COORDINATOR_LOAD_IN_PROGRESS)
             raise KafkaError(ErrorCode.NOT_COORDINATOR)
+        if not self._node.holds_lease():
+            raise KafkaError(ErrorCode.NOT_COORDINATOR, "this broker may have been replaced")
         return self._shard
+
+    @property
+    def is_replicated(self) -> bool:
+        """Whether records are committed later than they are appended."""
+        return self.partition.leadership is not None
 
     # Life ---------------------------------------------------------------------------------
 
@@ -143,8 +152,10 @@ class ShardRunner(Generic[S]):
         for timer in self._timers.values():
             timer.handle.cancel()
         self._timers.clear()
-        parked, self._parked = self._parked, {}
-        for future in parked.values():
+        waiting = [*self._parked.values(), *self._held]
+        self._parked.clear()
+        self._held.clear()
+        for future in waiting:
             if not future.done():
                 future.set_exception(KafkaError(ErrorCode.NOT_COORDINATOR))
         if reload:
@@ -178,7 +189,7 @@ class ShardRunner(Generic[S]):
         if self._committed():
             return reply
         held: asyncio.Future[R] = asyncio.get_running_loop().create_future()
-        self._when_committed(lambda: _resolve(held, reply))
+        self._hold(held, reply)
         return held
 
     def ask_lingering(self, decide: Callable[[S, int], Result[R]]) -> R:
@@ -287,13 +298,37 @@ class ShardRunner(Generic[S]):
     def _committed(self) -> bool:
         return self.partition.high_watermark >= self.partition.log.end_offset
 
-    def _when_committed(self, action: Callable[[], object]) -> None:
-        self.partition.when_committed(self.partition.log.end_offset, action)
+    def _hold(self, future: asyncio.Future[R], reply: R) -> None:
+        """Give a reply once everything that was appended is committed, unless it gets lost.
+
+        Where that takes longer than `offsets.commit.timeout.ms` the client is told to ask again.
+        """
+        end = self.partition.log.end_offset
+        if self.partition.high_watermark >= end:
+            _resolve(future, reply)
+            return
+        self._held.add(future)
+
+        def committed() -> None:
+            timer.cancel()
+            if future in self._held:
+                self._held.discard(future)
+                _resolve(future, reply)
+
+        def time_is_up() -> None:
+            if future in self._held:
+                self._held.discard(future)
+                if not future.done():
+                    future.set_exception(KafkaError(ErrorCode.COORDINATOR_NOT_AVAILABLE))
+
+        patience = self._node.config.offsets_commit_timeout_ms / 1000
+        timer = asyncio.get_running_loop().call_later(patience, time_is_up)
+        self.partition.when_committed(end, committed)
 
     def _complete(self, token: int, reply: Any) -> None:
         future = self._parked.pop(token, None)
         if future is not None:
-            self._when_committed(lambda: _resolve(future, reply))
+            self._hold(future, reply)
 
     # Timers -------------------------------------------------------------------------------
 

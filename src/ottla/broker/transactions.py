@@ -3,7 +3,7 @@
 Rules kept here:
 1. A decision's markers are written only after the decision is committed.
 2. The outcome of a marker is told to the shard that asked for it, once, and to no other.
-3. A partition whose topic is gone needs no marker.
+3. Where another broker is the coordinator it is asked, for whoever needs to know (KIP-890).
 """
 
 from __future__ import annotations
@@ -14,21 +14,30 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from ottla.broker.coordinators import Coordinators, segment_bytes
 from ottla.broker.partition import Partition
+from ottla.broker.replication.link import LinkError
 from ottla.broker.shard_runner import ShardRunner
+from ottla.broker.txn_markers import Outcomes, write_markers
+from ottla.cluster.elections import NO_LEADER
 from ottla.cluster.store import StoreError
 from ottla.config.topic_names import TRANSACTION_STATE
-from ottla.coordinator.shard import Result, SetTimer
+from ottla.coordinator.shard import RequestContext, Result, SetTimer
 from ottla.coordinator.transactions import TransactionConfig, TransactionShard
 from ottla.coordinator.transactions_result import NeedsProducerId, TxnMarkers, TxnResult
-from ottla.coordinator.transactions_state import TopicPartition
-from ottla.records.control import Marker, MarkerType, encode_marker
+from ottla.records.control import Marker, encode_marker
 from ottla.wire.errors import ErrorCode, KafkaError
+from ottla.wire.messages.add_partitions_to_txn import (
+    AddPartitionsToTxnRequest,
+    AddPartitionsToTxnResponse,
+    AddPartitionsToTxnResult,
+    AddPartitionsToTxnTransaction,
+)
 
 if TYPE_CHECKING:
-    from ottla.broker.node import Node
+    pass
 
 R = TypeVar("R")
 RETRY_MS = 1000
+ADD_PARTITIONS_VERSION = 5
 
 
 class TransactionRunner(ShardRunner[TransactionShard]):
@@ -46,13 +55,12 @@ class TransactionRunner(ShardRunner[TransactionShard]):
                 )
 
     def _write(self, shard: TransactionShard, markers: TxnMarkers) -> None:
-        if self._shard is not shard:
-            return
-        outcomes = {
-            partition: write_marker(self._node, partition, markers)
-            for partition in markers.partitions
-        }
-        self.perform(lambda shard, now: shard.markers_written(markers, outcomes, now))
+        def told(outcomes: Outcomes) -> None:
+            if self._shard is shard:
+                self.perform(lambda its, now: its.markers_written(markers, outcomes, now))
+
+        if self._shard is shard:
+            write_markers(self._node, markers, told)
 
     def _expire(self, key: Any) -> None:
         try:
@@ -90,11 +98,16 @@ class Transactions(Coordinators[TransactionRunner]):
         """`transaction.state.log.num.partitions`."""
         return self.node.config.transaction_state_log_num_partitions
 
+    def replication_factor(self) -> int:
+        """`transaction.state.log.replication.factor`."""
+        return self.node.config.transaction_state_log_replication_factor
+
     def settings(self) -> dict[str, str]:
         """Compacted, in small segments."""
         return {
             "cleanup.policy": "compact",
             "compression.type": "producer",
+            "min.insync.replicas": str(self.node.config.transaction_state_log_min_isr),
             "segment.bytes": segment_bytes(self.node.config.transaction_state_log_segment_bytes),
             "unclean.leader.election.enable": "false",
         }
@@ -113,19 +126,50 @@ class Transactions(Coordinators[TransactionRunner]):
             lambda: TransactionShard(settings, partition.leader_epoch),
         )
 
+    def add_partitions(
+        self, question: AddPartitionsToTxnTransaction
+    ) -> AddPartitionsToTxnResult | asyncio.Future[AddPartitionsToTxnResult]:
+        """Add partitions to a transaction, or verify them, wherever its coordinator is.
 
-def write_marker(node: Node, where: TopicPartition, markers: TxnMarkers) -> ErrorCode:
-    """End a transaction in one partition of this broker; the outcome as an error code."""
-    if where.topic not in node.image.topics:
-        return ErrorCode.NONE
-    kind = MarkerType.COMMIT if markers.commit else MarkerType.ABORT
-    marker = Marker(kind, markers.coordinator_epoch, markers.producer_id, markers.producer_epoch)
-    try:
-        partition = node.partitions.find(where.topic, where.partition)
-        node.end_transaction(partition, marker)
-    except KafkaError as problem:
-        return problem.code
-    return ErrorCode.NONE
+        Raises KafkaError where there is none.
+        """
+        index = self.partition_of(question.transactional_id)
+        leader = self.node.leader_of(self.topic, index).id
+        if leader in (NO_LEADER, self.node.id):
+            context = RequestContext(ADD_PARTITIONS_VERSION)
+            return self.runner_of(question.transactional_id).ask(
+                lambda shard, now: shard.handle_add_partitions(question, context, now)
+            )
+        answer: asyncio.Future[AddPartitionsToTxnResult] = (
+            asyncio.get_running_loop().create_future()
+        )
+        self.node.run_in_background(self._ask_peer(leader, question, answer))
+        return answer
+
+    async def _ask_peer(
+        self,
+        leader: int,
+        question: AddPartitionsToTxnTransaction,
+        answer: asyncio.Future[AddPartitionsToTxnResult],
+    ) -> None:
+        request = AddPartitionsToTxnRequest(transactions=[question])
+        try:
+            reply = await self.node.peers.ask(
+                leader, request, AddPartitionsToTxnResponse, ADD_PARTITIONS_VERSION
+            )
+            if reply.error_code or len(reply.results_by_transaction) != 1:
+                raise KafkaError(ErrorCode(reply.error_code or ErrorCode.NETWORK_EXCEPTION))
+            result = reply.results_by_transaction[0]
+        except LinkError as problem:
+            failure = KafkaError(ErrorCode.NETWORK_EXCEPTION, str(problem))
+        except KafkaError as problem:
+            failure = problem
+        else:
+            if not answer.done():
+                answer.set_result(result)
+            return
+        if not answer.done():
+            answer.set_exception(failure)
 
 
 def marker_batch(marker: Marker, now: int) -> memoryview:

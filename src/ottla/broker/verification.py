@@ -14,7 +14,6 @@ from struct import Struct
 from typing import TYPE_CHECKING, Final
 
 from ottla.broker.partition import Partition
-from ottla.coordinator.shard import RequestContext
 from ottla.wire.batch import HEADER_SIZE, TRANSACTIONAL
 from ottla.wire.errors import ErrorCode, KafkaError
 from ottla.wire.messages.add_partitions_to_txn import (
@@ -28,7 +27,6 @@ if TYPE_CHECKING:
 
 FIRST_THAT_ADDS: Final = 12
 FIRST_THAT_KNOWS_ABORTABLE: Final = 11
-_ADD_PARTITIONS_VERSION: Final = 5
 _ATTRIBUTES: Final = 22
 """Where the lower byte of a batch's attributes stands."""
 _PRODUCER: Final = Struct(">qh")
@@ -81,11 +79,8 @@ def verify(
         verify_only=version < FIRST_THAT_ADDS,
         topics=list(topics.values()),
     )
-    context = RequestContext(_ADD_PARTITIONS_VERSION)
     try:
-        answer = node.transactions.runner_of(transactional_id).ask(
-            lambda shard, now: shard.handle_add_partitions(question, context, now)
-        )
+        answer = node.transactions.add_partitions(question)
     except KafkaError as problem:
         failure = _told(problem.code, version)
         return {(name, index): failure for name in topics for index in topics[name].partitions}

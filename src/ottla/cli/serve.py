@@ -22,6 +22,17 @@ DEFAULT_PORT = 9092
     type=click.Path(file_okay=False, path_type=Path),
     help="Folder of the data (log.dirs).  [default: ottla-data]",
 )
+@click.option("--id", "node_id", type=click.IntRange(0), help="The broker's number (node.id).")
+@click.option(
+    "--store",
+    metavar="ADDRESS",
+    help="The cluster's metadata: sqlite:PATH or zookeeper://HOST,HOST/CHROOT (ottla.store).",
+)
+@click.option(
+    "--workers",
+    type=click.IntRange(1, 256),
+    help="Run so many brokers on this machine, on ports and ids one after another.",
+)
 @click.option(
     "--config",
     "config_file",
@@ -39,6 +50,9 @@ def command(
     port: int | None,
     host: str | None,
     data: Path | None,
+    node_id: int | None,
+    store: str | None,
+    workers: int | None,
     config_file: Path | None,
     settings: tuple[str, ...],
 ) -> int:
@@ -55,7 +69,9 @@ def command(
     from ottla.config.sources import load
 
     flags = [*settings, *_flags(port, host, data)]
-    for name in ("listeners", "log.dirs"):
+    flags += [] if node_id is None else [f"node.id={node_id}"]
+    flags += [] if store is None else [f"ottla.store={store}"]
+    for name in ("listeners", "log.dirs", "node.id", "ottla.store"):
         if sum(flag.partition("=")[0].strip() == name for flag in flags) > 1:
             raise click.UsageError(f"{name} is set twice, by --set and by a flag of its own.")
     # The variable that the other commands read is not a setting of the broker.
@@ -69,6 +85,10 @@ def command(
         )
         for warning in loaded.warnings:
             print(f"ottla: {warning}", file=sys.stderr)
+        if workers is not None:
+            from ottla.server.supervisor import run_supervised
+
+            return run_supervised(loaded.values, workers)
         from ottla.server.run import run_broker
 
         return run_broker(loaded.values)

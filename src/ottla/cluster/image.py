@@ -10,7 +10,7 @@
    broker may have written kinds that are not known here.
 """
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from uuid import UUID
 
 import msgspec
@@ -119,6 +119,18 @@ class Image:
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, Image) and vars(self) == vars(other)
+
+    def changes_to(self, snapshot: Sequence[Document]) -> list[Change]:
+        """The changes that lead from this image to that of a snapshot, in one step."""
+        stored = {document.key for document in snapshot}
+        known = [documents.topic_key(name) for name in self.topics]
+        known += [documents.partition_key(*key) for key in self.partitions]
+        known += [documents.topic_id_key(topic_id) for topic_id in self.topic_ids]
+        known += [documents.broker_key(broker) for broker in self.brokers]
+        known += [documents.broker_configs_key(broker) for broker in self.broker_configs]
+        known += [documents.CONTROLLER, documents.CLUSTER]
+        gone = [Change(key, None, -1, -1) for key in known if key not in stored]
+        return gone + [Change(*document) for document in snapshot]
 
     def apply(self, changes: Iterable[Change]) -> Delta:
         """Take in changes in their order; the difference they make together."""

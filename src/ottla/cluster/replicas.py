@@ -172,6 +172,15 @@ class Leadership:
         position.asks(offset, log_start, self.log_end, now)
         return moved and broker in self._maximal and self._advance()
 
+    def passes(self, now: float) -> None:
+        """Time has passed: who has everything at this moment is caught up, though silent.
+
+        A follower asks again only for what has changed, so one without news need not ask.
+        """
+        for position in self._positions.values():
+            if position.end == self.log_end:
+                position.caught_up_at = now
+
     def learned(self, state: PartitionImage) -> bool:
         """The store has a newer state of this term; says whether the high watermark has grown."""
         if state.version <= self._base.version:
@@ -287,9 +296,14 @@ class Leadership:
 
     # Answering ----------------------------------------------------------------------------
 
+    @property
+    def has_enough(self) -> bool:
+        """Whether `min.insync.replicas` are in sync."""
+        return len(self.isr) >= self._least()
+
     def check_enough(self) -> None:
         """Refuse an acks=all append that too few replicas would get."""
-        if len(self.isr) < self._least():
+        if not self.has_enough:
             raise KafkaError(
                 ErrorCode.NOT_ENOUGH_REPLICAS,
                 f"{len(self.isr)} replica(s) are in sync, {self._least()} are needed",

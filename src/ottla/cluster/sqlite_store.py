@@ -140,6 +140,7 @@ class SqliteStore(Store):
 
         def close() -> None:
             self._listener = None
+            self._session_lives = False  # nothing is polled any more
             self._database.close()
 
         try:

@@ -58,6 +58,7 @@ class BrokerConfig:
     delete_topic_enable: bool
     num_partitions: int
     default_replication_factor: int
+    ottla_store: str
     ottla_metrics_port: int
     ottla_metrics_host: str
     log_dir: tuple[str, ...]
@@ -110,6 +111,7 @@ class BrokerConfig:
     broker_heartbeat_interval_ms: int
     broker_session_timeout_ms: int
     num_replica_fetchers: int
+    replica_selector_class: str | None
     replica_lag_time_max_ms: int
     replica_fetch_min_bytes: int
     replica_fetch_wait_max_ms: int

@@ -162,6 +162,12 @@ NETWORK_CONFIGS = (
         "Replicas of a topic that is made without a number.",
     ),
     broker(
+        "ottla.store", STRING, "", None, HIGH, READ_ONLY,
+        "Where the metadata of the cluster is kept: `sqlite:PATH` for brokers of one machine, "
+        "`zookeeper://host1,host2,host3/chroot` for brokers of many. Empty: a file in the data "
+        "folder, for a broker that is alone. Ottla's own.",
+    ),
+    broker(
         "ottla.metrics.port", INT, -1, Range(-1, 65_535), MEDIUM, READ_ONLY,
         "The HTTP port for Prometheus metrics and /healthz; -1 turns it off, 0 takes a free port. "
         "Ottla's own.",

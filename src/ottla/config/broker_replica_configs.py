@@ -10,6 +10,7 @@ from ottla.config.rows import (
     LONG,
     MEDIUM,
     READ_ONLY,
+    STRING,
     broker,
 )
 
@@ -50,6 +51,11 @@ REPLICA_CONFIGS = (
     broker(
         "num.replica.fetchers", INT, 1, AT_LEAST_1, HIGH, CLUSTER_WIDE,
         "How many connections a follower uses to copy from each leader.",
+    ),
+    broker(
+        "replica.selector.class", STRING, None, None, MEDIUM, READ_ONLY,
+        "With `org.apache.kafka.common.replica.RackAwareReplicaSelector` a consumer that names its "
+        "`client.rack` is sent to an in-sync replica of that rack.",
     ),
     broker(
         "replica.lag.time.max.ms", LONG, 30_000, None, HIGH, READ_ONLY,

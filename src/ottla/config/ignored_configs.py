@@ -51,7 +51,7 @@ _LISTED = """
     offsets.topic.compression.codec principal.builder.class process.roles
     producer.id.expiration.check.interval.ms producer.purgatory.purge.interval.requests
     queued.max.requests quota.window.num quota.window.size.seconds
-    replica.alter.log.dirs.io.max.bytes.per.second replica.selector.class
+    replica.alter.log.dirs.io.max.bytes.per.second
     replication.quota.window.num replication.quota.window.size.seconds reserved.broker.max.id
     security.providers server.max.startup.time.ms share.fetch.purgatory.purge.interval.requests
     socket.connection.setup.timeout.max.ms socket.connection.setup.timeout.ms telemetry.max.bytes

@@ -30,6 +30,7 @@ class LogConfig:
     max_compaction_lag_ms: int = FOREVER
     min_cleanable_dirty_ratio: float = 0.5
     preallocate: bool = False
+    min_insync_replicas: int = 1
     producer_id_expiration_ms: int = 86400000
 
     @property

@@ -19,12 +19,14 @@ import structlog
 
 from ottla.api import load_all
 from ottla.broker.metrics import NetworkMetrics
-from ottla.broker.node import Node, StartError
+from ottla.broker.node import Node
+from ottla.broker.start_error import StartError
 from ottla.config import BrokerConfig, ConfigError
 from ottla.server.server import ListenError, Server
 
 if TYPE_CHECKING:
     from ottla.broker.metrics_server import MetricsServer
+    from ottla.server.worker import Heart
 
 log = structlog.get_logger()
 
@@ -80,11 +82,15 @@ class RunningBroker:
     async def stop(self) -> None:
         """Let no more clients in, close the connections, flush and close the logs."""
         self.node.ready = False
+        await self.node.membership.hand_over()
         await self._stack.aclose()
 
 
-def run_broker(static: Mapping[str, str]) -> int:
-    """Run a broker until SIGTERM, SIGINT or SIGHUP; returns the exit status."""
+def run_broker(static: Mapping[str, str], heart: Heart | None = None) -> int:
+    """Run a broker until SIGTERM, SIGINT or SIGHUP; returns the exit status.
+
+    With a heart it also ends when its supervisor does.
+    """
     import uvloop
 
     from ottla.server.logging import configure_logging
@@ -93,22 +99,31 @@ def run_broker(static: Mapping[str, str]) -> int:
     raise_open_files_limit()
     try:
         with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
-            return runner.run(_run(static))
+            return runner.run(_run(static, heart))
     except KeyboardInterrupt:
         return 130
 
 
-async def _run(static: Mapping[str, str]) -> int:
+async def _run(static: Mapping[str, str], heart: Heart | None) -> int:
     loop = asyncio.get_running_loop()
     stopped = asyncio.Event()
     for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
         if signal.getsignal(number) != signal.SIG_IGN:  # nohup ignores SIGHUP, and that stays so
             loop.add_signal_handler(number, stopped.set)
+    if heart is not None:
+        heart.start(stopped.set)
     try:
         broker = RunningBroker(BrokerConfig.from_static(static))
     except ConfigError as problem:
         print(f"ottla: {problem}", file=sys.stderr)
         return 2
+    ended: list[str] = []
+
+    def end(reason: str) -> None:
+        ended.append(reason)
+        stopped.set()
+
+    broker.node.on_end = end
     starting = loop.create_task(broker.start())
     stopping = loop.create_task(stopped.wait())
     await asyncio.wait((starting, stopping), return_when=asyncio.FIRST_COMPLETED)
@@ -125,11 +140,15 @@ async def _run(static: Mapping[str, str]) -> int:
     gc.collect()
     gc.freeze()
     gc.set_threshold(50_000, 20, 100)
+    if heart is not None:
+        heart.ready()
     await stopping
     log.info("stopping")
     await broker.stop()
     log.info("stopped")
-    return 0
+    for reason in ended:
+        print(f"ottla: {reason}", file=sys.stderr)
+    return 1 if ended else 0
 
 
 def raise_open_files_limit() -> None:

@@ -1,0 +1,69 @@
+"""Closing the logs of a broker that stops.
+
+Rules kept here:
+1. Every log is flushed and closed, a few at a time; one log's failure is not the others'.
+2. The names of new logs' folders are brought to the disk once for all of them.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from typing import TYPE_CHECKING, Final
+
+import structlog
+
+from ottla.broker.partition import Partition
+
+if TYPE_CHECKING:
+    from ottla.broker.node import Node
+
+log = structlog.get_logger()
+
+LOGS_CLOSED_AT_ONCE: Final = 4
+
+
+async def close_logs(node: Node) -> bool:
+    """Flush and close every log; False where one could not be closed."""
+    await _sync_new_folders(node)
+    slots = asyncio.Semaphore(LOGS_CLOSED_AT_ONCE)
+
+    async def close(partition: Partition) -> bool:
+        async with slots:
+            return await _close_log(partition)
+
+    return all(await asyncio.gather(*(close(partition) for partition in node.partitions)))
+
+
+async def _sync_new_folders(node: Node) -> None:
+    new = [partition.log for partition in node.partitions if partition.log.directory_is_new]
+    if not new:
+        return
+    sync = node.files.sync_directory
+    try:
+        await asyncio.get_running_loop().run_in_executor(None, sync, str(node.folder.path))
+    except OSError as problem:
+        for each in new:
+            each.failed(problem)
+        return
+    for each in new:
+        each.directory_is_new = False
+
+
+async def _close_log(partition: Partition) -> bool:
+    its_log = partition.log
+    if its_log.offline:
+        return False
+    flush = None
+    try:
+        await partition.settled()
+        if its_log.needs_several_flushes:
+            await partition.flush()
+        flush = its_log.begin_close()
+        if flush is not None:
+            await asyncio.get_running_loop().run_in_executor(None, flush.run)
+    except Exception as problem:  # noqa: BLE001 one log's failure is not the others'
+        log.error("a log could not be closed", partition=str(partition), reason=str(problem))
+        return False
+    finally:
+        its_log.end_close(flush)
+    return True

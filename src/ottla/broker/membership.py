@@ -1,0 +1,164 @@
+"""This broker's place in the cluster: its registration, its lease, and its leaving.
+
+Rules kept here:
+1. A broker registers once it is bound. Its registration's epoch is its life.
+2. Where the store may declare a broker dead that still runs, a lease says how long it may answer on
+   its own; a store that never does so needs none.
+3. Before it stops a broker asks for its leaders to be moved away, and waits for that a while.
+4. A session that others have ended leaves no role. Where it can have been by mistake (silence), the
+   broker begins another session and another life; where its process was declared dead, or another
+   one has taken its id, it ends.
+5. A registration that outlives its process (ZooKeeper keeps it for the session's timeout) is waited
+   for, before it counts as another broker of the same id.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import math
+from typing import TYPE_CHECKING, Final
+
+import structlog
+
+from ottla.broker.start_error import StartError
+from ottla.cluster import documents
+from ottla.cluster.controller import remaining
+from ottla.cluster.image import NO_EPOCH
+from ottla.cluster.lease import Lease
+from ottla.cluster.store import Conflict, StoreError, Update
+
+if TYPE_CHECKING:
+    from ottla.broker.node import Node
+
+log = structlog.get_logger()
+
+LEADERS_MOVED_WITHIN_SECONDS: Final = 20.0
+LOOK_AGAIN_SECONDS: Final = 0.02
+JOIN_AGAIN_SECONDS: Final = 0.2
+REJOIN_SECONDS: Final = 1.0
+AS_REGISTERED: Final = 0
+"""The version of a registration that was not changed."""
+
+
+class StoreLease(Lease):
+    """A lease that reads what the store knows of its session."""
+
+    __slots__ = ("_node",)
+
+    def __init__(self, node: Node) -> None:
+        super().__init__()
+        self._node = node
+
+    def held(self, now: float) -> bool:
+        """Whether this broker may still answer on its own."""
+        facts = self._node.store.session_facts()
+        self.answered(facts.answered, facts.timeout)
+        return super().held(now)
+
+
+class Membership:
+    """The registration of one node."""
+
+    def __init__(self, node: Node) -> None:
+        self._node = node
+        self.epoch = NO_EPOCH
+        self.lease: Lease | None = None
+        self._rejoining: asyncio.Task[None] | None = None
+
+    async def join(self) -> None:
+        """Register; raises StartError."""
+        node = self._node
+        timeout = node.store.session_facts().timeout
+        patience = 0.0 if math.isinf(timeout) else timeout + 1.0
+        loop = asyncio.get_running_loop()
+        deadline = loop.time() + patience
+        while True:
+            try:
+                registered = await node.store.register(
+                    documents.broker_key(node.id), documents.encode(self._document())
+                )
+                break
+            except Conflict:
+                if loop.time() >= deadline:
+                    raise StartError(
+                        f"another broker with id {node.id} is in this cluster; set another node.id"
+                    ) from None
+                await asyncio.sleep(JOIN_AGAIN_SECONDS)
+            except StoreError as problem:
+                raise StartError(str(problem)) from None
+        self.lease = None if math.isinf(timeout) else StoreLease(node)
+        self.epoch = registered.epoch
+
+    def session_ended(self, reason: str) -> None:
+        """Others have ended this broker's session: it has no role until it has another."""
+        node = self._node
+        if not node.running or self._rejoining is not None:
+            return
+        log.error("the session with the metadata store has ended", reason=reason)
+        self.epoch = NO_EPOCH
+        if self.lease is not None:
+            self.lease.ended()
+        node.roles.take_all()
+        if math.isinf(node.store.session_facts().timeout):
+            node.on_end(f"broker {node.id} was declared dead, or another one has its id")
+            return
+        self._rejoining = asyncio.get_running_loop().create_task(self._rejoin())
+
+    async def stop(self) -> None:
+        """Join no more."""
+        if self._rejoining is not None:
+            self._rejoining.cancel()
+            await asyncio.gather(self._rejoining, return_exceptions=True)
+
+    async def _rejoin(self) -> None:
+        node = self._node
+        try:
+            while node.running and self.epoch == NO_EPOCH:
+                try:
+                    await node.renew_store()
+                    await self.join()
+                except (StoreError, StartError) as problem:
+                    log.error("the cluster could not be joined again", reason=str(problem))
+                    await asyncio.sleep(REJOIN_SECONDS)
+        finally:
+            self._rejoining = None
+        await node.control.settle()
+        node.roles.take_all()
+        log.info("the cluster was joined again", epoch=self.epoch)
+
+    async def hand_over(self) -> None:
+        """Let others lead what is led here, before this broker stops."""
+        node = self._node
+        if (
+            self.epoch == NO_EPOCH
+            or len(node.image.brokers) < 2
+            or not node.config.controlled_shutdown_enable
+        ):
+            return
+        leaving = documents.encode(self._document(shutting_down=True))
+        change = Update(documents.broker_key(node.id), leaving, AS_REGISTERED)
+        try:
+            await node.store.commit([change])
+            async with asyncio.timeout(LEADERS_MOVED_WITHIN_SECONDS):
+                while remaining(node.image, node.id, self.epoch):  # noqa: ASYNC110 (rarely)
+                    await asyncio.sleep(LOOK_AGAIN_SECONDS)
+            await node.caught_up()
+        except StoreError as problem:
+            log.warning("leaders could not be handed over", reason=str(problem))
+        except TimeoutError:
+            log.warning(
+                "not all leaders were handed over",
+                left=len(remaining(node.image, node.id, self.epoch)),
+            )
+
+    def _document(self, *, shutting_down: bool = False) -> documents.Broker:
+        node = self._node
+        return documents.Broker(
+            node.id,
+            [
+                documents.Endpoint(one.name, one.host, one.port, one.protocol)
+                for one in node.advertised
+            ],
+            node.config.broker_rack,
+            shutting_down,
+        )

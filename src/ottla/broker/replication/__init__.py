@@ -1,0 +1,1 @@
+"""Replication: who leads and who follows here, what leaders count, and what followers copy."""

@@ -1,0 +1,111 @@
+"""What a follower does with one partition's answer: copy, cut, begin anew, or wait.
+
+Rules kept here (the decision is in `cluster/follower.py`):
+1. Before a log is cut, the recovery point's checkpoint is lowered: a log that ends before it counts
+   as damaged. Then it is looked whether the term is still the same.
+2. Nothing is copied in another term than the one that asked.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import structlog
+
+from ottla.broker.partition import Partition
+from ottla.cluster.follower import Action, Answer, Fetch, marks
+from ottla.wire.errors import ErrorCode, KafkaError
+from ottla.wire.messages.fetch import PartitionData
+
+if TYPE_CHECKING:
+    from ottla.broker.node import Node
+
+log = structlog.get_logger()
+
+
+class Copying:
+    """Takes answers for one node's followers."""
+
+    def __init__(self, node: Node) -> None:
+        self._node = node
+
+    async def take(self, partition: Partition, fetch: Fetch, data: PartitionData) -> bool:
+        """Do what an answer leads to; False where it is better not to ask again at once."""
+        try:
+            return await self._take(partition, fetch, data)
+        except (KafkaError, OSError) as problem:
+            reason = str(problem)
+            log.error("a partition could not be copied", partition=str(partition), reason=reason)
+        return False
+
+    async def _take(self, partition: Partition, fetch: Fetch, data: PartitionData) -> bool:
+        following = partition.following
+        if following is None:
+            return True
+        answer = _answer(data)
+        its_log = partition.log
+        step = following.answered(fetch, answer, its_log.end_offset, its_log.epochs)
+        match step.action:
+            case Action.APPEND:
+                if data.records:
+                    partition.copy(memoryview(data.records), self._node.now_ms())
+                known = marks(
+                    answer, partition.high_watermark, its_log.end_offset, its_log.start_offset
+                )
+                partition.mark(known.high_watermark, known.log_start)
+            case Action.TRUNCATE:
+                await self._truncate(partition, step.offset)
+            case Action.RESTART:
+                await self._begin_anew(partition, step.offset)
+            case Action.BACK_OFF:
+                log.info(
+                    "a leader refuses to be copied",
+                    partition=str(partition),
+                    reason=answer.error.name,
+                )
+                return False
+        return True
+
+    async def _truncate(self, partition: Partition, offset: int) -> None:
+        its_log, following = partition.log, partition.following
+        if offset < its_log.end_offset:
+            log.info(
+                "a log parts from its leader's and is cut",
+                partition=str(partition),
+                from_offset=its_log.end_offset,
+                to_offset=offset,
+            )
+            its_log.lower_recovery_point(its_log.end_if_truncated_to(offset))
+            await self._node.maintenance.checkpoints.write_recovery_points()
+            if partition.following is not following or partition.deleted:
+                return
+        its_log.truncate_to(offset)
+        partition.was_cut()
+        self._node.maintenance.remove_doomed(partition)
+
+    async def _begin_anew(self, partition: Partition, offset: int) -> None:
+        its_log, following = partition.log, partition.following
+        log.warning(
+            "a log ends before its leader's begins, and begins there anew",
+            partition=str(partition),
+            from_offset=its_log.end_offset,
+            to_offset=offset,
+        )
+        its_log.lower_recovery_point(0)
+        await self._node.maintenance.checkpoints.write_recovery_points()
+        if partition.following is not following or partition.deleted:
+            return
+        its_log.truncate_fully_and_start_at(offset)
+        partition.was_cut()
+        self._node.maintenance.remove_doomed(partition)
+
+
+def _answer(data: PartitionData) -> Answer:
+    parting = data.diverging_epoch
+    is_told = (parting.epoch, parting.end_offset) != (-1, -1)
+    return Answer(
+        ErrorCode(data.error_code),
+        data.high_watermark,
+        data.log_start_offset,
+        (parting.epoch, parting.end_offset) if is_told else None,
+    )

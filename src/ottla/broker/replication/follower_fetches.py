@@ -1,0 +1,78 @@
+"""What a leader makes of a follower's fetch, one partition at a time.
+
+Rules kept here (the arithmetic is in `cluster/replicas.py` and `cluster/epochs.py`):
+1. A position is noted once for each request, however often a parked fetch is looked at.
+2. It counts only where the follower knows this term, lives the life that is known, and has a log
+   that agrees with the leader's as far as it goes.
+3. A follower reads to the end of the log: what it copies is what gets committed.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from typing import TYPE_CHECKING, NamedTuple
+
+from ottla.broker.partition import Partition
+from ottla.cluster.epochs import check_start
+from ottla.cluster.replicas import Leadership
+from ottla.wire.errors import ErrorCode, KafkaError
+from ottla.wire.fetch import FetchPartition, FetchRequest
+
+if TYPE_CHECKING:
+    from ottla.broker.node import Node
+
+
+class Follower(NamedTuple):
+    """Who copies, in which life."""
+
+    broker: int
+    broker_epoch: int
+
+
+def follower_of(request: FetchRequest) -> Follower | None:
+    """The broker that asks; None where it is a consumer."""
+    return Follower(request.replica_id, request.replica_epoch) if request.replica_id >= 0 else None
+
+
+def note_positions(node: Node, follower: Follower, request: FetchRequest) -> None:
+    """Note how far the follower has come; what is wrong with a fetch is told in its answer."""
+    now = asyncio.get_running_loop().time()
+    for topic, asks in request.topics:
+        for ask in asks:
+            try:
+                partition = node.partitions.find(topic, ask.partition)
+                if check(partition, follower, ask) is None:
+                    _note(node, partition, follower, ask, now)
+            except KafkaError:
+                pass
+
+
+def check(partition: Partition, follower: Follower, ask: FetchPartition) -> tuple[int, int] | None:
+    """Refuse a fetch that cannot be answered; says where the logs part, if they do."""
+    leadership = _leadership(partition)
+    leadership.check_fetch(follower.broker, follower.broker_epoch, ask.current_leader_epoch)
+    check_start(ask.fetch_offset, ask.log_start_offset, partition.log.start_offset)
+    if ask.last_fetched_epoch < 0:
+        return None
+    return partition.diverging_epoch(ask.last_fetched_epoch, ask.fetch_offset)
+
+
+def _note(
+    node: Node, partition: Partition, follower: Follower, ask: FetchPartition, now: float
+) -> None:
+    leadership = _leadership(partition)
+    grew = leadership.fetched(
+        follower.broker, follower.broker_epoch, ask.fetch_offset, ask.log_start_offset, now
+    )
+    if grew:
+        partition.high_watermark_grew()
+    known = leadership.isr.get(follower.broker)
+    if known != follower.broker_epoch:
+        node.roles.isr_changes.look_at(partition)
+
+
+def _leadership(partition: Partition) -> Leadership:
+    if partition.leadership is None:
+        # It may know of an assignment that we do not know of yet: let it ask again.
+        raise KafkaError(ErrorCode.UNKNOWN_LEADER_EPOCH, f"{partition} has no other replica")
+    return partition.leadership

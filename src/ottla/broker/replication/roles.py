@@ -1,0 +1,181 @@
+"""The role of every replica of this broker: what the image says, carried out.
+
+Rules kept here:
+1. A replica leads where the image names this broker, in this life of it. It stops copying first.
+2. A new leader epoch is a new term, also for who led before: everybody who waits is sent away, and
+   coordinators load anew.
+3. Within a term the leader learns what else the store says of the partition.
+4. A leader whose disk has failed hands over to who is in sync, if anybody is.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from typing import TYPE_CHECKING
+
+import structlog
+
+from ottla.broker.partition import Partition
+from ottla.broker.replication.fetchers import ReplicaFetchers
+from ottla.broker.replication.isr_changes import IsrChanges
+from ottla.cluster.controller import hand_over
+from ottla.cluster.elections import NO_LEADER, leads
+from ottla.cluster.follower import Following
+from ottla.cluster.image import Delta, PartitionImage, PartitionKey, TopicImage
+from ottla.cluster.replicas import Leadership
+from ottla.cluster.store import StoreError
+
+if TYPE_CHECKING:
+    from ottla.broker.node import Node
+
+log = structlog.get_logger()
+
+
+class Roles:
+    """Leads and follows for one node."""
+
+    def __init__(self, node: Node) -> None:
+        self._node = node
+        self.fetchers = ReplicaFetchers(node)
+        self.isr_changes = IsrChanges(node)
+        self._handing_over: set[PartitionKey] = set()
+
+    def start(self) -> None:
+        """Begin to watch over followers."""
+        self.isr_changes.start()
+
+    async def stop(self) -> None:
+        """Copy nothing more, and change no ISR."""
+        await self.fetchers.stop()
+        await self.isr_changes.stop()
+
+    def learned(self, delta: Delta) -> None:
+        """The image has changed: partitions, or where brokers are found."""
+        touched = {(each.topic, each.index) for each in delta.changed_partitions}
+        for topic in delta.changed_topics:
+            touched.update((topic.name, index) for index in range(len(topic.assignment)))
+        for key in touched:
+            partition = self._node.partitions.get(*key)
+            if partition is not None:
+                self.take(partition)
+        if delta.brokers_up or delta.brokers_down:
+            self.fetchers.brokers_changed()
+
+    def take_all(self) -> None:
+        """This broker lives a new life: every role is to be looked at."""
+        for partition in self._node.partitions:
+            self.take(partition)
+
+    def take(self, partition: Partition) -> None:
+        """Give a replica the role that the image has for it."""
+        node = self._node
+        state = node.image.partitions.get((partition.topic, partition.index))
+        topic = node.image.topics.get(partition.topic)
+        if (
+            state is None
+            or topic is None
+            or topic.id != partition.topic_id
+            or state.topic_id != partition.topic_id
+        ):
+            return  # it is being deleted
+        if leads(state, node.id, node.broker_epoch):
+            self._lead(partition, state, topic)
+        else:
+            self._follow(partition, state)
+
+    def give_up(self, partition: Partition) -> None:
+        """A replica leaves this broker."""
+        self.fetchers.remove(partition)
+
+    # Leading ------------------------------------------------------------------------------
+
+    def _lead(self, partition: Partition, state: PartitionImage, topic: TopicImage) -> None:
+        replicas = topic.assignment[partition.index]
+        if partition.leads and partition.leader_epoch == state.leader_epoch:
+            self._go_on(partition, state, replicas)
+            return
+        self._resign(partition)
+        leadership = None if len(replicas) == 1 else self._leadership(partition, state, replicas)
+        partition.lead(state.leader_epoch, leadership)
+        self._node.partitions.put(partition)
+        self._node.begins_to_lead(partition)
+
+    def _go_on(self, partition: Partition, state: PartitionImage, replicas: list[int]) -> None:
+        leadership = partition.leadership
+        if leadership is None:
+            if len(replicas) > 1:
+                partition.get_replicas(self._leadership(partition, state, replicas))
+            return
+        grew = leadership.learned(state)
+        if replicas != leadership.replicas:
+            grew |= leadership.assigned(replicas, self.now())
+        if grew:
+            partition.high_watermark_grew()
+        self.isr_changes.look_at(partition)
+
+    def _leadership(
+        self, partition: Partition, state: PartitionImage, replicas: list[int]
+    ) -> Leadership:
+        return Leadership(
+            self._node.id,
+            state,
+            replicas,
+            log_end=partition.log.end_offset,
+            high_watermark=partition.high_watermark,
+            min_isr=partition.log.config.min_insync_replicas,
+            lag=self._node.config.replica_lag_time_max_ms / 1000,
+            now=self.now(),
+        )
+
+    def disk_failed(self, partition: Partition) -> None:
+        """A log that is led here went offline: let another replica lead."""
+        key = (partition.topic, partition.index)
+        if partition.leadership is not None and key not in self._handing_over:
+            self._handing_over.add(key)
+            self._node.run_in_background(self._hand_over(key))
+
+    async def _hand_over(self, key: PartitionKey) -> None:
+        node = self._node
+        try:
+            await node.change(lambda image: (None, hand_over(image, key, node.id)))
+        except StoreError as problem:
+            log.error("a failed log could not be handed over", partition=key, reason=str(problem))
+        finally:
+            self._handing_over.discard(key)
+
+    def configured(self, partition: Partition) -> None:
+        """The settings of a partition have changed."""
+        leadership = partition.leadership
+        if leadership is not None and leadership.configured(
+            partition.log.config.min_insync_replicas,
+            self._node.config.replica_lag_time_max_ms / 1000,
+        ):
+            partition.high_watermark_grew()
+
+    # Following ----------------------------------------------------------------------------
+
+    def _follow(self, partition: Partition, state: PartitionImage) -> None:
+        following = partition.following
+        leader = NO_LEADER if state.leader == self._node.id else state.leader
+        known = NO_LEADER if following is None else following.leader
+        same_term = partition.leader_epoch == state.leader_epoch and known == leader
+        if same_term and not partition.leads:
+            return
+        self._resign(partition)
+        following = None if leader == NO_LEADER else Following(leader, state.leader_epoch)
+        partition.follow(state.leader_epoch, following)
+        self._node.partitions.put(partition)
+        if following is not None:
+            self.fetchers.add(partition, leader)
+
+    def _resign(self, partition: Partition) -> None:
+        """End the term, whatever it was."""
+        self.fetchers.remove(partition)
+        if partition.leads:
+            partition.follow(partition.leader_epoch, None)
+            self._node.ends_to_lead(partition)
+
+    @staticmethod
+    def now() -> float:
+        """The clock of followers' lags."""
+        return asyncio.get_running_loop().time()

@@ -1,0 +1,57 @@
+"""Which metadata store a broker uses: a file of its own, a shared file, or ZooKeeper.
+
+Rules kept here:
+1. A file in the data folder is for a broker that is alone: nobody looks for others' changes.
+2. Whoever shares a file looks for others' changes many times a second; that costs microseconds.
+"""
+
+from pathlib import Path
+from typing import Final
+
+from ottla.cluster.sqlite_store import SqliteStore
+from ottla.cluster.store import Store, StoreError
+from ottla.config import BrokerConfig
+
+METADATA_FILE: Final = "metadata.sqlite"
+SQLITE: Final = "sqlite:"
+ZOOKEEPER: Final = "zookeeper://"
+POLL_SECONDS: Final = 0.01
+
+
+def session_owner(broker: int) -> str:
+    """The name of a broker's session."""
+    return f"broker-{broker}"
+
+
+def own_file(config: BrokerConfig) -> Path | None:
+    """The file of a broker that is alone; None where the store is shared."""
+    return None if config.ottla_store else Path(config.log_dirs[0]) / METADATA_FILE
+
+
+async def open_store(config: BrokerConfig) -> Store:
+    """Open the store that the settings name; raises StoreError."""
+    owner = session_owner(config.node_id)
+    alone = own_file(config)
+    if alone is not None:
+        return await SqliteStore.open(alone, owner)
+    where = config.ottla_store
+    if where.startswith(SQLITE):
+        path = Path(where.removeprefix(SQLITE))
+        return await SqliteStore.open(path, owner, poll_interval=POLL_SECONDS)
+    if where.startswith(ZOOKEEPER):
+        return await _open_zookeeper(where, owner, config.broker_session_timeout_ms / 1000)
+    raise StoreError(f"ottla.store={where} is neither {SQLITE}PATH nor {ZOOKEEPER}HOSTS/CHROOT")
+
+
+async def _open_zookeeper(where: str, owner: str, seconds: float) -> Store:
+    # Its library costs start-up time.
+    from ottla.cluster.zookeeper_address import parse_address
+    from ottla.cluster.zookeeper_store import ZooKeeperStore
+
+    try:
+        address = parse_address(where)
+    except ValueError as problem:
+        raise StoreError(f"ottla.store: {problem}") from None
+    return await ZooKeeperStore.open(
+        address, owner, session_timeout=seconds, connect_timeout=seconds
+    )

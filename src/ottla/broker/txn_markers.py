@@ -1,0 +1,135 @@
+"""Writing a transaction's markers: here, or by another broker that leads.
+
+Rules kept here:
+1. A marker's outcome is told when the marker is committed, not when it is appended.
+2. Partitions that one other broker leads are asked for together. A leader that cannot be reached is
+   an outcome, too.
+3. A partition whose topic is gone needs no marker.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from typing import TYPE_CHECKING, Final
+
+from ottla.broker.replication.link import LinkError
+from ottla.cluster.elections import NO_LEADER
+from ottla.coordinator.transactions_result import TxnMarkers
+from ottla.coordinator.transactions_state import TopicPartition
+from ottla.records.control import Marker, MarkerType
+from ottla.wire.errors import ErrorCode, KafkaError
+from ottla.wire.messages.write_txn_markers import (
+    WritableTxnMarker,
+    WritableTxnMarkerTopic,
+    WriteTxnMarkersRequest,
+    WriteTxnMarkersResponse,
+)
+
+if TYPE_CHECKING:
+    from ottla.broker.node import Node
+
+Outcomes = dict[TopicPartition, int]
+VERSION: Final = 2
+
+
+def write_marker(
+    node: Node, where: TopicPartition, markers: TxnMarkers, told: Callable[[ErrorCode], object]
+) -> ErrorCode | None:
+    """End a transaction in one partition of this broker.
+
+    The outcome as an error code, or None where it is told later.
+    """
+    if where.topic not in node.image.topics:
+        return ErrorCode.NONE
+    kind = MarkerType.COMMIT if markers.commit else MarkerType.ABORT
+    marker = Marker(kind, markers.coordinator_epoch, markers.producer_id, markers.producer_epoch)
+    try:
+        partition = node.partitions.find(where.topic, where.partition)
+        node.end_transaction(partition, marker)
+    except KafkaError as problem:
+        return problem.code
+    end = partition.log.end_offset
+    if partition.high_watermark >= end:
+        return ErrorCode.NONE
+    partition.when_committed(
+        end,
+        lambda: told(ErrorCode.NONE),
+        lambda: told(ErrorCode.NOT_LEADER_OR_FOLLOWER),
+    )
+    return None
+
+
+def write_markers(node: Node, markers: TxnMarkers, told: Callable[[Outcomes], object]) -> None:
+    """End a transaction in all of its partitions; each outcome is told once."""
+    at_once: Outcomes = {}
+    elsewhere: dict[int, list[TopicPartition]] = {}
+
+    def told_later(where: TopicPartition) -> Callable[[ErrorCode], object]:
+        return lambda code: told({where: code})
+
+    for where in markers.partitions:
+        leader = _leader(node, where)
+        if leader is not None and leader not in (node.id, NO_LEADER):
+            elsewhere.setdefault(leader, []).append(where)
+        else:
+            outcome = write_marker(node, where, markers, told_later(where))
+            if outcome is not None:
+                at_once[where] = outcome
+    for leader, partitions in elsewhere.items():
+        node.run_in_background(_send(node, leader, markers, partitions, told))
+    if at_once:
+        told(at_once)
+
+
+def _leader(node: Node, where: TopicPartition) -> int | None:
+    topic = node.image.topics.get(where.topic)
+    if topic is None or not 0 <= where.partition < len(topic.assignment):
+        return None
+    return node.leader_of(where.topic, where.partition).id
+
+
+async def _send(
+    node: Node,
+    leader: int,
+    markers: TxnMarkers,
+    partitions: list[TopicPartition],
+    told: Callable[[Outcomes], object],
+) -> None:
+    request = WriteTxnMarkersRequest(
+        markers=[
+            WritableTxnMarker(
+                producer_id=markers.producer_id,
+                producer_epoch=markers.producer_epoch,
+                transaction_result=markers.commit,
+                topics=_by_topic(partitions),
+                coordinator_epoch=markers.coordinator_epoch,
+                transaction_version=markers.transaction_version,
+            )
+        ]
+    )
+    outcomes: Outcomes = dict.fromkeys(partitions, ErrorCode.NETWORK_EXCEPTION)
+    try:
+        answer = await node.peers.ask(leader, request, WriteTxnMarkersResponse, VERSION)
+    except LinkError:
+        pass
+    else:
+        outcomes |= _outcomes(answer, outcomes)
+    told(outcomes)
+
+
+def _by_topic(partitions: Iterable[TopicPartition]) -> list[WritableTxnMarkerTopic]:
+    topics: dict[str, WritableTxnMarkerTopic] = {}
+    for where in partitions:
+        topic = topics.setdefault(where.topic, WritableTxnMarkerTopic(name=where.topic))
+        topic.partition_indexes.append(where.partition)
+    return list(topics.values())
+
+
+def _outcomes(answer: WriteTxnMarkersResponse, asked: Mapping[TopicPartition, int]) -> Outcomes:
+    found = {
+        TopicPartition(topic.name, partition.partition_index): partition.error_code
+        for marker in answer.markers
+        for topic in marker.topics
+        for partition in topic.partitions
+    }
+    return {where: code for where, code in found.items() if where in asked}

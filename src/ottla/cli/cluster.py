@@ -1,0 +1,132 @@
+"""`ottla cluster`: the brokers, who leads, and what is not as it should be."""
+
+from typing import TYPE_CHECKING
+
+import click
+
+from ottla.cli.options import bootstrap_option, connect, json_option
+from ottla.cli.output import Json, print_json, print_table
+
+if TYPE_CHECKING:
+    from ottla.client.admin import BrokerInfo, ClusterInfo, PartitionInfo, TopicInfo
+
+NO_LEADER = -1
+
+
+@click.group("cluster")
+def command() -> None:
+    """Look at the brokers of a cluster.
+
+    \b
+    Example:
+      ottla cluster describe
+    """
+
+
+@command.command("describe")
+@bootstrap_option
+@json_option
+def describe(bootstrap: str, as_json: bool) -> None:
+    """Show brokers, controller, leaders, and partitions that lack replicas or a leader.
+
+    \b
+    Example:
+      ottla cluster describe --json
+    """
+    from ottla.client.admin import Admin
+
+    with connect(bootstrap) as client:
+        admin = Admin(client)
+        cluster = admin.describe_cluster()
+        topics = admin.list_topics()
+    partitions = [(topic, partition) for topic in topics for partition in topic.partitions]
+    if as_json:
+        print_json(_document(cluster, partitions))
+        return
+    click.echo(f"cluster {cluster.cluster_id}, controller {cluster.controller}")
+    click.echo()
+    rows = [
+        (
+            broker.id,
+            f"{broker.host}:{broker.port}",
+            broker.rack,
+            *_counts(broker, partitions).values(),
+        )
+        for broker in cluster.brokers
+    ]
+    print_table(("broker", "address", "rack", "leads", "replicas", "in sync"), rows)
+    for title, wanting in (
+        ("under-replicated partitions", _under_replicated(partitions)),
+        ("partitions without a leader", _offline(partitions)),
+    ):
+        click.echo()
+        click.echo(f"{len(wanting) or 'no'} {title}")
+        if wanting:
+            print_table(
+                ("partition", "leader", "replicas", "in sync", "offline"),
+                [_row(topic, partition) for topic, partition in wanting],
+            )
+
+
+Partitions = list[tuple["TopicInfo", "PartitionInfo"]]
+
+
+def _counts(broker: "BrokerInfo", partitions: Partitions) -> dict[str, int]:
+    return {
+        "leads": sum(each.leader == broker.id for _, each in partitions),
+        "replicas": sum(broker.id in each.replicas for _, each in partitions),
+        "in_sync": sum(broker.id in each.isr for _, each in partitions),
+    }
+
+
+def _under_replicated(partitions: Partitions) -> Partitions:
+    return [each for each in partitions if len(each[1].isr) < len(each[1].replicas)]
+
+
+def _offline(partitions: Partitions) -> Partitions:
+    return [each for each in partitions if each[1].leader == NO_LEADER]
+
+
+def _row(topic: "TopicInfo", partition: "PartitionInfo") -> tuple[object, ...]:
+    return (
+        f"{topic.name}-{partition.partition}",
+        None if partition.leader == NO_LEADER else partition.leader,
+        _numbers(partition.replicas),
+        _numbers(partition.isr),
+        _numbers(partition.offline),
+    )
+
+
+def _numbers(brokers: list[int]) -> str | None:
+    return ",".join(map(str, brokers)) or None
+
+
+def _document(cluster: "ClusterInfo", partitions: Partitions) -> Json:
+    return {
+        "cluster_id": cluster.cluster_id,
+        "controller": cluster.controller,
+        "brokers": [
+            {
+                "id": broker.id,
+                "host": broker.host,
+                "port": broker.port,
+                "rack": broker.rack,
+                **_counts(broker, partitions),
+            }
+            for broker in cluster.brokers
+        ],
+        "partitions": len(partitions),
+        "under_replicated": [_fields(*each) for each in _under_replicated(partitions)],
+        "offline": [_fields(*each) for each in _offline(partitions)],
+    }
+
+
+def _fields(topic: "TopicInfo", partition: "PartitionInfo") -> dict[str, Json]:
+    return {
+        "topic": topic.name,
+        "partition": partition.partition,
+        "leader": partition.leader,
+        "replicas": list(partition.replicas),
+        "isr": list(partition.isr),
+        "offline": list(partition.offline),
+    }

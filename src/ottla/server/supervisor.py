@@ -1,0 +1,169 @@
+"""`ottla serve --workers N`: brokers of one machine, watched and started again.
+
+Rules kept here:
+1. The supervisor is the authority on life. A worker that is silent for `broker.session.timeout.ms`
+   is killed (SIGKILL) and reaped, and only then declared dead in the store: so no broker that was
+   declared dead can still answer anybody.
+2. A worker that dies is started again, later and later if it dies soon. One that cannot even start
+   the first time ends all of them.
+3. Whoever supervises owns the data folder. When the supervisor ends, however, the workers do.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import signal
+import sys
+import time
+from collections.abc import Mapping
+from typing import Final
+
+import structlog
+
+from ottla.broker.stores import session_owner
+from ottla.cluster.sqlite_store import SqliteStore
+from ottla.cluster.store import StoreError
+from ottla.config import BrokerConfig, ConfigError
+from ottla.log.files import Files
+from ottla.log.folder import DataFolder, FolderError
+from ottla.server.worker import READY
+from ottla.server.workers import STORE_FILE, common_folder, worker_settings
+
+log = structlog.get_logger()
+
+SUPERVISOR: Final = "supervisor"
+SECOND_LOOK_SECONDS: Final = 0.5
+FIRST_PAUSE_SECONDS: Final = 0.2
+LONGEST_PAUSE_SECONDS: Final = 10.0
+LIVED_LONG_SECONDS: Final = 30.0
+
+
+class _Worker:
+    def __init__(self, settings: dict[str, str]) -> None:
+        self.settings = settings
+        self.id = int(settings["node.id"])
+        self.child: asyncio.subprocess.Process | None = None
+        self.was_ready = False
+        self.pause = FIRST_PAUSE_SECONDS
+
+
+class Supervisor:
+    """Runs the workers."""
+
+    def __init__(self, static: Mapping[str, str], count: int) -> None:
+        self._workers = [_Worker(worker_settings(static, number)) for number in range(count)]
+        self._silence = BrokerConfig.from_static(static).broker_session_timeout_ms / 1000
+        self._folder = DataFolder(common_folder(static), Files())
+        self._store: SqliteStore
+        self._told_to_stop = asyncio.Event()
+        self._status = 0
+
+    async def run(self) -> int:
+        """Run until told to stop; returns the exit status."""
+        loop = asyncio.get_running_loop()
+        for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
+            if signal.getsignal(number) != signal.SIG_IGN:
+                loop.add_signal_handler(number, self.stop)
+        try:
+            self._folder.lock()
+            path = self._folder.path / STORE_FILE
+            self._store = await SqliteStore.open(path, SUPERVISOR)
+        except (FolderError, StoreError) as problem:
+            print(f"ottla: {problem}", file=sys.stderr)
+            return 1
+        try:
+            await asyncio.gather(*(self._keep_alive(worker) for worker in self._workers))
+        finally:
+            for worker in self._workers:
+                await _end(worker.child)
+            await self._store.close()
+            self._folder.unlock()
+        return self._status
+
+    def stop(self) -> None:
+        """Let all workers end."""
+        self._told_to_stop.set()
+        for worker in self._workers:
+            if worker.child is not None and worker.child.returncode is None:
+                worker.child.terminate()
+
+    async def _keep_alive(self, worker: _Worker) -> None:
+        while not self._told_to_stop.is_set():
+            began = time.monotonic()
+            status = await self._live(worker)
+            await self._declare_dead(worker)
+            if self._told_to_stop.is_set():
+                self._status = self._status or max(status, 0)
+            elif not worker.was_ready:
+                log.error("a worker cannot start, so all stop", broker=worker.id, status=status)
+                self._status = status if status > 0 else 1
+                self.stop()
+            else:
+                await self._pause(worker, time.monotonic() - began, status)
+
+    async def _pause(self, worker: _Worker, lived: float, status: int) -> None:
+        if lived > LIVED_LONG_SECONDS:
+            worker.pause = FIRST_PAUSE_SECONDS
+        log.error("a worker died and is started again", broker=worker.id, status=status)
+        await asyncio.sleep(worker.pause)
+        worker.pause = min(worker.pause * 2, LONGEST_PAUSE_SECONDS)
+
+    async def _live(self, worker: _Worker) -> int:
+        """One life of a worker, from its start until it is reaped."""
+        child = worker.child = await asyncio.create_subprocess_exec(
+            sys.executable,
+            "-m",
+            "ottla.server.worker",
+            stdin=asyncio.subprocess.PIPE,
+            stdout=asyncio.subprocess.PIPE,
+        )
+        assert child.stdin is not None
+        child.stdin.write(json.dumps(worker.settings).encode() + b"\n")
+        if self._told_to_stop.is_set():
+            child.terminate()
+        while beats := await self._hear(worker, child):
+            worker.was_ready = worker.was_ready or READY in beats
+        return await child.wait()
+
+    async def _hear(self, worker: _Worker, child: asyncio.subprocess.Process) -> bytes:
+        """What the worker has said; nothing where it has ended, if need be by us."""
+        assert child.stdout is not None
+        # The second look is for a supervisor that was stopped itself: beats wait in the pipe then.
+        for patience in (self._silence, SECOND_LOOK_SECONDS):
+            try:
+                async with asyncio.timeout(patience):
+                    return await child.stdout.read(4096)
+            except TimeoutError:
+                pass
+        log.error("a worker is silent and is killed", broker=worker.id, seconds=self._silence)
+        await _end(child)
+        return b""
+
+    async def _declare_dead(self, worker: _Worker) -> None:
+        try:
+            await self._store.declare_dead(session_owner(worker.id))
+        except StoreError as problem:
+            log.error("a worker could not be declared dead", broker=worker.id, reason=str(problem))
+
+
+async def _end(child: asyncio.subprocess.Process | None) -> None:
+    if child is not None and child.returncode is None:
+        try:
+            child.kill()
+        except ProcessLookupError:
+            pass
+        await child.wait()
+
+
+def run_supervised(static: Mapping[str, str], count: int) -> int:
+    """Run so many brokers until SIGTERM, SIGINT or SIGHUP; returns the exit status."""
+    from ottla.server.logging import configure_logging
+
+    configure_logging()
+    try:
+        supervisor = Supervisor(static, count)
+    except ConfigError as problem:
+        print(f"ottla: {problem}", file=sys.stderr)
+        return 2
+    return asyncio.run(supervisor.run())

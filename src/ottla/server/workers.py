@@ -1,0 +1,52 @@
+"""The settings of the brokers that one machine runs together (`--workers N`). Pure.
+
+Rules kept here:
+1. Worker k has the node id, the ports and the metrics port of the first one, plus k. A port of 0
+   stays 0.
+2. Its data is the folder `broker-ID` in the common data folder, beside the file with the cluster's
+   metadata.
+"""
+
+import re
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Final
+
+from ottla.broker.stores import SQLITE
+from ottla.config import BrokerConfig, ConfigError
+
+STORE_FILE: Final = "cluster.sqlite"
+_PORT: Final = re.compile(r":([0-9]+)$")
+_LISTENERS: Final = ("listeners", "advertised.listeners")
+_METRICS_PORT: Final = "ottla.metrics.port"
+
+
+def common_folder(static: Mapping[str, str]) -> Path:
+    """The data folder that is given on the command line."""
+    return Path(BrokerConfig.from_static(static).log_dirs[0])
+
+
+def worker_settings(static: Mapping[str, str], number: int) -> dict[str, str]:
+    """The settings of one worker; raises ConfigError where they leave no room for it."""
+    config = BrokerConfig.from_static(static)
+    if config.ottla_store:
+        raise ConfigError("--workers keeps its metadata in the data folder: leave ottla.store out")
+    node_id = config.node_id + number
+    folder = common_folder(static)
+    settings = dict(static)
+    for name in ("broker.id", "log.dir"):
+        settings.pop(name, None)
+    settings["node.id"] = str(node_id)
+    settings["log.dirs"] = str(folder / f"broker-{node_id}")
+    settings["ottla.store"] = f"{SQLITE}{folder / STORE_FILE}"
+    settings["listeners"] = ",".join(_moved(text, number) for text in config.listeners)
+    if config.advertised_listeners:
+        moved = [_moved(text, number) for text in config.advertised_listeners]
+        settings["advertised.listeners"] = ",".join(moved)
+    if config.ottla_metrics_port > 0:
+        settings[_METRICS_PORT] = str(config.ottla_metrics_port + number)
+    return settings
+
+
+def _moved(listener: str, number: int) -> str:
+    return _PORT.sub(lambda port: f":{int(port[1]) + number if int(port[1]) else 0}", listener)

@@ -1,0 +1,167 @@
+"""Groups and transactions on three real brokers, whichever of them dies."""
+
+from collections.abc import Iterator
+
+import pytest
+from confluent_kafka import Consumer, Producer, TopicPartition
+
+from compat.cluster import ClusterProcesses, until
+from compat.raw import Connection
+from ottla.wire.messages.find_coordinator import FindCoordinatorRequest, FindCoordinatorResponse
+
+GROUP, TRANSACTION = 0, 1
+QUICK = {"topic.metadata.refresh.interval.ms": 500, "reconnect.backoff.max.ms": 200}
+
+
+@pytest.fixture(scope="module")
+def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ClusterProcesses]:
+    with ClusterProcesses(tmp_path_factory.mktemp("cluster")) as brokers:
+        yield brokers
+
+
+def coordinator_of(cluster: ClusterProcesses, key: str, kind: int) -> int:
+    """The broker that coordinates, once there is one."""
+    found: list[int] = []
+
+    def known() -> bool:
+        with Connection(cluster.any_alive().bootstrap) as connection:
+            answer = connection.ask(
+                FindCoordinatorRequest(key_type=kind, coordinator_keys=[key]),
+                FindCoordinatorResponse,
+                6,
+            )
+        found[:] = [answer.coordinators[0].node_id]
+        return found[0] >= 0
+
+    until(known, f"{key} has a coordinator")
+    return found[0]
+
+
+def transactional(cluster: ClusterProcesses, name: str) -> Producer:
+    return Producer(
+        {
+            "bootstrap.servers": cluster.bootstrap,
+            "transactional.id": name,
+            "linger.ms": 0,
+            **QUICK,
+        }
+    )
+
+
+def read_committed(cluster: ClusterProcesses, topic: str, count: int) -> set[bytes]:
+    consumer = Consumer(
+        {
+            "bootstrap.servers": cluster.bootstrap,
+            "group.id": f"reader-of-{topic}",
+            "auto.offset.reset": "earliest",
+            "isolation.level": "read_committed",
+            **QUICK,
+        }
+    )
+    found: list[bytes] = []
+    try:
+        consumer.subscribe([topic])
+        misses = 0
+        while len(found) < count and misses < 20:
+            batch = consumer.consume(500, 1.0)
+            misses += not batch
+            found += [each.value() or b"" for each in batch if not each.error()]
+    finally:
+        consumer.close()
+    assert len(found) == len(set(found))
+    return set(found)
+
+
+def test_a_transaction_spans_leaders_and_survives_its_coordinator(
+    cluster: ClusterProcesses,
+) -> None:
+    topic = cluster.create("spanned", partitions=6, min_insync_replicas="2")
+    producer = transactional(cluster, "spanning")
+    producer.init_transactions(30)
+    wanted: set[bytes] = set()
+    killed = None
+    for number in range(12):
+        producer.begin_transaction()
+        values = {b"%d-%d" % (number, partition) for partition in range(6)}
+        for value in values:
+            producer.produce(topic, value, partition=int(value[-1:]))
+        producer.flush(30)
+        if number == 6:
+            killed = coordinator_of(cluster, "spanning", TRANSACTION)
+            cluster.kill(killed)
+        if number % 3 == 2:
+            producer.abort_transaction(60)
+        else:
+            producer.commit_transaction(60)
+            wanted |= values
+    assert read_committed(cluster, topic, len(wanted)) == wanted
+    assert killed is not None
+    cluster.start(killed)
+    cluster.until_in_sync(topic)
+
+
+def test_offsets_committed_in_a_transaction_count_whoever_coordinates(
+    cluster: ClusterProcesses,
+) -> None:
+    topic = cluster.create("positions")
+    producer = transactional(cluster, "positioning")
+    producer.init_transactions(30)
+    consumer = Consumer({"bootstrap.servers": cluster.bootstrap, "group.id": "positions", **QUICK})
+    try:
+        consumer.subscribe([topic])
+        until(lambda: consumer.poll(0.1) is None and consumer.assignment(), "assigned")
+        producer.begin_transaction()
+        producer.send_offsets_to_transaction(
+            [TopicPartition(topic, 0, 7)], consumer.consumer_group_metadata(), 30
+        )
+        producer.commit_transaction(30)
+        (found,) = consumer.committed([TopicPartition(topic, 0)], 30)
+        assert found.offset == 7
+    finally:
+        consumer.close()
+
+
+def test_a_group_goes_on_when_its_coordinator_is_killed(cluster: ClusterProcesses) -> None:
+    topic = cluster.create("grouped", partitions=3)
+    producer = Producer({"bootstrap.servers": cluster.bootstrap, "acks": "all", **QUICK})
+    consumer = Consumer(
+        {
+            "bootstrap.servers": cluster.bootstrap,
+            "group.id": "moving",
+            "auto.offset.reset": "earliest",
+            "enable.auto.commit": False,
+            "session.timeout.ms": 6000,
+            **QUICK,
+        }
+    )
+    seen: list[bytes] = []
+
+    def read_to(count: int) -> None:
+        def enough() -> bool:
+            batch = consumer.consume(100, 0.2)
+            seen.extend(each.value() or b"" for each in batch if not each.error())
+            return len(seen) >= count
+
+        until(enough, f"{count} records are read")
+        consumer.commit(asynchronous=False)
+
+    try:
+        consumer.subscribe([topic])
+        for number in range(60):
+            producer.produce(topic, b"%d" % number, partition=number % 3)
+        producer.flush(30)
+        read_to(60)
+        before = coordinator_of(cluster, "moving", GROUP)
+        cluster.kill(before)
+        for number in range(60, 120):
+            producer.produce(topic, b"%d" % number, partition=number % 3)
+        assert producer.flush(60) == 0
+        read_to(120)
+        assert sorted(seen, key=int) == [b"%d" % number for number in range(120)]
+        assert coordinator_of(cluster, "moving", GROUP) != before
+        committed = consumer.committed([TopicPartition(topic, each) for each in range(3)], 30)
+        assert [each.offset for each in committed] == [40, 40, 40]
+    finally:
+        consumer.close()
+    cluster.start(before)
+    cluster.until_in_sync(topic)

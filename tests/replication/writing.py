@@ -1,0 +1,101 @@
+"""Clients of a cluster whose brokers die: who wrote what, and what is read."""
+
+from confluent_kafka import (
+    OFFSET_BEGINNING,
+    Consumer,
+    KafkaError,
+    Message,
+    Producer,
+    TopicPartition,
+)
+
+from compat.batches import values
+from compat.cluster import ClusterProcesses
+from compat.process import BrokerProcess
+from compat.raw import Connection
+from ottla.wire.messages.produce import (
+    PartitionProduceData,
+    PartitionProduceResponse,
+    ProduceRequest,
+    ProduceResponse,
+    TopicProduceData,
+)
+
+QUICK = {"topic.metadata.refresh.interval.ms": 500, "reconnect.backoff.max.ms": 200}
+
+
+class Writer:
+    """An idempotent producer with acks=all that knows what was acknowledged."""
+
+    def __init__(self, cluster: ClusterProcesses) -> None:
+        self._producer = Producer(
+            {
+                "bootstrap.servers": cluster.bootstrap,
+                "enable.idempotence": True,
+                "acks": "all",
+                "linger.ms": 0,
+                "delivery.timeout.ms": 60_000,
+                **QUICK,
+            }
+        )
+        self.acknowledged: list[bytes] = []
+        self.failed: list[KafkaError] = []
+        self._number = 0
+
+    def write(self, topic: str, count: int, partition: int = 0) -> None:
+        for _ in range(count):
+            value = b"%d" % self._number
+            self._number += 1
+            self._producer.produce(topic, value, partition=partition, callback=self._told)
+            self._producer.poll(0)
+
+    def flush(self) -> None:
+        assert self._producer.flush(60) == 0
+
+    def _told(self, problem: KafkaError | None, message: Message) -> None:
+        if problem is None:
+            self.acknowledged.append(message.value() or b"")
+        else:
+            self.failed.append(problem)
+
+
+def read_all(cluster: ClusterProcesses, topic: str, count: int, misses: int = 30) -> list[bytes]:
+    """What partition 0 has, without a group: so many records, or all until nothing comes."""
+    consumer = Consumer(
+        {
+            "bootstrap.servers": cluster.bootstrap,
+            "group.id": f"reader-of-{topic}",
+            "enable.auto.commit": False,
+            **QUICK,
+        }
+    )
+    found: list[bytes] = []
+    try:
+        consumer.assign([TopicPartition(topic, 0, OFFSET_BEGINNING)])
+        while len(found) < count and misses:
+            batch = consumer.consume(500, 1.0)
+            misses -= not batch
+            found += [each.value() or b"" for each in batch if not each.error()]
+    finally:
+        consumer.close()
+    return found
+
+
+def produce_to(
+    broker: BrokerProcess, topic: str, *, acks: int = -1, timeout_ms: int = 5000
+) -> tuple[PartitionProduceResponse, ProduceResponse]:
+    """Send one record to partition 0 of a topic, to this broker and no other."""
+    request = ProduceRequest(
+        acks=acks,
+        timeout_ms=timeout_ms,
+        topic_data=[
+            TopicProduceData(
+                name=topic,
+                partition_data=[PartitionProduceData(index=0, records=values(b"x"))],
+            )
+        ],
+    )
+    with Connection(broker.bootstrap) as connection:
+        answer = connection.ask(request, ProduceResponse, 12)
+    (result,) = answer.responses[0].partition_responses
+    return result, answer
