@@ -8,7 +8,8 @@ from compat.batches import now_ms
 from ottla.audit.chains import chains
 from ottla.audit.events import AUDIT_TOPIC, Event
 from ottla.broker.audit import AUDIT_OFFSETS
-from ottla.broker.node import Node, StartError
+from ottla.broker.node import Node
+from ottla.broker.start_error import StartError
 from ottla.broker.topics import delete_topic
 from ottla.records import decode_batch
 from ottla.wire.batch import headers

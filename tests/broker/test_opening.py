@@ -302,6 +302,7 @@ def test_folders_of_a_deleted_topic_go_also_where_they_were_not_open(unclean: Un
     async def live() -> None:
         async with running(unclean.folder) as node:
             a = node.image.topics["a"]
+            assert node._opener is not None
             node._opener.delete_unopened(a)
             assert not (unclean.folder / "a-0").exists()
             await until(lambda: not list(unclean.folder.glob("*-delete")))

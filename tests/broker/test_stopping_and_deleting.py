@@ -12,7 +12,9 @@ from pathlib import Path
 import pytest
 from structlog.testing import capture_logs
 
-from ottla.broker.node import METADATA_FILE, Node, StartError
+from ottla.broker.node import Node
+from ottla.broker.start_error import StartError
+from ottla.broker.stores import METADATA_FILE
 from ottla.broker.topics import delete_topic
 from ottla.log.folder import CLEAN_SHUTDOWN, RECOVERY_POINTS
 from ottla.log.storage import SEGMENTS_IN_ONE_FLUSH
