@@ -20,9 +20,21 @@ from types import FrameType
 import click
 from rich.console import Console
 
-from bench import coordinator_works, kafka, kernel, machine, needs, report, spark, stalls, works
+from bench import (
+    cluster_works,
+    coordinator_works,
+    kafka,
+    kernel,
+    machine,
+    needs,
+    report,
+    spark,
+    stalls,
+    works,
+)
 from bench.arena import Arena, Pair
 from bench.client import Client
+from bench.clusters import KafkaCluster, OttlaCluster
 from bench.errors import BenchError
 from bench.kafka import Kafka
 from bench.ottla import Ottla
@@ -35,9 +47,11 @@ WORK = HERE / ".work"
 DOCS = HERE.parent / "docs"
 PLAIN_WIDTH = 140  # of the table where there is no terminal to ask
 
+Work = Callable[[Arena, Pair], list[Row]]
+
 # Works that share a pair of servers; `start` starts its own, `kernel` needs none. The order is that
 # of the table, with the partitions last: removing their many files keeps the disk busy for a while.
-GROUPS: list[dict[str, Callable[[Arena, Pair], list[Row]]]] = [
+GROUPS: list[dict[str, Work]] = [
     {
         "produce": works.produce,
         "unbatched": works.unbatched,
@@ -54,13 +68,34 @@ GROUPS: list[dict[str, Callable[[Arena, Pair], list[Row]]]] = [
     {"spark": spark.spark},
     {"partitions": works.partitions},
 ]
-NAMES = ["start", *(name for group in GROUPS for name in group), "kernel"]
+# The same with three brokers on each side; scale and start run their own, of Ottla alone.
+CLUSTER_GROUP: dict[str, Work] = {
+    "cluster-produce": cluster_works.produce,
+    "cluster-memory": cluster_works.memory,
+    "cluster-failover": cluster_works.failover,
+}
+NAMES = [
+    "start",
+    *(name for group in GROUPS for name in group),
+    *CLUSTER_GROUP,
+    "cluster-scale",
+    "cluster-start",
+    "kernel",
+]
+AGAIN = "Kafka again"
+"""Kafka in Ottla's place, which shows how much two equal sides differ on this machine."""
 
 
 class Again(Kafka):
-    """Kafka in Ottla's place, which shows how much two equal sides differ on this machine."""
+    """Kafka in Ottla's place."""
 
-    name = "Kafka again"
+    name = AGAIN
+
+
+class ClusterAgain(KafkaCluster):
+    """Three of it in Ottla's place."""
+
+    name = AGAIN
 
 
 @contextmanager
@@ -83,7 +118,7 @@ def only_bench(work: Path) -> Iterator[Path]:
             shutil.rmtree(folder, ignore_errors=True)
 
 
-def run(arena: Arena, chosen: list[str]) -> tuple[list[Row], dict[str, str]]:
+def run(arena: Arena, clusters: Arena, chosen: list[str]) -> tuple[list[Row], dict[str, str]]:
     """The rows of the chosen works, and why others have none."""
     rows: list[Row] = []
     failures: dict[str, str] = {}
@@ -95,18 +130,26 @@ def run(arena: Arena, chosen: list[str]) -> tuple[list[Row], dict[str, str]]:
             failures[name] = str(error)
             arena.say(f"{name} failed: {error}")
 
+    def attempt_group(place: Arena, group: dict[str, Work]) -> None:
+        names = [name for name in group if name in chosen]
+        if not names:
+            return
+        try:
+            with place.servers() as pair:
+                for name in names:
+                    attempt(name, partial(group[name], place, pair))
+        except BenchError as error:
+            failures.update(dict.fromkeys(names, str(error)))
+
     if "start" in chosen:
         attempt("start", partial(works.start, arena))
     for group in GROUPS:
-        names = [name for name in group if name in chosen]
-        if not names:
-            continue
-        try:
-            with arena.servers() as pair:
-                for name in names:
-                    attempt(name, partial(group[name], arena, pair))
-        except BenchError as error:
-            failures.update(dict.fromkeys(names, str(error)))
+        attempt_group(arena, group)
+    attempt_group(clusters, CLUSTER_GROUP)
+    if "cluster-scale" in chosen:
+        attempt("cluster-scale", partial(cluster_works.scale, clusters))
+    if "cluster-start" in chosen:
+        attempt("cluster-start", partial(cluster_works.start, arena))
     if "kernel" in chosen:
         attempt("kernel", kernel.rows)
     return rows, failures
@@ -127,11 +170,13 @@ def end_on_signals() -> None:
 
 
 def chosen_works(_context: click.Context, _parameter: click.Parameter, value: str) -> list[str]:
-    """The names in `--only`, checked."""
-    names = [name.strip() for name in value.split(",") if name.strip()]
-    for name in names:
-        if name not in NAMES:
-            raise click.BadParameter(f"{name} is none of {', '.join(NAMES)}")
+    """The names in `--only`, checked; `cluster` stands for all that begin with it."""
+    names = []
+    for given in filter(None, (name.strip() for name in value.split(","))):
+        named = [name for name in NAMES if name == given or name.startswith(f"{given}-")]
+        if not named:
+            raise click.BadParameter(f"{given} is none of {', '.join(NAMES)}")
+        names += named
     return names or NAMES
 
 
@@ -171,8 +216,15 @@ def main(only: list[str], rounds: int | None, quick: bool, noise: bool) -> None:
             def second(place: Path) -> Server:
                 return Again(place, libs) if noise else Ottla(place)
 
+            def first_three(place: Path) -> Server:
+                return KafkaCluster(place, libs)
+
+            def second_three(place: Path) -> Server:
+                return ClusterAgain(place, libs) if noise else OttlaCluster(place)
+
             arena = Arena((first, second), client, sizes, folder, say)
-            rows, failures = run(arena, only)
+            clusters = replace(arena, sides=(first_three, second_three))
+            rows, failures = run(arena, clusters, only)
             described = machine.describe(kafka.VERSION, client.versions().librdkafka)
             described["at rest"] = machine.rest(arena.at_rest)
             quiet = machine.is_quiet(arena.at_rest)
@@ -180,7 +232,7 @@ def main(only: list[str], rounds: int | None, quick: bool, noise: bool) -> None:
         raise click.ClickException(str(error)) from None
     results = report.Results(report.today(), described, quiet, rows, failures)
     report.save(results, WORK / "results.json")
-    report.show(results, console, ("Kafka", Again.name if noise else Ottla.name))
+    report.show(results, console, ("Kafka", AGAIN if noise else Ottla.name))
     if quick:
         console.print(report.QUICK_IS_UNFAIR, style="yellow")
     if only == NAMES and not quick and not noise:

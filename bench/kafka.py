@@ -12,7 +12,7 @@ import uuid
 from pathlib import Path
 
 from bench.errors import BenchError
-from bench.server import Server, free_port
+from bench.server import ProcessServer, free_port
 
 VERSION = "4.3.0"
 LOG4J_VERSION = "2.24.3"
@@ -85,42 +85,53 @@ def fetch_jars(work: Path) -> Path:
     return libs
 
 
-class Kafka(Server):
+class Kafka(ProcessServer):
     """One Apache Kafka node, broker and controller together."""
 
     name = "Kafka"
+    node_id = 1
 
     def __init__(self, folder: Path, libs: Path) -> None:
         super().__init__(folder)
         self.libs = libs
         self.controller_port = free_port()
+        self.cluster_id = new_cluster_id()
 
-    def properties(self) -> str:
-        """server.properties: one node, one replica, defaults for the rest."""
-        settings = {
+    def voters(self) -> str:
+        """The controllers' quorum: this node."""
+        return f"{self.node_id}@127.0.0.1:{self.controller_port}"
+
+    def settings(self) -> dict[str, str]:
+        """What a node needs to be told; defaults for the rest."""
+        return {
             "process.roles": "broker,controller",
-            "node.id": "1",
-            "controller.quorum.voters": f"1@127.0.0.1:{self.controller_port}",
+            "node.id": str(self.node_id),
+            "controller.quorum.voters": self.voters(),
             "controller.listener.names": "CONTROLLER",
             "listeners": f"PLAINTEXT://127.0.0.1:{self.port},"
             f"CONTROLLER://127.0.0.1:{self.controller_port}",
             "advertised.listeners": f"PLAINTEXT://127.0.0.1:{self.port}",
             "log.dirs": str(self.data),
+            **self.replicas(),
+        }
+
+    def replicas(self) -> dict[str, str]:
+        """Internal topics with one replica: there is one node."""
+        return {
             "offsets.topic.replication.factor": "1",
             "transaction.state.log.replication.factor": "1",
             "transaction.state.log.min.isr": "1",
             "share.coordinator.state.topic.replication.factor": "1",
             "share.coordinator.state.topic.min.isr": "1",
         }
-        return "".join(f"{name}={value}\n" for name, value in settings.items())
 
     def prepare(self) -> None:
         """Writes the settings and formats the data folder, as Kafka wants it before a start."""
-        (self.folder / "server.properties").write_text(self.properties())
+        properties = "".join(f"{name}={value}\n" for name, value in self.settings().items())
+        (self.folder / "server.properties").write_text(properties)
         (self.folder / "log4j2.properties").write_text(LOGGING)
-        cluster = base64.urlsafe_b64encode(uuid.uuid4().bytes).rstrip(b"=").decode()
         # With "=", since an id may begin with a dash.
-        tool = ["kafka.tools.StorageTool", "format", f"--cluster-id={cluster}"]
+        tool = ["kafka.tools.StorageTool", "format", f"--cluster-id={self.cluster_id}"]
         done = subprocess.run(
             [*self._java(), *tool, "-c", "server.properties"],
             cwd=self.folder,
@@ -138,3 +149,8 @@ class Kafka(Server):
     def _java(self, *options: str) -> list[str]:
         logging = "-Dlog4j2.configurationFile=log4j2.properties"
         return ["java", logging, *options, "-cp", f"{self.libs}/*"]
+
+
+def new_cluster_id() -> str:
+    """A name for a cluster, as Kafka's own tool makes them."""
+    return base64.urlsafe_b64encode(uuid.uuid4().bytes).rstrip(b"=").decode()

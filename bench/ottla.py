@@ -2,10 +2,10 @@
 
 import sys
 
-from bench.server import Server
+from bench.server import ProcessServer
 
 
-class Ottla(Server):
+class Ottla(ProcessServer):
     """One Ottla broker in one process."""
 
     name = "Ottla"

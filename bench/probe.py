@@ -43,11 +43,11 @@ def ask(connection: socket.socket, correlation_id: int = 1) -> int:
         return brokers_in(read_frame(stream), correlation_id)
 
 
-def is_ready(port: int) -> bool:
-    """Whether the server on a port of this machine answers, and with a broker to talk to."""
+def is_ready(port: int, brokers: int = 1) -> bool:
+    """Whether the server on a port of this machine answers, and with so many brokers."""
     try:
         with socket.create_connection(("127.0.0.1", port), timeout=5) as connection:
-            return ask(connection) > 0
+            return ask(connection) >= brokers
     except (ConnectionError, TimeoutError):
         return False
 

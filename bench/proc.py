@@ -86,6 +86,28 @@ def all_stats() -> dict[int, Stat]:
     return stats
 
 
+def holder(root: int, folder: Path) -> int | None:
+    """The process of a tree that has files of a folder open, if there is one."""
+    for member in tree(root, all_stats()):
+        if any(path.is_relative_to(folder) for path in _open_files(member)):
+            return member
+    return None
+
+
+def _open_files(pid: int) -> list[Path]:
+    """What a process has open; what goes while we look is left out."""
+    found = []
+    try:
+        for entry in (PROC / str(pid) / "fd").iterdir():
+            try:
+                found.append(entry.readlink())
+            except FileNotFoundError:
+                continue
+    except (FileNotFoundError, ProcessLookupError):
+        pass
+    return found
+
+
 def cpu_seconds(pid: int) -> float:
     """User and system time of a process tree so far."""
     stats = all_stats()

@@ -20,6 +20,11 @@ class Sizes:
     commits: int  # of a round
     rebalances: int
     transactions: int
+    replicated: int  # messages of a round with three brokers
+    failovers: int
+    cluster_partitions: int
+    start_partitions: int
+    starts: int
 
 
 MESSAGE_BYTES = 200
@@ -46,6 +51,11 @@ FULL = Sizes(
     commits=60_000,
     rebalances=20,
     transactions=400,
+    replicated=1_500_000,
+    failovers=3,
+    cluster_partitions=3_000,
+    start_partitions=10_000,
+    starts=3,
 )
 QUICK = Sizes(
     rounds=3,
@@ -61,4 +71,9 @@ QUICK = Sizes(
     commits=20_000,
     rebalances=10,
     transactions=100,
+    replicated=500_000,
+    failovers=1,
+    cluster_partitions=300,
+    start_partitions=1_000,
+    starts=1,
 )

@@ -2,10 +2,11 @@
 
 Sections: `clients` (the claims of tests/e2e with kcat and the Java client beside the Python ones),
 `tools` (Kafka's console tools), `java-groups` and `java-transactions` (its tools of those),
-`franz-go` (that client's own tests), `dump` (DumpLogSegments over Ottla's files), `kill` (kill -9
-under load), `exactly-once` (kill -9 of broker and application), `spark` (the same jobs through
-Spark's own connector and ours), `spark-faults` (kill -9 of Spark's processes and the broker) and
-`fuzz`. The exit status is 1 if anything failed.
+`franz-go` (that client's own tests) and `franz-go-cluster` (the same on three brokers), `dump`
+(DumpLogSegments over Ottla's files), `kill` (kill -9 under load), `exactly-once` (kill -9 of broker
+and application), `spark` (the same jobs through Spark's own connector and ours), `spark-faults`
+(kill -9 of Spark's processes and the broker), `spark-cluster` (the same and the audit, with kill -9
+of one of three brokers) and `fuzz`. The exit status is 1 if anything failed.
 """
 
 import subprocess
@@ -24,14 +25,29 @@ import compat.java_groups
 import compat.java_transactions
 import compat.spark_official
 import compat.tools  # noqa: F401  # as said above
-from compat import exactly_once, fuzz, java_runtime, kill, spark_faults, spark_speculation
+from compat import (
+    exactly_once,
+    fuzz,
+    java_runtime,
+    kill,
+    spark_cluster,
+    spark_faults,
+    spark_speculation,
+)
 from compat.checks import CHECKS, Check, CheckError, Ending, Result, try_check
 from compat.clients import BY_NAME
 from compat.clients.kcat import Kcat
 from compat.process import BrokerProcess
+from compat.workers import WorkersProcess
 
 JAVA_SECTIONS = ("clients", "tools", "java-groups", "java-transactions", "dump")
-SECTIONS = (*JAVA_SECTIONS, "franz-go", "kill", "exactly-once", "spark", "spark-faults", "fuzz")
+SECTIONS = (
+    *JAVA_SECTIONS,
+    *("franz-go", "franz-go-cluster"),
+    *("kill", "exactly-once"),
+    *("spark", "spark-faults", "spark-cluster"),
+    "fuzz",
+)
 COPIERS = [["confluent-kafka"] * 3, ["kafka-python"], ["aiokafka"]]
 """Who copies in the checks of exactly-once, each check with as many members as are named."""
 ROOT = Path(__file__).parent.parent
@@ -89,6 +105,19 @@ def _spark_faults(rounds: int, seed: int) -> Check:
     return Check("spark-faults", f"exactly once with Spark's sink, {rounds} kills", run)
 
 
+def _spark_cluster(rounds: int, seed: int) -> Check:
+    def run(_: BrokerProcess) -> str:
+        with (
+            TemporaryDirectory() as folder,
+            WorkersProcess(Path(folder) / "cluster", spark_cluster.SETTINGS) as cluster,
+        ):
+            return spark_cluster.run(cluster, Path(folder), rounds, seed)
+
+    return Check(
+        "spark-cluster", f"Spark's sink and the audit on three brokers, {rounds} kills", run
+    )
+
+
 def _speculation(_: BrokerProcess) -> str:
     """Attempts that lose leave nothing visible."""
     with (
@@ -144,7 +173,8 @@ def _is(check: Check, wanted: str) -> bool:
     "--rounds",
     default=100,
     show_default=True,
-    help="Kills of `kill`; `spark-faults`: half; `exactly-once`: a quarter.",
+    help="Kills of `kill`; `spark-faults`: half; `exactly-once`: a quarter; "
+    "`spark-cluster`: a tenth.",
 )
 @click.option(
     "--inputs", default=1_000_000, show_default=True, help="How many inputs `fuzz` sends."
@@ -160,6 +190,7 @@ def main(only: tuple[str, ...], rounds: int, inputs: int, seed: int, first_round
         *(_exactly_once(clients, rounds // 4, seed) for clients in COPIERS),
         _spark_faults(rounds // 2, seed),
         Check("spark-faults", "speculation", _speculation),
+        _spark_cluster(rounds // 10, seed),
         _fuzz(inputs, seed, first_round),
     ]
     wanted = [check for check in checks if not only or any(_is(check, part) for part in only)]

@@ -49,7 +49,7 @@ def until(claim: Callable[[], object], what: str, seconds: float = PATIENCE_SECO
 
 
 class ClusterProcesses:
-    """Brokers 0, 1, 2, ... of one cluster."""
+    """Brokers 0, 1, 2, ... of one cluster; `each` has settings of one of them."""
 
     def __init__(
         self,
@@ -58,6 +58,7 @@ class ClusterProcesses:
         settings: Mapping[str, str] | None = None,
         *,
         store: str | None = None,
+        each: Callable[[int], Mapping[str, str]] | None = None,
     ) -> None:
         folder.mkdir(parents=True, exist_ok=True)
         self.file = folder / "cluster.sqlite" if store is None else None
@@ -70,6 +71,7 @@ class ClusterProcesses:
                     "node.id": str(number),
                     "ottla.store": self.store,
                     **(settings or {}),
+                    **(each(number) if each is not None else {}),
                 },
             )
             for number in range(brokers)
@@ -116,11 +118,13 @@ class ClusterProcesses:
     def kill(self, number: int) -> None:
         """kill -9 for one; the others are told, or find out."""
         self.brokers[number].kill()
-        if self.file is not None:
-            self._declare_dead(self.file, number)
+        self.declare_dead(number)
 
-    def _declare_dead(self, file: Path, number: int) -> None:
-        """End the session of a broker whose process is gone."""
+    def declare_dead(self, number: int) -> None:
+        """End the session of a broker whose process is gone, where that does not end by itself."""
+        file = self.file
+        if file is None:
+            return
 
         async def declare() -> None:
             store = await SqliteStore.open(file, "supervisor")

@@ -1,4 +1,4 @@
-"""franz-go's own tests (Go), unchanged, from the Go module proxy.
+"""franz-go's own tests (Go), unchanged, from the Go module proxy: on one broker, and on three.
 
 Rules kept here:
 1. The version is pinned, and `franz-go/passes-on-kafka.txt` has the tests that Apache Kafka
@@ -16,6 +16,7 @@ from pathlib import Path
 
 from compat.checks import CheckError, check
 from compat.process import BrokerProcess
+from compat.workers import WORKERS, WorkersProcess
 
 VERSION = "v1.22.2"
 MODULE = "github.com/twmb/franz-go"
@@ -86,14 +87,31 @@ def _test_program() -> Path:
 
 @check("franz-go")
 def franz_go_tests(broker: BrokerProcess) -> str:
+    return run_tests(broker.bootstrap, replicas=1, output=WORK / "franz-go.log")
+
+
+@check("franz-go-cluster")
+def franz_go_tests_on_three_brokers(_: BrokerProcess) -> str:
+    with (
+        tempfile.TemporaryDirectory() as folder,
+        WorkersProcess(Path(folder) / "cluster") as cluster,
+    ):
+        output = WORK / "franz-go-cluster.log"
+        told = run_tests(cluster.bootstrap, replicas=WORKERS, output=output)
+        if problems := cluster.tracebacks():
+            raise CheckError(f"a traceback in a broker's log:\n{problems[0]}")
+    return told
+
+
+def run_tests(bootstrap: str, replicas: int, output: Path) -> str:
+    """Run them all against brokers; how many passed. Raises CheckError for those that had to."""
     program = _test_program()
     environment = {
         **os.environ,
-        "KGO_SEEDS": broker.bootstrap,
-        "KGO_TEST_RF": "1",
+        "KGO_SEEDS": bootstrap,
+        "KGO_TEST_RF": str(replicas),
         "KGO_TEST_RECORDS": str(RECORDS),
     }
-    output = WORK / "franz-go.log"
     with output.open("w") as stream:
         subprocess.run(
             [program, "-test.v", "-test.count=1", f"-test.timeout={RUN_MINUTES}m"],

@@ -94,8 +94,8 @@ class BrokerProcess:
             command += ["--set", f"{name}={value}"]
         return command
 
-    def start(self) -> Self:
-        """Start the process and wait until it is ready."""
+    def launch(self) -> subprocess.Popen[bytes]:
+        """Start the process, and wait for nothing."""
         self.folder.mkdir(parents=True, exist_ok=True)
         with self.log.open("ab") as log:
             self._process = subprocess.Popen(
@@ -106,9 +106,18 @@ class BrokerProcess:
                 start_new_session=True,
                 env=plain_environment(),
             )
+        return self._process
+
+    def answers(self) -> bool:
+        """True if it is ready."""
+        return is_ready(self.bootstrap)
+
+    def start(self) -> Self:
+        """Start the process and wait until it is ready."""
+        process = self.launch()
         deadline = time.monotonic() + READY_SECONDS
-        while not is_ready(self.bootstrap):
-            if self._process.poll() is not None:
+        while not self.answers():
+            if process.poll() is not None:
                 raise BrokerError(f"the broker ended at its start: {self.last_words()}")
             if time.monotonic() > deadline:
                 said = self.last_words()

@@ -1,145 +1,49 @@
 """Spark's sink under kill -9 of a Python worker, of the driver and of the broker, in any order.
 
-A Spark driver (`spark_faults_program`) copies a topic to another one, in small batches without a
-pause. A read_committed reader watches the copy; after some progress, and a moment drawn from a
-seed, something is killed: Python processes of Spark (tasks, the planner, the one that commits), the
-whole driver, or the broker. What was killed is started again. What must hold at the
-end: the copy has every record of the source, once, and no transaction is left open.
+A Spark driver (`spark_driver`) copies a topic to another one, in small batches without a pause. A
+read_committed reader watches the copy. Round by round something is killed: Python processes of
+Spark (tasks, the planner, the one that commits), the whole driver, or the broker; always while a
+batch is under way, at a moment of it drawn from a seed. What was killed is started again, and the
+next round begins when that batch is finished. What must hold at the end: the copy has every record
+of the source, once, and no transaction is left open.
 """
 
-import os
 import random
-import signal
-import subprocess
-import sys
 import time
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from types import TracebackType
 from typing import Self
 
-import msgspec
 from confluent_kafka import Consumer, TopicPartition
 
-from bench import proc
 from compat.clients.base import Message
 from compat.clients.confluent import Confluent
 from compat.process import BrokerProcess
+from compat.spark_driver import Driver, kill
 from compat.spark_faults_program import StreamTask
 from ottla.client import Client
 from ottla.client import TopicPartition as ClientPartition
 from ottla.client.txn_admin import TxnAdmin
 
-ROOT = Path(__file__).parent.parent
 SETTINGS = {"transaction.state.log.num.partitions": "4", "offsets.topic.num.partitions": "4"}
 PARTITIONS = 4
 ROWS_IN_A_BATCH = 400
-AHEAD = 2_000
+AHEAD = 4_000
 """So many records the source is ahead of its copy, so that there is always a batch under way."""
-LATEST_KILL_SECONDS = 1.0
+LATEST_KILL_SECONDS = 0.6
 """A batch takes about half a second."""
 POLL_SECONDS = 0.1
-ROUND_SECONDS = 120.0
-ONLY_ONE = 0.4
-"""How often just one Python process is killed, and not all that there are."""
+LOOK_SECONDS = 0.005
+ROUND_SECONDS = 240.0
+ONLY_ONE = 0.5
+"""How often just one Python process that works is killed, and not all that there are."""
 KINDS = ("worker", "driver", "broker")
 
 
 class NotOnceError(Exception):
     """A record was lost or doubled, or the query did not get on."""
-
-
-class Driver:
-    """A Spark driver that is started again whenever it ends."""
-
-    def __init__(self, task: StreamTask, log: Path) -> None:
-        self._command = [
-            *(sys.executable, "-m", "compat.spark_faults_program"),
-            msgspec.json.encode(task).decode(),
-        ]
-        self._log = log
-        self.failures = 0
-        self._process = self._start()
-
-    def _start(self) -> subprocess.Popen[bytes]:
-        with self._log.open("ab") as log:
-            return subprocess.Popen(
-                self._command,
-                stdin=subprocess.PIPE,
-                stdout=log,
-                stderr=log,
-                cwd=ROOT,
-                start_new_session=True,
-            )
-
-    def keep_alive(self) -> None:
-        """Start it again if its query has failed."""
-        if self._process.poll() is not None:
-            self.failures += 1
-            self.end()
-            self._process = self._start()
-
-    def kill(self) -> None:
-        """kill -9 of the driver and its JVM, and a successor at once.
-
-        Its Python workers are left to notice by themselves, as on other machines.
-        """
-        self._kill()
-        self._process = self._start()
-
-    def workers(self) -> list[int]:
-        """Spark's Python processes, in no order that means anything."""
-        return [
-            pid
-            for pid in descendants(self._process.pid)
-            if b"pyspark.daemon" in command_line(pid) or b"pyspark.worker" in command_line(pid)
-        ]
-
-    def stop(self) -> bool:
-        """Let it end; True if it ended well."""
-        assert self._process.stdin is not None
-        self._process.stdin.close()
-        try:
-            return self._process.wait(ROUND_SECONDS) == 0
-        except subprocess.TimeoutExpired:
-            return False
-
-    def end(self) -> None:
-        """End it and all that it started, in any case."""
-        left = descendants(self._process.pid)
-        self._kill()
-        for pid in left:
-            try:
-                os.kill(pid, signal.SIGKILL)
-            except ProcessLookupError:
-                pass
-
-    def _kill(self) -> None:
-        try:
-            os.killpg(self._process.pid, signal.SIGKILL)
-        except ProcessLookupError:
-            pass
-        self._process.wait()
-        if self._process.stdin is not None:
-            self._process.stdin.close()
-
-    def last_words(self) -> str:
-        """The end of what it printed."""
-        return "\n".join(self._log.read_text(errors="replace").splitlines()[-15:])
-
-
-def descendants(pid: int) -> list[int]:
-    """The processes that a process has started, and theirs."""
-    return [found for found in proc.tree(pid, proc.all_stats()) if found != pid]
-
-
-def command_line(pid: int) -> bytes:
-    """How a process was started; empty where it has ended."""
-    try:
-        return Path(f"/proc/{pid}/cmdline").read_bytes()
-    except OSError:
-        return b""
 
 
 class Watcher:
@@ -186,52 +90,80 @@ class Copying:
         for topic in ("source", "copy"):
             self._user.create_topic(topic, PARTITIONS)
         self._written = 0
-        self.write_ahead(0)
         self.watcher = Watcher(broker.bootstrap, "copy")
+        self.write_ahead()
         task = StreamTask(
             broker.bootstrap, "source", "copy", str(folder / "checkpoint"), ROWS_IN_A_BATCH
         )
         self.driver = Driver(task, folder / "driver.log")
 
-    def write_ahead(self, copied: int) -> None:
+    def write_ahead(self) -> None:
         """More records for the source, until it is far enough ahead of what was copied."""
+        copied = len(self.watcher.seen)
         numbers = range(self._written, max(self._written, copied + AHEAD))
         self._user.produce(
             "source", [Message(b"%d" % number, partition=number % PARTITIONS) for number in numbers]
         )
-        self._written = max(self._written, copied + AHEAD)
+        self._written += len(numbers)
 
-    def run_until(self, total: int) -> None:
-        """Watch until so many records have been copied."""
+    def watch_until(self, what: str, is_so: Callable[[], bool]) -> None:
+        """Watch the copy until something is so."""
         deadline = time.monotonic() + ROUND_SECONDS
-        while len(self.watcher.seen) < total:
+        while not is_so():
             self.driver.keep_alive()
             self.watcher.look()
             if time.monotonic() > deadline:
                 raise NotOnceError(
-                    f"{len(self.watcher.seen)} of {total} records copied in time; the driver said: "
+                    f"not in {ROUND_SECONDS:.0f} s: {what}. {len(self.watcher.seen)} of "
+                    f"{self._written} records are copied; the driver said: "
                     f"{self.driver.last_words()}"
                 )
 
-    def strike(self, kind: str, chance: random.Random) -> None:
-        """Kill something."""
+    def watch_until_finished(self, batch: int) -> None:
+        """Watch until Spark has finished a batch."""
+        self.watch_until(f"batch {batch} is done", lambda: self.driver.last_batch()[1] >= batch)
+
+    def await_moment(self, seconds: float) -> int:
+        """Wait so long after a batch was begun, and while one is under way; its number."""
+        begun, _ = self.driver.last_batch()
+        self._await_batch(lambda last, _: last > begun)
+        time.sleep(seconds)
+        return self._await_batch(lambda last, finished: last > finished)
+
+    def _await_batch(self, is_it: Callable[[int, int], bool]) -> int:
+        deadline = time.monotonic() + ROUND_SECONDS
+        while not is_it(*(last := self.driver.last_batch())):
+            if time.monotonic() > deadline:
+                raise NotOnceError(
+                    f"no batch was begun after {last[0]}; the driver said: "
+                    f"{self.driver.last_words()}"
+                )
+            time.sleep(LOOK_SECONDS)
+        return last[0]
+
+    def strike(self, kind: str, chance: random.Random) -> str:
+        """Kill something; says what."""
         match kind:
             case "broker":
                 self._broker.kill()
                 self._broker.start()
+                return "the broker"
             case "driver":
                 self.driver.kill()
+                return "the driver"
             case _:
-                # One of them is likely to be idle; all of them never are.
-                workers = self.driver.workers()
-                if workers and chance.random() < ONLY_ONE:
-                    workers = [chance.choice(workers)]
+                one = chance.random() < ONLY_ONE
+                pick = chance.random()
+                workers = self.driver.busy_workers() if one else self.driver.workers()
+                if one and workers:
+                    workers = [workers[int(pick * len(workers))]]
                 for pid in workers:
-                    os.kill(pid, signal.SIGKILL)
+                    kill(pid)
+                return f"{len(workers)} Python processes"
 
     def finish(self) -> None:
         """See that the copy is whole, that nothing comes after it, and that nothing is open."""
-        self.run_until(self._written)
+        self.watch_until("all is copied", lambda: len(self.watcher.seen) >= self._written)
         if not self.driver.stop():
             raise NotOnceError(f"the driver did not end well: {self.driver.last_words()}")
         if missing := set(range(self._written)) - self.watcher.seen:
@@ -240,7 +172,7 @@ class Copying:
             self.watcher.look()
         with Client(self._broker.bootstrap) as client:
             admin = TxnAdmin(client)
-            copies = client.led([_partition(number) for number in range(PARTITIONS)])
+            copies = client.led([ClientPartition("copy", number) for number in range(PARTITIONS)])
             if left := admin.open_transactions(copies):
                 raise NotOnceError(f"transactions were left open: {left}")
 
@@ -257,10 +189,6 @@ class Copying:
         self.watcher.close()
 
 
-def _partition(number: int) -> ClientPartition:
-    return ClientPartition("copy", number)
-
-
 def kinds(rounds: int, chance: random.Random) -> Iterator[str]:
     """What to kill, round by round: each kind as often as the others, in an order by chance."""
     drawn: list[str] = []
@@ -270,21 +198,41 @@ def kinds(rounds: int, chance: random.Random) -> Iterator[str]:
         yield drawn.pop()
 
 
-def run(broker: BrokerProcess, folder: Path, rounds: int, seed: int) -> str:
-    """Kill so many times in all; what was seen."""
+def run(
+    broker: BrokerProcess,
+    folder: Path,
+    rounds: int,
+    seed: int,
+    say: Callable[[str], None] = print,
+) -> str:
+    """Kill so many times in all, and say how each went; what was seen."""
     chance = random.Random(seed)
     struck: Counter[str] = Counter()
+    began = time.monotonic()
     with Copying(broker, folder) as copying:
-        for kind in kinds(rounds, chance):
-            copying.run_until(len(copying.watcher.seen) + 1)
-            copying.write_ahead(len(copying.watcher.seen))
-            time.sleep(chance.uniform(0, LATEST_KILL_SECONDS))
-            copying.strike(kind, chance)
+        driver = copying.driver
+        copying.watch_until_finished(0)
+        for number, kind in enumerate(kinds(rounds, chance), 1):
+            copying.write_ahead()
+            failures = len(driver.failures())
+            delay = chance.uniform(0, LATEST_KILL_SECONDS)
+            batch = copying.await_moment(delay)
+            when = time.monotonic()
+            what = copying.strike(kind, chance)
             struck[kind] += 1
-        copying.run_until(len(copying.watcher.seen) + 1)
+            copying.watch_until_finished(batch)
+            failed = driver.failures()[failures:]
+            say(
+                f"  {number}: {what} killed in batch {batch}, finished "
+                f"{time.monotonic() - when:.1f} s later"
+                + "".join(f"; the query failed: {text[:160]}" for text in failed)
+            )
         copying.finish()
-        total, failures = len(copying.watcher.seen), copying.driver.failures
+        total, failures = len(copying.watcher.seen), len(driver.failures()) + driver.deaths
     if problems := broker.tracebacks():
         raise NotOnceError(f"a traceback in the broker's log:\n{problems[0]}")
     kills = ", ".join(f"{count} of a {kind}" for kind, count in sorted(struck.items()))
-    return f"{total:,} records, each once; kills: {kills}; the query failed {failures} times"
+    return (
+        f"{total:,} records, each once; kills: {kills}; the query failed {failures} times; "
+        f"{time.monotonic() - began:.0f} s"
+    )

@@ -2,22 +2,26 @@
 
     python -m compat.spark_faults_program '{"bootstrap": ..., "source": ..., ...}'
 
-It ends with status 0 at the end of its standard input, and with 1 when its query has failed.
-Whoever started it starts it again: the checkpoint says where it goes on.
+A query that fails is started again from its checkpoint, and what it failed of is printed. The
+program ends with status 0 at the end of its standard input. Whoever kills it starts it again.
 """
 
 import os
 import sys
+import time
 
 import msgspec
 from pyspark.errors import StreamingQueryException
 from pyspark.sql import SparkSession
+from pyspark.sql.streaming.query import StreamingQuery
 
 from compat.member_program import input_has_ended
+from pyspark_ottla.pipeline.failures import cause
 
 POLL_SECONDS = 1
 ATTEMPTS = 3
 """A task whose worker was killed is tried again; a killed commit fails the query."""
+FAILED = "the query failed: "
 
 
 class StreamTask(msgspec.Struct, frozen=True):
@@ -28,10 +32,31 @@ class StreamTask(msgspec.Struct, frozen=True):
     target: str
     checkpoint: str
     rows_in_a_batch: int
+    audit: bool = False
+
+
+def start(spark: SparkSession, task: StreamTask) -> StreamingQuery:
+    """The query, from where its checkpoint says."""
+    return (
+        spark.readStream.format("ottla")
+        .option("kafka.bootstrap.servers", task.bootstrap)
+        .option("subscribe", task.source)
+        .option("startingOffsets", "earliest")
+        .option("maxOffsetsPerTrigger", str(task.rows_in_a_batch))
+        .option("audit", str(task.audit).lower())
+        .load()
+        .selectExpr("value as key", "value")
+        .writeStream.format("ottla")
+        .option("kafka.bootstrap.servers", task.bootstrap)
+        .option("topic", task.target)
+        .option("checkpointLocation", task.checkpoint)
+        .option("audit", str(task.audit).lower())
+        .start()
+    )
 
 
 def main(task: StreamTask) -> int:
-    """Run the query until it fails or is not wanted any more."""
+    """Run the query until it is not wanted any more."""
     os.environ["PYSPARK_PYTHON"] = sys.executable
     spark = (
         SparkSession.builder.master(f"local[2,{ATTEMPTS}]")
@@ -41,26 +66,14 @@ def main(task: StreamTask) -> int:
         .config("spark.log.level", "OFF")
         .getOrCreate()
     )
-    query = (
-        spark.readStream.format("ottla")
-        .option("kafka.bootstrap.servers", task.bootstrap)
-        .option("subscribe", task.source)
-        .option("startingOffsets", "earliest")
-        .option("maxOffsetsPerTrigger", str(task.rows_in_a_batch))
-        .load()
-        .selectExpr("value as key", "value")
-        .writeStream.format("ottla")
-        .option("kafka.bootstrap.servers", task.bootstrap)
-        .option("topic", task.target)
-        .option("checkpointLocation", task.checkpoint)
-        .start()
-    )
-    while query.isActive and not input_has_ended():
+    query = start(spark, task)
+    while not input_has_ended():
         try:
             query.awaitTermination(POLL_SECONDS)
         except StreamingQueryException as problem:
-            print(problem, file=sys.stderr)
-            return 1
+            print(f"{FAILED}{cause(str(problem))}", flush=True)
+            time.sleep(POLL_SECONDS)
+            query = start(spark, task)
     query.stop()
     spark.stop()
     return 0

@@ -192,6 +192,53 @@ def test_applying_changes_gives_the_image_of_the_snapshot(commits: list[list[Op]
         _check_delta(before, cluster)
 
 
+@given(
+    st.lists(st.lists(_documents(), max_size=6), max_size=5),
+    st.lists(st.lists(_documents(), max_size=6), max_size=5),
+)
+def test_the_changes_to_a_snapshot_lead_there_from_any_image(
+    some: list[list[Op]], others: list[list[Op]]
+) -> None:
+    images = []
+    for commits in (some, others):
+        cluster = Cluster()
+        for ops in commits:
+            for op in ops:
+                if not isinstance(op, Delete) or op.key in cluster.model.documents:
+                    cluster.commit(op)
+        images.append(cluster)
+    known, stored = images
+    known.image.apply(known.image.changes_to(stored.model.snapshot()))
+    assert known.image == Image.of(stored.model.snapshot())
+
+
+def test_a_snapshot_tells_what_happened_while_nobody_looked() -> None:
+    cluster = Cluster()
+    cluster.commit(
+        Create(topic_key("kept"), _topic("kept", FIRST)),
+        Create(topic_key("gone"), _topic("gone", SECOND)),
+        Create(partition_key("gone", 0), _state(SECOND)),
+        Create(broker_key(1), encode(Broker(1, []))),
+        Create(broker_key(2), encode(Broker(2, []))),
+    )
+    cluster.model.commit(
+        [
+            Delete(topic_key("gone")),
+            Delete(partition_key("gone", 0)),
+            Delete(broker_key(1)),
+            Delete(broker_key(2)),
+            Create(broker_key(2), encode(Broker(2, []))),
+        ]
+    )
+    delta = cluster.image.apply(cluster.image.changes_to(cluster.model.snapshot()))
+    assert [topic.name for topic in delta.deleted_topics] == ["gone"]
+    assert [partition.topic for partition in delta.deleted_partitions] == ["gone"]
+    assert not delta.created_topics
+    assert not delta.changed_topics
+    assert {broker.id for broker in delta.brokers_down} == {1, 2}
+    assert [broker.id for broker in delta.brokers_up] == [2], "it came back in another life"
+
+
 def _check_delta(before: Image, cluster: Cluster) -> None:
     after, delta = cluster.image, cluster.delta
     assert {one.id for one in delta.created_topics} == set(after.topics_by_id) - set(

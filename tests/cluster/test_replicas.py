@@ -312,6 +312,32 @@ def test_who_is_silent_on_a_silent_partition_stays() -> None:
     assert term.propose(BROKERS, 100 * LAG) is None
 
 
+def test_who_had_everything_when_time_passed_has_the_whole_lag_from_then_on() -> None:
+    term = leadership([1, 2])
+    fetch(term, 2, 10, now=0)
+    term.passes(10 * LAG)
+    term.appended(11)
+    assert term.propose(BROKERS, 11 * LAG) is None
+    assert proposed(term, 11 * LAG + 1).state.isr == [1]
+
+
+def test_time_that_passes_does_not_keep_who_lacks_records() -> None:
+    term = leadership([1, 2, 3])
+    fetch(term, 2, 10, now=0)
+    fetch(term, 3, 10, now=0)
+    term.appended(11)
+    fetch(term, 3, 11, now=1)
+    for now in range(1, LAG + 2, 10):
+        term.passes(now)
+    assert proposed(term, LAG + 1).state.isr == [1, 3]
+
+
+def test_time_that_passes_says_nothing_of_who_has_not_asked_in_this_term() -> None:
+    term = leadership([1, 2], log_end=10)
+    term.passes(LAG)
+    assert proposed(term, LAG + 1).state.isr == [1]
+
+
 def test_a_new_leader_gives_the_isr_time_to_ask() -> None:
     term = leadership([1, 2])
     assert term.propose(BROKERS, LAG) is None

@@ -9,7 +9,7 @@ from threading import Event
 import pytest
 
 from ottla.cluster.sqlite_database import JOURNAL_KEPT, Database
-from ottla.cluster.sqlite_store import SqliteStore
+from ottla.cluster.sqlite_store import OwnerInUse, SqliteStore
 from ottla.cluster.store import Change, Create, Delete, Put, StoreError, UnknownOutcome
 
 from .stores import Watcher, on_a_loop
@@ -41,6 +41,21 @@ async def test_a_broker_that_was_killed_finds_its_registration_gone(tmp_path: Pa
     await killed.close()
     assert [one.value for one in await again.scan("")] == [b"new"]
     await again.close()
+
+
+@on_a_loop
+async def test_a_living_owner_keeps_its_name(tmp_path: Path) -> None:
+    path = tmp_path / "db"
+    first = await SqliteStore.open(path, "broker-1", exclusive=True)
+    await first.register("brokers/1", b"first")
+    with pytest.raises(OwnerInUse):
+        await SqliteStore.open(path, "broker-1", exclusive=True)
+    other = await SqliteStore.open(path, "broker-2", exclusive=True)
+    assert [one.value for one in await other.scan("brokers/")] == [b"first"]
+    await first.close()
+    again = await SqliteStore.open(path, "broker-1", exclusive=True)
+    await again.close()
+    await other.close()
 
 
 @on_a_loop

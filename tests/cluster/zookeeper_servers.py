@@ -82,6 +82,11 @@ class ZooKeeperServer:
         assert self._process is not None
         return self._process.pid
 
+    @property
+    def is_running(self) -> bool:
+        """True if the process lives."""
+        return self._process is not None and self._process.poll() is None
+
     def mode(self) -> str | None:
         """`standalone`, `leader` or `follower`; None while it does not serve."""
         try:

@@ -3,7 +3,7 @@
 import subprocess
 from pathlib import Path
 
-from compat.cluster import ClusterProcesses, until
+from compat.cluster import ClusterProcesses
 from compat.process import BrokerProcess, plain_environment
 from compat.raw import Connection
 from ottla.wire.errors import ErrorCode
@@ -12,6 +12,8 @@ from ottla.wire.messages.create_topics import (
     CreateTopicsRequest,
     CreateTopicsResponse,
 )
+
+from .writing import produce_to
 
 
 def complaint(broker: BrokerProcess) -> str:
@@ -31,14 +33,25 @@ def complaint(broker: BrokerProcess) -> str:
     return lines[0]
 
 
-def test_a_folder_of_another_cluster_is_refused(tmp_path: Path) -> None:
-    with ClusterProcesses(tmp_path / "one", 1) as one:
-        folder = one.brokers[0].folder
-    other = ClusterProcesses(tmp_path / "other", 1)
-    with other:
-        pass
-    stranger = BrokerProcess(folder, other.brokers[0].settings)
-    assert "cluster" in complaint(stranger)
+def contents(folder: Path) -> dict[str, bytes]:
+    """Every file of a folder and what is in it."""
+    files = (path for path in folder.rglob("*") if path.is_file())
+    return {str(path.relative_to(folder)): path.read_bytes() for path in files}
+
+
+def test_a_folder_of_another_cluster_is_refused_and_left_as_it_is(tmp_path: Path) -> None:
+    with ClusterProcesses(tmp_path / "one", 2) as one:
+        one.create("kept", replicas=1)
+        for broker in one.brokers:
+            broker.stop()
+        folder = one.brokers[1].folder
+    before = contents(folder / "data")
+    with ClusterProcesses(tmp_path / "other", 1) as other:
+        settings = other.brokers[0].settings | {"node.id": "1"}
+        said = complaint(BrokerProcess(folder, settings))
+        assert "belongs to node 1 of cluster" in said
+        assert contents(folder / "data") == before
+        assert [each.node_id for each in other.metadata("").brokers] == [0]
 
 
 def test_a_store_that_is_none_is_refused(tmp_path: Path) -> None:
@@ -56,13 +69,15 @@ def test_a_zookeeper_that_is_not_there_is_an_error(tmp_path: Path) -> None:
     assert "127.0.0.1:1" in complaint(BrokerProcess(tmp_path / "broker", settings))
 
 
-def test_the_older_of_two_brokers_with_one_id_ends(tmp_path: Path) -> None:
+def test_a_second_broker_with_the_same_id_is_refused(tmp_path: Path) -> None:
     with ClusterProcesses(tmp_path, 2) as cluster:
-        older = cluster.brokers[1]
-        twin = BrokerProcess(tmp_path / "twin", older.settings)
-        with twin:
-            until(lambda: not older.is_running, "the older one has ended")
-            assert "another one has its id" in older.log_text()
+        topic = cluster.create("kept", replicas=2)
+        before = cluster.partition(topic)
+        twin = BrokerProcess(tmp_path / "twin", cluster.brokers[1].settings)
+        assert "another broker with id 1 is in this cluster" in complaint(twin)
+        assert cluster.brokers[1].is_running
+        assert cluster.partition(topic) == before
+        assert produce_to(cluster.brokers[before.leader_id], topic)[0].error_code == 0
 
 
 def test_more_replicas_than_brokers_are_refused(tmp_path: Path) -> None:
@@ -73,4 +88,5 @@ def test_more_replicas_than_brokers_are_refused(tmp_path: Path) -> None:
                 CreateTopicsRequest(topics=[topic], timeout_ms=5000), CreateTopicsResponse, 7
             )
         assert answer.topics[0].error_code == ErrorCode.INVALID_REPLICATION_FACTOR
+        assert "only 2 broker(s) are registered" in (answer.topics[0].error_message or "")
         assert not cluster.metadata("wide").topics[0].partitions

@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from ottla.log.files import FileCache, OpenFile, Slice
+from ottla.log.files import FileCache, OpenFile, Slice, read_stretch
 from ottla.server import outbox as outbox_module
-from ottla.server.outbox import TURN_BYTES, WARM_FOR_SECONDS, Outbox
+from ottla.server.outbox import COLD_FOR_SECONDS, TURN_BYTES, WARM_FOR_SECONDS, Outbox
 
 Ends = tuple[Outbox, socket.socket]
 
@@ -120,12 +120,14 @@ def test_files_are_let_go_when_the_connection_ends(ends: Ends, log_file: OpenFil
     assert outbox.size == 0
 
 
-def test_a_stretch_that_is_not_in_memory_waits_for_a_thread(
+def test_a_stretch_that_is_not_in_memory_is_read_by_a_thread_and_leaves_from_memory(
     ends: Ends, log_file: OpenFile, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     outbox, theirs = ends
+    size = TURN_BYTES + 1000
     outbox.add_bytes(b"head")
-    outbox.add_file(stretch(log_file, 0, 100_000))
+    outbox.add_file(stretch(log_file, 0, size))
+    expected = b"head" + content(Slice(log_file, 0, size))
 
     def cold(*_: object) -> int:
         raise BlockingIOError
@@ -133,12 +135,51 @@ def test_a_stretch_that_is_not_in_memory_waits_for_a_thread(
     monkeypatch.setattr(os, "preadv", cold)
     outbox.send()
     assert outbox.cold is not None
-    assert (outbox.cold.position, outbox.cold.size) == (0, 100_000)
+    assert (outbox.cold.position, outbox.cold.size) == (0, TURN_BYTES)
     assert outbox.send() == 0
-    outbox.warmed()
-    assert outbox.send() == 100_000
-    assert not outbox
-    assert theirs.recv(4, socket.MSG_WAITALL) == b"head"
+    received = bytearray()
+    while outbox:
+        if outbox.cold is not None:
+            outbox.take(read_stretch(outbox.cold))
+        outbox.send()
+        received += theirs.recv(1 << 20)
+    while len(received) < len(expected):
+        received += theirs.recv(1 << 20)
+    assert bytes(received) == expected
+    assert outbox.size == 0
+    assert log_file.pins == 0
+
+
+def test_where_something_was_cold_what_follows_is_not_believed_for_a_while(
+    ends: Ends, log_file: OpenFile, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    outbox, theirs = ends
+    now = 100.0
+    warm = False
+    monkeypatch.setattr(outbox_module, "monotonic", lambda: now)
+    monkeypatch.setattr(outbox_module, "_in_page_cache", lambda *_: warm)
+
+    def is_read_by_a_thread() -> bool:
+        outbox.add_file(stretch(log_file, 0, 1000))
+        outbox.send()
+        by_thread = outbox.cold is not None
+        if outbox.cold is not None:
+            outbox.take(read_stretch(outbox.cold))
+            outbox.send()
+        theirs.recv(1000, socket.MSG_WAITALL)
+        return by_thread
+
+    assert is_read_by_a_thread()
+    warm = True
+    assert is_read_by_a_thread(), "it may be dropped again"
+    now += COLD_FOR_SECONDS + 1
+    assert not is_read_by_a_thread()
+
+
+def test_a_file_that_shrank_cannot_be_read_by_a_thread(log_file: OpenFile) -> None:
+    os.truncate(log_file.path, 1000)
+    with pytest.raises(OSError, match="gone"):
+        read_stretch(stretch(log_file, 500, 1000))
 
 
 def test_what_a_slow_client_takes_late_is_looked_for_again(

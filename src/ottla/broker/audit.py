@@ -12,13 +12,13 @@ Rules kept here:
 4. Offsets that were removed before they were counted are left out, and the check sees the gap. A
    log that ends before what was counted has lost records: an event says which.
 5. What fails is said once and tried again at the next time.
+6. A partition is counted by the broker that leads it. In a cluster each round begins with what
+   others have reported (`audit_topic`), so a new leader goes on where the one before it ended.
 """
 
 from __future__ import annotations
 
 import asyncio
-from collections import defaultdict
-from collections.abc import Iterator
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 import msgspec
@@ -26,17 +26,15 @@ import structlog
 
 from ottla.audit.events import AUDIT_TOPIC, Count, Event, Span, Tier
 from ottla.audit.scan import LogOrder, Order, Scanned
+from ottla.broker.audit_topic import AuditTopic, Counted
 from ottla.broker.checkpoints import in_turns
 from ottla.broker.child import Child
-from ottla.broker.coordinators import MOST_REPLICAS, java_hash
 from ottla.broker.partition import Partition
 from ottla.broker.patterns import full_matcher
-from ottla.broker.topics import create_topic
-from ottla.cluster.topics import NewTopic
+from ottla.broker.stores import own_file
 from ottla.config.topic_names import INTERNAL_TOPICS
 from ottla.log.folder import uuid_to_text
-from ottla.records import Record, encode_batch
-from ottla.wire.errors import ErrorCode, KafkaError
+from ottla.wire.errors import KafkaError
 
 if TYPE_CHECKING:
     from ottla.broker.node import Node
@@ -47,9 +45,6 @@ AUDIT_OFFSETS: Final = "audit-offset-checkpoint"
 LOGS_IN_AN_ORDER: Final = 200
 LONGEST_LAST_ROUND: Final = 5.0
 LONGEST_ANSWER: Final = 64 << 20
-BATCH_BYTES: Final = 500_000
-RECORD_OVERHEAD: Final = 500
-"""Enough for a key and what a record has around it."""
 
 
 class ScanFailed(Exception):  # noqa: N818 (it names what happened)
@@ -58,7 +53,13 @@ class ScanFailed(Exception):  # noqa: N818 (it names what happened)
 
 class _Job(NamedTuple):
     partition: Partition
+    leader_epoch: int
     order: LogOrder
+
+    @property
+    def is_still_ours(self) -> bool:
+        """Whether the partition is led here in the same term as when the work began."""
+        return self.partition.leads and self.partition.leader_epoch == self.leader_epoch
 
 
 class Audit:
@@ -68,7 +69,8 @@ class Audit:
         self._node = node
         self._task: asyncio.Task[None] | None = None
         self._child: Child | None = None
-        self._counted: dict[tuple[str, int], int] = {}
+        self._topic = AuditTopic(node)
+        self._counted: Counted = {}
         """By topic id and partition, the offset up to which events tell."""
         self._whole: dict[Partition, int] = {}
         """The ends of the logs that were counted as a whole."""
@@ -121,6 +123,8 @@ class Audit:
 
     async def count(self) -> bool:
         """Count and report what was stored since the last time; True where more is left."""
+        if own_file(self._node.config) is None and await self._topic.learn(self._counted):
+            await self._write_checkpoint()
         jobs = await self._find_jobs()
         more = False
         while jobs:
@@ -132,7 +136,7 @@ class Audit:
         """What has grown since the last time."""
         jobs: list[_Job] = []
         losses: list[Event] = []
-        shorter: dict[tuple[str, int], int] = {}
+        shorter: Counted = {}
         whole: dict[Partition, int] = {}
         async for partition in in_turns(self._node.partitions):
             end = partition.log.end_offset
@@ -152,7 +156,7 @@ class Audit:
             if stable > start:
                 aborted = partition.log.aborted_transactions(start, stable)
                 order = LogOrder(str(partition.log.directory), start, stable, aborted)
-                jobs.append(_Job(partition, order))
+                jobs.append(_Job(partition, partition.leader_epoch, order))
         self._whole = whole
         if losses:
             await self._told(losses, shorter)
@@ -161,9 +165,11 @@ class Audit:
     async def _carry_out(self, jobs: list[_Job]) -> bool:
         events: list[Event] = []
         more = False
-        counted: dict[tuple[str, int], int] = {}
+        counted: Counted = {}
         answers = await self._scan([job.order for job in jobs])
         for job, scanned in zip(jobs, answers, strict=True):
+            if not job.is_still_ours:
+                continue
             if scanned.error is not None:
                 if not job.partition.deleted:
                     self._tell(f"{job.partition}: {scanned.error}")
@@ -175,9 +181,10 @@ class Audit:
             await self._told(events, counted)
         return more
 
-    async def _told(self, events: list[Event], counted: dict[tuple[str, int], int]) -> None:
+    async def _told(self, events: list[Event], counted: Counted) -> None:
         """Report, and only then know that it was."""
-        await self._report(events)
+        self._node.check_lease()
+        await self._topic.report(events)
         self._counted |= counted
         await self._write_checkpoint()
 
@@ -186,6 +193,7 @@ class Audit:
         return not (
             topic == AUDIT_TOPIC
             or topic in INTERNAL_TOPICS
+            or not partition.leads
             or partition.deleted
             or partition.log.offline
             or not self._is_chosen(topic)
@@ -258,35 +266,7 @@ class Audit:
         if child is not None:
             await child.end()
 
-    # Reporting ----------------------------------------------------------------------------
-
-    async def _report(self, events: list[Event]) -> None:
-        """Write events to the audit topic, and wait until they are on disk; raises KafkaError."""
-        await self._ensure_topic()
-        here = self._node.partitions.of_topic(AUDIT_TOPIC)
-        partitions = [partition for partition in here if partition.leads]
-        if not partitions:
-            raise KafkaError(ErrorCode.LEADER_NOT_AVAILABLE, f"no partition of {AUDIT_TOPIC}")
-        waiting: dict[Partition, list[Event]] = defaultdict(list)
-        for event in events:
-            waiting[partitions[java_hash(event.instance) % len(partitions)]].append(event)
-        now = self._node.now_ms()
-        for partition, its_events in waiting.items():
-            for records in _batches(its_events, now):
-                partition.append_own(memoryview(bytearray(encode_batch(records))), now)
-        for partition in waiting:
-            await partition.flush()
-
-    async def _ensure_topic(self) -> None:
-        node = self._node
-        if AUDIT_TOPIC in node.image.topics:
-            return
-        replicas = min(MOST_REPLICAS, len(node.image.brokers))
-        try:
-            await create_topic(node, NewTopic(AUDIT_TOPIC, 1, replicas))
-        except KafkaError as problem:
-            if problem.code != ErrorCode.TOPIC_ALREADY_EXISTS:
-                raise
+    # The checkpoint -----------------------------------------------------------------------
 
     async def _write_checkpoint(self) -> None:
         ids = {uuid_to_text(topic.id) for topic in self._node.image.topics.values()}
@@ -295,20 +275,6 @@ class Audit:
         await asyncio.get_running_loop().run_in_executor(
             None, write, AUDIT_OFFSETS, dict(self._counted)
         )
-
-
-def _batches(events: list[Event], now: int) -> Iterator[list[Record]]:
-    """The records of events, as many at a time as a batch may hold."""
-    records: list[Record] = []
-    size = 0
-    for event in events:
-        value = event.encode()
-        if records and size + len(value) > BATCH_BYTES:
-            yield records
-            records, size = [], 0
-        records.append(Record(len(records), now, event.key(), value))
-        size += len(value) + RECORD_OVERHEAD
-    yield records
 
 
 def _key(partition: Partition) -> tuple[str, int]:

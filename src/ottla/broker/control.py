@@ -4,6 +4,8 @@ Rules kept here (the decisions are in `cluster/controller.py`):
 1. A registered broker takes the role when nobody has it.
 2. One commit is under way at a time. After a conflict the image must move before the next one.
 3. A session that has ended commits nothing more.
+4. When nothing else is left to do, internal topics get the replicas that they lack, if there are
+   brokers for them (`cluster/internal_topics.py`).
 """
 
 from __future__ import annotations
@@ -13,8 +15,11 @@ from typing import TYPE_CHECKING, Final
 
 import structlog
 
+from ottla.audit.events import AUDIT_TOPIC
+from ottla.broker.coordinators import MOST_REPLICAS
 from ottla.cluster.controller import Controller, has_controller, is_controller, take_role
 from ottla.cluster.image import NO_EPOCH, Delta, TopicImage
+from ottla.cluster.internal_topics import raise_replicas
 from ottla.cluster.store import Conflict, Op, SessionEnded, StoreError
 
 if TYPE_CHECKING:
@@ -24,6 +29,7 @@ log = structlog.get_logger()
 
 UNCLEAN: Final = "unclean.leader.election.enable"
 AGAIN_SECONDS: Final = 1.0
+RAISED_AT_ONCE: Final = 100
 
 
 class Control:
@@ -35,6 +41,7 @@ class Control:
         self._acts = False
         self._work: asyncio.Task[None] | None = None
         self._image_moved = asyncio.Event()
+        self._internal_topics_are_due = False
 
     def learned(self, delta: Delta) -> None:
         """The image has changed."""
@@ -53,6 +60,9 @@ class Control:
             self._acts = True
             self._controller = Controller(self._unclean)
             self._controller.began(node.image)
+            self._internal_topics_are_due = True
+        if delta.brokers_up or not self._internal_topics().keys().isdisjoint(_topics_of(delta)):
+            self._internal_topics_are_due = True
         self._begin_work()
 
     async def settle(self) -> None:
@@ -90,8 +100,21 @@ class Control:
     def _next_commit(self) -> list[Op] | None:
         node = self._node
         if is_controller(node.image, node.id, node.broker_epoch):
-            return self._controller.next_commit(node.image)
+            return self._controller.next_commit(node.image) or self._raised_topics()
         return take_role(node.image, node.id, node.broker_epoch)
+
+    def _raised_topics(self) -> list[Op]:
+        if not self._internal_topics_are_due:
+            return []
+        ops = raise_replicas(self._node.image, self._internal_topics(), RAISED_AT_ONCE)
+        self._internal_topics_are_due = bool(ops)
+        return ops
+
+    def _internal_topics(self) -> dict[str, int]:
+        """The topics that brokers make for themselves, and the replicas that they should have."""
+        node = self._node
+        made = {each.topic: each.replication_factor() for each in (node.groups, node.transactions)}
+        return {**made, AUDIT_TOPIC: MOST_REPLICAS}
 
     async def _until_the_image_moves(self) -> None:
         try:
@@ -105,3 +128,8 @@ class Control:
         if chosen is None:
             return self._node.config.unclean_leader_election_enable
         return chosen.strip().lower() == "true"
+
+
+def _topics_of(delta: Delta) -> set[str]:
+    topics = {each.name for each in (*delta.created_topics, *delta.changed_topics)}
+    return topics | {each.topic for each in delta.changed_partitions}

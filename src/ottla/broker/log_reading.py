@@ -1,4 +1,4 @@
-"""Reading a partition's own log on this broker, batch by batch, to its end."""
+"""Reading a partition's own log on this broker, batch by batch."""
 
 import asyncio
 import os
@@ -14,13 +14,19 @@ CHUNK_BYTES: Final = 1 << 20
 BATCHES_IN_ONE_TURN: Final = 200
 
 
-async def batches_of(partition: Partition) -> AsyncIterator[tuple[BatchHeader, memoryview]]:
-    """Every batch from the log's start, with its header; gives way to clients now and then."""
-    offset = partition.log.start_offset
+async def batches_of(
+    partition: Partition, begin: int = 0, end: int | None = None
+) -> AsyncIterator[tuple[BatchHeader, memoryview]]:
+    """Every batch from offset `begin` to before `end` (None: the log's end), with its header.
+
+    Gives way to clients now and then.
+    """
+    offset = max(begin, partition.log.start_offset)
     loop = asyncio.get_running_loop()
     seen = 0
-    while offset < partition.log.end_offset:
-        stretch = partition.log.read(offset, CHUNK_BYTES, partition.log.end_offset, True)
+    while offset < (partition.log.end_offset if end is None else end):
+        limit = partition.log.end_offset if end is None else end
+        stretch = partition.log.read(offset, CHUNK_BYTES, limit, True)
         if stretch is None:
             return
         try:

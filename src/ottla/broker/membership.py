@@ -21,6 +21,7 @@ from typing import TYPE_CHECKING, Final
 import structlog
 
 from ottla.broker.start_error import StartError
+from ottla.broker.stores import id_in_use
 from ottla.cluster import documents
 from ottla.cluster.controller import remaining
 from ottla.cluster.image import NO_EPOCH
@@ -80,9 +81,7 @@ class Membership:
                 break
             except Conflict:
                 if loop.time() >= deadline:
-                    raise StartError(
-                        f"another broker with id {node.id} is in this cluster; set another node.id"
-                    ) from None
+                    raise StartError(id_in_use(node.id)) from None
                 await asyncio.sleep(JOIN_AGAIN_SECONDS)
             except StoreError as problem:
                 raise StartError(str(problem)) from None

@@ -10,6 +10,9 @@ Rules kept here (the shard's own are in `coordinator/shard.py`):
 5. Records that linger (`ask_lingering`) are replayed at once and appended together a little later:
    before any other record of the partition, and before any reply leaves the broker, which the
    server sees to (`Node.write_out`). Where that fails no reply leaves.
+6. A request that has something to write is refused with COORDINATOR_NOT_AVAILABLE while fewer
+   replicas than `min.insync.replicas` are in sync, as in Kafka. What nobody asked for (timers) is
+   written all the same: it counts when it is committed.
 """
 
 from __future__ import annotations
@@ -77,6 +80,9 @@ class _Timer:
 
 class ShardRunner(Generic[S]):
     """Runs one shard."""
+
+    decides_only = False
+    """True where handlers of requests change nothing: all that they decide is in their records."""
 
     def __init__(self, node: Node, partition: Partition, make_shard: Callable[[], S]) -> None:
         self._node = node
@@ -179,6 +185,8 @@ class ShardRunner(Generic[S]):
         """
         shard = self.shard
         result = decide(shard, self._node.now_ms())
+        if result.records:
+            self._check_enough(result)
         waiting: asyncio.Future[R] | None = None
         if isinstance(result.reply, Deferred):
             waiting = self._parked[result.reply.token] = asyncio.get_running_loop().create_future()
@@ -256,6 +264,17 @@ class ShardRunner(Generic[S]):
 
     def carry_out_effects(self, shard: S, result: Result[Any]) -> None:
         """What a shard of a special kind asks for beside records, timers and replies."""
+
+    def _check_enough(self, result: Result[Any]) -> None:
+        """Refuse to write what too few replicas would get; raises KafkaError."""
+        leadership = self.partition.leadership
+        if leadership is not None and not leadership.has_enough:
+            if not self.decides_only and result.producer is None:
+                self.drop(reload=True)
+            raise KafkaError(
+                ErrorCode.COORDINATOR_NOT_AVAILABLE,
+                f"{self.partition} has too few replicas in sync",
+            )
 
     def _append(self, shard: S, result: Result[Any]) -> None:
         producer = result.producer

@@ -3,12 +3,13 @@
 Rules kept here:
 1. A file in the data folder is for a broker that is alone: nobody looks for others' changes.
 2. Whoever shares a file looks for others' changes many times a second; that costs microseconds.
+3. A broker whose id another process has, and which shares the file, does not take it away.
 """
 
 from pathlib import Path
 from typing import Final
 
-from ottla.cluster.sqlite_store import SqliteStore
+from ottla.cluster.sqlite_store import OwnerInUse, SqliteStore
 from ottla.cluster.store import Store, StoreError
 from ottla.config import BrokerConfig
 
@@ -21,6 +22,11 @@ POLL_SECONDS: Final = 0.01
 def session_owner(broker: int) -> str:
     """The name of a broker's session."""
     return f"broker-{broker}"
+
+
+def id_in_use(broker: int) -> str:
+    """What a broker is told whose id another one has."""
+    return f"another broker with id {broker} is in this cluster; set another node.id (--id)"
 
 
 def own_file(config: BrokerConfig) -> Path | None:
@@ -37,7 +43,10 @@ async def open_store(config: BrokerConfig) -> Store:
     where = config.ottla_store
     if where.startswith(SQLITE):
         path = Path(where.removeprefix(SQLITE))
-        return await SqliteStore.open(path, owner, poll_interval=POLL_SECONDS)
+        try:
+            return await SqliteStore.open(path, owner, poll_interval=POLL_SECONDS, exclusive=True)
+        except OwnerInUse:
+            raise StoreError(id_in_use(config.node_id)) from None
     if where.startswith(ZOOKEEPER):
         return await _open_zookeeper(where, owner, config.broker_session_timeout_ms / 1000)
     raise StoreError(f"ottla.store={where} is neither {SQLITE}PATH nor {ZOOKEEPER}HOSTS/CHROOT")

@@ -43,6 +43,8 @@ ADD_PARTITIONS_VERSION = 5
 class TransactionRunner(ShardRunner[TransactionShard]):
     """Runs one partition of `__transaction_state`."""
 
+    decides_only = True
+
     def carry_out_effects(self, shard: TransactionShard, result: Result[Any]) -> None:
         """Write the markers of decisions, once these are committed."""
         if isinstance(result, TxnResult):

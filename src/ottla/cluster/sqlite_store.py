@@ -6,11 +6,15 @@ polling `PRAGMA data_version`, which costs microseconds and touches no table.
 
 A session is named after its owner (a broker). Opening a store ends an older session of the same
 owner, so a broker that was killed and comes back finds its old registration gone; a supervisor that
-has reaped a dead process ends its session with `declare_dead`.
+has reaped a dead process ends its session with `declare_dead`. Where several processes share the
+file an owner holds a lock beside it (`exclusive`), so that a second process of the same name is
+refused while the first one lives. The lock is the kernel's (flock): who was killed leaves none.
 """
 
 import asyncio
+import fcntl
 import math
+import os
 from collections.abc import Callable, Sequence
 from concurrent.futures import Future
 from pathlib import Path
@@ -37,6 +41,10 @@ T = TypeVar("T")
 _Job = Callable[[], None]
 
 
+class OwnerInUse(StoreError):  # noqa: N818 -- it names what happened
+    """Another process, which lives, has a session of this name."""
+
+
 class SqliteStore(Store):
     """A store in one file. Made by `open`; `close` it, or its session stays until the next open."""
 
@@ -51,6 +59,7 @@ class SqliteStore(Store):
         self._early: list[list[Change]] | None = []
         # The rest belongs to the thread.
         self._database: Database
+        self._lock = -1
         self._listener: Listener | None = None
         self._seen = 0
         self._known: dict[str, tuple[int, int]] = {}
@@ -66,12 +75,22 @@ class SqliteStore(Store):
         poll_interval: float | None = None,
         lock_timeout: float = 5.0,
         journal_kept: int = JOURNAL_KEPT,
+        exclusive: bool = False,
     ) -> "SqliteStore":
-        """Open or make the file and begin a session; `poll_interval` None: nobody else writes."""
+        """Open or make the file and begin a session; `poll_interval` None: nobody else writes.
+
+        With `exclusive` a living process with a session of this name is OwnerInUse.
+        """
         store = cls(asyncio.get_running_loop(), poll_interval)
 
         def connect() -> None:
-            store._database = Database(path, owner, lock_timeout, journal_kept)
+            if exclusive:
+                store._lock = _lock(path, owner)
+            try:
+                store._database = Database(path, owner, lock_timeout, journal_kept)
+            except BaseException:
+                store._unlock()
+                raise
             store._session_lives = True
 
         store._thread.start()
@@ -141,13 +160,21 @@ class SqliteStore(Store):
         def close() -> None:
             self._listener = None
             self._session_lives = False  # nothing is polled any more
-            self._database.close()
+            try:
+                self._database.close()
+            finally:
+                self._unlock()
 
         try:
             await self._submit(close)
         finally:
             self._jobs.put(None)
             self._thread.join()
+
+    def _unlock(self) -> None:
+        if self._lock >= 0:
+            os.close(self._lock)
+            self._lock = -1
 
     async def _call(self, function: Callable[[], T]) -> T:
         if self._closed:
@@ -247,3 +274,20 @@ class SqliteStore(Store):
         except RuntimeError:
             # The loop is closed: nobody is left to tell.
             pass
+
+
+def _lock(path: Path, owner: str) -> int:
+    """Lock the file that stands for an owner, until it is closed or the process ends."""
+    try:
+        fd = os.open(f"{path}-{owner}.lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
+    except OSError as problem:
+        raise StoreError(f"{path}: {problem.strerror}") from None
+    try:
+        fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        os.close(fd)
+        raise OwnerInUse(f"{path}: {owner} is in use by another process") from None
+    except OSError as problem:
+        os.close(fd)
+        raise StoreError(f"{path}: {problem.strerror}") from None
+    return fd

@@ -306,3 +306,17 @@ def read_from_disk(stretch: Slice) -> None:
         if got == 0:
             return
         position += got
+
+
+def read_stretch(stretch: Slice) -> bytes:
+    """The bytes of a stretch of a file; runs in a thread."""
+    parts: list[bytes] = []
+    position, left = stretch.position, stretch.size
+    while left:
+        part = os.pread(stretch.file.fd, left, position)
+        if not part:
+            raise OSError(f"{left} bytes of a log file are gone")
+        parts.append(part)
+        position += len(part)
+        left -= len(part)
+    return parts[0] if len(parts) == 1 else b"".join(parts)

@@ -24,7 +24,7 @@ from typing import TYPE_CHECKING, Any, Final
 import structlog
 
 from ottla.api.registry import ENDPOINTS, Endpoint, Parts, Pending, Request, UnanswerableError
-from ottla.log.files import Slice, read_from_disk
+from ottla.log.files import Slice, read_stretch
 from ottla.server.inbox import SIZE_BYTES, Inbox
 from ottla.server.outbox import Outbox
 from ottla.wire.apis import ApiKey
@@ -400,9 +400,9 @@ class Connection:
         if outbox.cold is not None:
             self._stop_writing()
             self._writing = True
-            reading = self._server.loop.run_in_executor(None, read_from_disk, outbox.cold)
+            reading = self._server.loop.run_in_executor(None, read_stretch, outbox.cold)
             outbox.cold.file.pin()
-            reading.add_done_callback(self._on_warm)
+            reading.add_done_callback(self._on_read)
         elif outbox:
             if not self._writing:
                 self._writing = True
@@ -410,17 +410,18 @@ class Connection:
         elif self._writing:
             self._stop_writing()
 
-    def _on_warm(self, reading: asyncio.Future[None]) -> None:
-        cold = self._outbox.cold
-        if cold is not None:
-            cold.file.unpin()
+    def _on_read(self, reading: asyncio.Future[bytes]) -> None:
+        outbox = self._outbox
+        assert outbox.cold is not None
+        outbox.cold.file.unpin()
+        problem = reading.exception()
         if self.closed():
             return
-        if reading.exception() is not None:
-            log.error("a log file could not be read", exc_info=reading.exception())
+        if problem is not None:
+            log.error("a log file could not be read", exc_info=problem)
             self.close()
             return
-        self._outbox.warmed()
+        outbox.take(reading.result())
         self._writing = False
         self._send()
         if not self.closed() and not self._writing:

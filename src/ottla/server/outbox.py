@@ -3,9 +3,10 @@
 Rules kept here:
 1. A reply's parts leave in order; neighbouring bytes leave in one system call.
 2. At most `TURN_BYTES` leave in one turn of the loop, so that one reader cannot starve the rest.
-3. A stretch that is not in the page cache is read by a thread first: the loop never waits for
-   a disk. What was seen in the page cache is believed to be there for a moment, not for as long as
-   a slow client takes.
+3. A stretch that is not in the page cache is read by a thread, and leaves from memory: the loop
+   never waits for a disk. What was seen in the page cache is believed to be there for a moment, not
+   for as long as a slow client takes. Where something was not, what follows is not believed for a
+   while: the kernel that has dropped a file's pages may do so again between a look and a send.
 4. A file stays open (pinned) until its stretch is sent or the connection has gone.
 """
 
@@ -21,6 +22,7 @@ TURN_BYTES: Final = 1 << 20
 PROBE_EVERY: Final = 128 << 10
 """A read ahead by the kernel is of this order: a probe a stretch finds what it did not bring."""
 WARM_FOR_SECONDS: Final = 0.02
+COLD_FOR_SECONDS: Final = 5.0
 MOST_VECTORS: Final = 64
 _MSG_MORE: Final = getattr(socket, "MSG_MORE", 0)
 _NOWAIT: Final = getattr(os, "RWF_NOWAIT", 0)
@@ -29,7 +31,7 @@ _NOWAIT: Final = getattr(os, "RWF_NOWAIT", 0)
 class Outbox:
     """A queue of parts on their way into one socket."""
 
-    __slots__ = ("_parts", "_socket", "_warm_to", "_warm_until", "cold", "size")
+    __slots__ = ("_cold_until", "_parts", "_socket", "_warm_to", "_warm_until", "cold", "size")
 
     def __init__(self, sock: socket.socket) -> None:
         self._socket = sock
@@ -37,6 +39,7 @@ class Outbox:
         self._warm_to = 0
         """The first stretch is in the page cache up to here, so it is not asked after each send."""
         self._warm_until = 0.0
+        self._cold_until = 0.0
         self.size = 0
         self.cold: Slice | None = None
         """The stretch that must be read from disk before anything more can leave."""
@@ -54,11 +57,23 @@ class Outbox:
         self._parts.append(part)
         self.size += part.size
 
-    def warmed(self) -> None:
-        """The cold stretch has been read: it can leave."""
-        assert self.cold is not None
-        self._is_warm_to(self.cold.position + self.cold.size)
-        self.cold = None
+    def take(self, data: bytes) -> None:
+        """The cold stretch has been read: its bytes leave in its place."""
+        cold, self.cold = self.cold, None
+        assert cold is not None
+        assert len(data) == cold.size
+        file, position, left = cold.file, cold.position + cold.size, self._head_size() - cold.size
+        if left:
+            self._parts[0] = Slice(file, position, left)
+        else:
+            self._parts.popleft()
+            file.unpin()
+        self._parts.appendleft(data)
+
+    def _head_size(self) -> int:
+        head = self._parts[0]
+        assert isinstance(head, Slice)
+        return head.size
 
     def send(self) -> int:
         """Send what the socket takes, up to a turn's share; returns the number of bytes.
@@ -109,10 +124,16 @@ class Outbox:
         file, position, left = stretch
         if position >= self._warm_to or monotonic() > self._warm_until:
             size = min(left, TURN_BYTES)
-            if not _in_page_cache(file.fd, position, size):
+            now = monotonic()
+            if now < self._cold_until:
                 self.cold = Slice(file, position, size)
                 return 0
-            self._is_warm_to(position + size)
+            if not _in_page_cache(file.fd, position, size):
+                self._cold_until = now + COLD_FOR_SECONDS
+                self.cold = Slice(file, position, size)
+                return 0
+            self._warm_to = position + size
+            self._warm_until = now + WARM_FOR_SECONDS
         size = min(left, self._warm_to - position)
         sent = os.sendfile(self._socket.fileno(), file.fd, position, size)
         if sent == 0:
@@ -124,10 +145,6 @@ class Outbox:
         else:
             self._parts[0] = Slice(file, position + sent, left - sent)
         return sent
-
-    def _is_warm_to(self, position: int) -> None:
-        self._warm_to = position
-        self._warm_until = monotonic() + WARM_FOR_SECONDS
 
     def clear(self) -> None:
         """Drop everything: the connection has gone."""

@@ -3,6 +3,8 @@
 Rules kept here:
 1. All queries are planned before the first one starts, so that a mistake starts nothing.
 2. One query's failure stops the others and ends the run: it is told in one line with its sink.
+   Where it was Spark's own (see `restarts`), the query is started again from its checkpoint, and
+   that is told.
 3. An interrupt or SIGTERM stops all queries. What a batch had not finished is done again by the
    next run, from the checkpoint; nothing is lost or doubled by stopping, however roughly.
 """
@@ -12,6 +14,7 @@ import signal
 import threading
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
+from dataclasses import dataclass, field
 from pathlib import Path
 from time import monotonic
 from types import FrameType
@@ -23,8 +26,9 @@ from pyspark_ottla.pipeline.model import Pipeline
 from pyspark_ottla.pipeline.places import is_local, local_path, resolve
 from pyspark_ottla.pipeline.problems import PipelineError
 from pyspark_ottla.pipeline.progress import QueryProgress
+from pyspark_ottla.pipeline.restarts import MOST_IN_A_ROW, Restarts
 from pyspark_ottla.pipeline.session import settings_for, start_session, started_elsewhere
-from pyspark_ottla.pipeline.sinks import plan
+from pyspark_ottla.pipeline.sinks import Planned, plan
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -87,6 +91,16 @@ def stopping() -> Iterator[threading.Event]:
             signal.signal(number, handler)
 
 
+@dataclass(slots=True)
+class _Running:
+    """A query that was started."""
+
+    planned: Planned
+    query: "StreamingQuery"
+    progress: QueryProgress
+    restarts: Restarts = field(default_factory=Restarts)
+
+
 class Run:
     """One run of a pipeline in a session."""
 
@@ -97,7 +111,7 @@ class Run:
         self._pipeline = pipeline
         self._display = display
         self._stop = stop
-        self._queries: list[tuple[StreamingQuery, QueryProgress]] = []
+        self._queries: list[_Running] = []
 
     def run(
         self, *, once: bool, watch: Callable[[list[QueryProgress]], bool] | None = None
@@ -112,15 +126,15 @@ class Run:
                 if self._stop.is_set():
                     break
                 progress = QueryProgress(item.name, item.target, monotonic())
-                self._queries.append((item.start(), progress))
-            while self._look() and not self._stop.wait(POLL_SECONDS):
+                self._queries.append(_Running(item, item.start(), progress))
+            while self._look(may_restart=True) and not self._stop.wait(POLL_SECONDS):
                 self._display.show(self.progress, monotonic())
                 if watch is not None and not watch(self.progress):
                     break
         finally:
             self._display.stop()
             self._stop_queries()
-        self._look()
+        self._look(may_restart=False)
         now = monotonic()
         for progress in self.progress:
             progress.ended = progress.ended or now
@@ -130,30 +144,46 @@ class Run:
     def _stop_queries(self) -> None:
         from pyspark.errors import PySparkException
 
-        for query, progress in self._queries:
+        for item in self._queries:
             try:
-                query.stop()
+                item.query.stop()
             except PySparkException:
-                self._display.say(f"sink {progress.name} did not stop in time; Spark will end it")
+                name = item.progress.name
+                self._display.say(f"sink {name} did not stop in time; Spark will end it")
 
     @property
     def progress(self) -> list[QueryProgress]:
         """Of each query."""
-        return [progress for _, progress in self._queries]
+        return [item.progress for item in self._queries]
 
-    def _look(self) -> bool:
+    def _look(self, *, may_restart: bool) -> bool:
         """Take notice of what happened; False when there is nothing more to wait for."""
         now = monotonic()
         active = False
-        for query, progress in self._queries:
-            running = query.isActive
-            progress.see([json.loads(item.json) for item in query.recentProgress], now)
+        for item in self._queries:
+            progress = item.progress
+            running = item.query.isActive
+            progress.see([json.loads(done.json) for done in item.query.recentProgress], now)
             if running:
                 active = True
                 continue
-            if progress.ended is None:
-                progress.ended = now
-            problem = query.exception()
+            problem = item.query.exception()
             if problem is not None and not self._stop.is_set():
-                raise PipelineError(f"sink {progress.name} failed: {cause(str(problem))}")
+                self._consider(item, str(problem), may_restart)
+                active = True
+            elif progress.ended is None:
+                progress.ended = now
         return active
+
+    def _consider(self, item: _Running, failure: str, may_restart: bool) -> None:
+        """Start a query again that has failed, or raise what it failed of."""
+        name = item.progress.name
+        reason = cause(failure)
+        if not may_restart or not item.restarts.allow(failure, item.progress.batches):
+            item.progress.ended = monotonic()
+            raise PipelineError(f"sink {name} failed: {reason}")
+        self._display.say(
+            f"sink {name} failed ({reason}) and is started again from its checkpoint, "
+            f"{item.restarts.in_a_row} of {MOST_IN_A_ROW} times in a row"
+        )
+        item.query = item.planned.start()

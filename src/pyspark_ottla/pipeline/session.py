@@ -6,6 +6,9 @@ Rules kept here:
 2. Spark talks much. A session that is started here writes to a log file, so that the terminal
    belongs to the pipeline's progress.
 3. Python workers run the interpreter that runs the driver, unless PYSPARK_PYTHON says otherwise.
+4. Each query has a session of its own. Spark changes the environment that belongs to a format's
+   registration whenever a stream of that format starts; a query that sends its tasks at that moment
+   would fail ("Task not serializable"). Sessions have registrations, and views, of their own.
 """
 
 import os
@@ -88,6 +91,18 @@ def start_session(name: str, settings: Mapping[str, str], log: Path | None) -> "
         builder = builder.master(LOCAL_MASTER)
     with _stderr_to(log):
         return builder.appName(name).getOrCreate()
+
+
+def session_of_query(spark: "SparkSession") -> "SparkSession":
+    """A session of the same application, with the same settings and the format "ottla"."""
+    from pyspark_ottla import DefaultSource
+
+    session = spark.newSession()
+    for name, value in spark.conf.getAll.items():
+        if session.conf.isModifiable(name):
+            session.conf.set(name, value)
+    session.dataSource.register(DefaultSource)
+    return session
 
 
 @contextmanager

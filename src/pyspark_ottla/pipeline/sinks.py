@@ -4,7 +4,8 @@ Rules kept here:
 1. Each query has a folder of its own in the checkpoint, with the query's name.
 2. Each query counts the rows it hands to its sink (`rows` in its observed metrics), whatever the
    sink.
-3. Exactly once everywhere: topics by the sink's transactions, Parquet by Spark's log of files,
+3. Each query has a session of its own, and can be started again after it has failed.
+4. Exactly once everywhere: topics by the sink's transactions, Parquet by Spark's log of files,
    Delta and Iceberg by the batch's number in the table. The console is for looking.
 """
 
@@ -29,6 +30,7 @@ from pyspark_ottla.pipeline.model import (
 )
 from pyspark_ottla.pipeline.places import inside, resolve
 from pyspark_ottla.pipeline.problems import PipelineError, Problem, WrongFileError
+from pyspark_ottla.pipeline.session import session_of_query
 from pyspark_ottla.pipeline.templates import expressions, topic_expression
 
 if TYPE_CHECKING:
@@ -54,12 +56,13 @@ class Planned(NamedTuple):
 def plan(spark: "SparkSession", pipeline: Pipeline, *, once: bool) -> Iterator[Planned]:
     """The queries of a pipeline. Each is planned by Spark when it is asked for."""
     for sink in pipeline.sinks.values():
-        frame = Frames(spark, pipeline, sink.name).frame(sink.source)
-        yield _planned(pipeline, sink, _writer(spark, pipeline, sink, frame), once)
+        session = session_of_query(spark)
+        frame = Frames(session, pipeline, sink.name).frame(sink.source)
+        yield _planned(pipeline, sink, _writer(session, pipeline, sink, frame), once)
     for source in pipeline.sources.values():
         if isinstance(source, TopicSource) and source.dead_letters is not None:
             name = f"{source.name}.{DEAD_LETTERS}"
-            rows = Frames(spark, pipeline, name).dead_letters(source)
+            rows = Frames(session_of_query(spark), pipeline, name).dead_letters(source)
             sink = _dead_letter_sink(source, name)
             writer = _topic_options(_write(rows), pipeline, sink)
             yield _planned(pipeline, sink, writer, once)

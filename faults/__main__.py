@@ -1,0 +1,73 @@
+"""`python -m faults`: faults at random for some minutes, and a table of how long they hurt.
+
+The exit status is 1 if anything was found that must not be. With the same seed the same faults come
+in the same order; what the processes make of them is their own.
+"""
+
+import random
+import sys
+import tempfile
+from datetime import datetime
+from pathlib import Path
+
+import click
+from rich.console import Console
+from rich.table import Table
+
+from faults.availability import histogram, quantile
+from faults.run import BOUND_SECONDS, Report, run
+
+WIDTH = 120
+
+
+@click.command()
+@click.option("--minutes", type=float, default=60.0, show_default=True, help="How long to hurt.")
+@click.option("--seed", type=int, help="Which sequence of faults; any by default.")
+@click.option(
+    "--store", type=click.Choice(["zookeeper", "sqlite"]), default="zookeeper", show_default=True
+)
+@click.option(
+    "--folder",
+    type=click.Path(path_type=Path),
+    help="Where data and logs are while it runs, and afterwards if it failed.",
+)
+def main(minutes: float, seed: int | None, store: str, folder: Path | None) -> None:
+    """Hurt a cluster of three brokers under load, and see that nothing is lost."""
+    console = Console(width=None if sys.stdout.isatty() else WIDTH, highlight=False)
+    seed = random.randrange(1_000_000) if seed is None else seed
+    where = folder or Path(tempfile.mkdtemp(prefix="ottla-faults-"))
+    console.print(f"seed {seed}, {store}, {minutes:g} minutes, in {where}")
+
+    def say(line: str) -> None:
+        console.print(f"{datetime.now():%H:%M:%S} {line}", soft_wrap=True)
+
+    report = run(where, seed, store, minutes * 60, say)
+    show(report, console)
+    sys.exit(1 if report.findings else 0)
+
+
+def show(report: Report, console: Console) -> None:
+    """Print what came of a run."""
+    table = Table("fault", "times", "p50", "p90", "max", title="seconds without writes, by fault")
+    for label, gaps in sorted(report.gaps.items()):
+        ordered = sorted(gaps)
+        shown = (quantile(ordered, 0.5), quantile(ordered, 0.9), ordered[-1])
+        table.add_row(label, str(len(gaps)), *(f"{each:.2f}" for each in shown))
+    console.print(table)
+    console.print(
+        f"(each fault counts once for each of the probed partitions; {report.faults} faults)"
+    )
+    for line in histogram(gap for gaps in report.gaps.values() for gap in gaps):
+        console.print(line)
+    console.print(f"bound after the death or silence of one: {BOUND_SECONDS:.1f} s")
+    console.print(f"clients: {report.progress}")
+    for error, times in report.errors.items():
+        console.print(f"  {times:>5} x {error}")
+    for finding in report.findings:
+        console.print(f"FOUND: {finding}", markup=False, soft_wrap=True)
+    verdict = "FAILED, kept in " + str(report.folder) if report.findings else "passed"
+    console.print(f"{verdict} (seed {report.seed}, {report.store}, {report.minutes:.1f} minutes)")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,144 @@
+"""One run: start a cluster and its clients, hurt it for some minutes, and judge.
+
+Rules kept here:
+1. A run that passed leaves nothing. One that failed leaves its folder: the data of every broker
+   and server, their logs, and `faults.log` with every fault and finding and its time.
+2. The bound on unavailability is the session's timeout, one tick, and two seconds.
+"""
+
+import shutil
+import time
+import traceback
+from collections import defaultdict
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from pathlib import Path
+
+from faults.availability import longest_gap
+from faults.injector import Injected, Injector
+from faults.load import PARTITIONS, Load, log_file, tracebacks
+from faults.plan import steps
+from faults.world import SESSION_SECONDS, TICK_SECONDS, World
+
+BOUND_SECONDS = SESSION_SECONDS + TICK_SECONDS + 2.0
+PROBED = "probe"
+WARM_UP_SECONDS = 3.0
+PROGRESS_SECONDS = 10.0
+
+Say = Callable[[str], None]
+
+
+@dataclass
+class Report:
+    """What came of a run."""
+
+    seed: int
+    store: str
+    faults: int = 0
+    minutes: float = 0.0
+    findings: list[str] = field(default_factory=list)
+    gaps: dict[str, list[float]] = field(default_factory=dict)
+    """By kind of fault: the longest gap of each partition, for each fault."""
+    progress: str = ""
+    errors: dict[str, int] = field(default_factory=dict)
+    folder: Path | None = None
+    """What was kept of it."""
+
+
+class Log:
+    """The file of a run, with the time of each line."""
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+        self._began = time.monotonic()
+
+    def note(self, text: str) -> None:
+        """Add a line."""
+        now = datetime.now(UTC).strftime("%H:%M:%S.%f")[:-3]
+        with self._path.open("a") as file:
+            file.write(f"{now} {time.monotonic() - self._began:8.2f} {text}\n")
+
+
+def run(folder: Path, seed: int, store: str, seconds: float, say: Say) -> Report:
+    """Hurt a cluster; the folder is there afterwards only if something was found."""
+    folder.mkdir(parents=True, exist_ok=True)
+    log = Log(log_file(folder))
+    report = Report(seed, store)
+    began = time.monotonic()
+    log.note(f"seed {seed}, {store}, {seconds:.0f} s")
+    with World(folder, store) as world:
+        if not world.mounts:
+            say("no right to mount: disks are filled by a limit on the size of files")
+        load = Load(world, seed)
+        try:
+            load.start()
+            time.sleep(WARM_UP_SECONDS)
+            world.until_in_sync(load.topics)
+            injected = _hurt(world, load, report, seconds, log, say)
+            say("the faults are over: all replicas must come in sync, and readers to the end")
+            world.until_in_sync(load.topics)
+            report.findings += load.findings()
+            report.findings += _late(load, injected, report)
+        except Exception as problem:  # noqa: BLE001 it is reported with what was found before
+            report.findings.append(f"the run ended early: {problem!r}")
+            log.note(traceback.format_exc())
+        finally:
+            load.close()
+            report.findings += tracebacks(world)
+            report.progress = load.progress()
+            report.errors = dict(load.errors().most_common())
+            report.minutes = (time.monotonic() - began) / 60
+            for finding in report.findings:
+                log.note(f"FINDING: {finding}")
+            world.keep = bool(report.findings)
+    if report.findings:
+        report.folder = folder
+    else:
+        shutil.rmtree(folder)
+    return report
+
+
+def _hurt(
+    world: World, load: Load, report: Report, seconds: float, log: Log, say: Say
+) -> list[Injected]:
+    injector = Injector(world, load.topics, log.note, PROBED)
+    injected: list[Injected] = []
+    began = told = time.monotonic()
+    try:
+        for step in steps(report.seed, world.has_zookeeper, world.mounts):
+            now = time.monotonic()
+            if now - began > seconds:
+                break
+            injected.append(injector.carry_out(step))
+            report.faults += len(step.faults)
+            if time.monotonic() - told > PROGRESS_SECONDS:
+                told = time.monotonic()
+                gap = max(
+                    longest_gap(probe.acknowledged_at, injected[-1].began, injected[-1].ended)
+                    for probe in load.probes
+                )
+                say(
+                    f"{told - began:5.0f} s, {report.faults} faults, {load.progress()}; "
+                    f"last: {injected[-1].label}, {gap:.1f} s without an acknowledgement"
+                )
+    finally:
+        report.findings += injector.findings
+    return injected
+
+
+def _late(load: Load, injected: list[Injected], report: Report) -> list[str]:
+    """Measure all gaps; those that were longer than they may be."""
+    gaps: defaultdict[str, list[float]] = defaultdict(list)
+    late = []
+    for one in injected:
+        for index in range(PARTITIONS[PROBED]):
+            gap = longest_gap(load.probes[index].acknowledged_at, one.began, one.ended)
+            gaps[one.label].append(gap)
+            if one.is_bounded and gap > BOUND_SECONDS:
+                late.append(
+                    f"{one.label}: {PROBED}-{index} took no writes for {gap:.2f} s, "
+                    f"{BOUND_SECONDS:.1f} s are allowed"
+                )
+    report.gaps = dict(gaps)
+    return late

@@ -1,0 +1,244 @@
+"""The cluster that is hurt: three brokers, their store, the network between them, and their disks.
+
+Rules kept here:
+1. Clients and brokers find a broker at its gate, and each broker finds ZooKeeper at gates of its
+   own: so each can be cut off alone. The harness itself looks at brokers directly.
+2. A broker of a shared SQLite file is declared dead once its process is gone, as a supervisor does.
+3. Every fault has an end that makes good what it did, whatever became of the victim meanwhile.
+"""
+
+import os
+import signal
+import time
+from collections.abc import Iterable
+from contextlib import ExitStack
+from pathlib import Path
+from types import TracebackType
+from typing import Self
+
+from compat.cluster import ClusterProcesses
+from compat.process import BrokerProcess
+from compat.raw import ClosedError
+from faults.disks import Disk, LimitedFiles, MountedDisk, can_mount
+from faults.proxy import Gate, Gates, Mode
+from ottla.wire.messages.metadata import MetadataResponse
+from tests.cluster.zookeeper_servers import TICK, Ensemble, ZooKeeperServer
+
+BROKERS = 3
+SESSION_SECONDS = 3.0
+TICK_SECONDS = TICK
+LAG_SECONDS = 4.0
+IN_SYNC_WITHIN_SECONDS = 90.0
+SERVES_AGAIN_WITHIN_SECONDS = 15.0
+SETTINGS = {
+    "broker.heartbeat.interval.ms": "500",
+    "broker.session.timeout.ms": str(int(SESSION_SECONDS * 1000)),
+    "replica.lag.time.max.ms": str(int(LAG_SECONDS * 1000)),
+    "min.insync.replicas": "2",
+    "transaction.state.log.min.isr": "2",
+    "group.initial.rebalance.delay.ms": "300",
+    "log.segment.bytes": str(8 << 20),
+    "log.retention.ms": "-1",
+}
+UNREACHABLE = (OSError, ClosedError, StopIteration)
+
+
+class World:
+    """Brokers, and with ZooKeeper its servers. `with` it; `keep` says whether data stays."""
+
+    def __init__(self, folder: Path, store: str) -> None:
+        self.folder = folder
+        self.has_zookeeper = store == "zookeeper"
+        self.keep = True
+        self._stack = ExitStack()
+        self.disks: list[Disk] = []
+        self.zookeeper_disks: list[Disk] = []
+        self.mounts = can_mount(folder / "mounted")
+
+    def __enter__(self) -> Self:
+        with ExitStack() as stack:
+            self._gates = stack.enter_context(Gates())
+            self._fronts = [self._gates.gate() for _ in range(BROKERS)]
+            self.zookeeper: Ensemble | None = None
+            # The gates of each broker to each server of ZooKeeper:
+            self._ways: list[list[Gate]] = [[] for _ in range(BROKERS)]
+            stack.callback(self._close_disks)
+            if self.has_zookeeper:
+                self._start_zookeeper(stack)
+            for number in range(BROKERS):
+                if self.mounts:
+                    self.disks.append(MountedDisk(self.folder / f"broker-{number}" / "data"))
+            self.brokers = ClusterProcesses(
+                self.folder,
+                BROKERS,
+                SETTINGS,
+                store="zookeeper://" if self.has_zookeeper else None,
+                each=self._settings_of,
+            )
+            if not self.mounts:
+                for broker in self.brokers.brokers:
+                    self.disks.append(LimitedFiles(broker.data, lambda its=broker: its.pid))  # type: ignore[misc]  # mypy cannot infer a default
+            for gate, broker in zip(self._fronts, self.brokers.brokers, strict=True):
+                gate.target = broker.port
+            stack.callback(self.brokers.kill_all)
+            for number in range(BROKERS):
+                self.brokers.start(number)
+            self._stack = stack.pop_all()
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        problem: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self._stack.close()
+
+    def _start_zookeeper(self, stack: ExitStack) -> None:
+        if self.mounts:
+            for number in range(1, BROKERS + 1):
+                self.zookeeper_disks.append(MountedDisk(self.folder / f"zookeeper-{number}"))
+        self.zookeeper = Ensemble(self.folder, BROKERS)
+        stack.callback(self.zookeeper.stop)
+        self.zookeeper.start()
+        for ways in self._ways:
+            ways.extend(self._gates.gate(server.port) for server in self.zookeeper.servers)
+
+    def _settings_of(self, number: int) -> dict[str, str]:
+        settings = {"advertised.listeners": f"PLAINTEXT://127.0.0.1:{self._fronts[number].port}"}
+        if self.has_zookeeper:
+            hosts = ",".join(f"127.0.0.1:{gate.port}" for gate in self._ways[number])
+            settings["ottla.store"] = f"zookeeper://{hosts}/faults"
+        return settings
+
+    def _close_disks(self) -> None:
+        for disk in (*self.disks, *self.zookeeper_disks):
+            disk.close(self.keep)
+
+    # Looking ------------------------------------------------------------------------------
+
+    @property
+    def bootstrap(self) -> str:
+        """Where clients connect."""
+        return ",".join(f"127.0.0.1:{gate.port}" for gate in self._fronts)
+
+    def broker(self, number: int) -> BrokerProcess:
+        """One broker's process."""
+        return self.brokers.brokers[number]
+
+    def server(self, number: int) -> ZooKeeperServer:
+        """One of ZooKeeper's servers, counted from 0."""
+        assert self.zookeeper is not None
+        return self.zookeeper.servers[number]
+
+    def look(self, topic: str = "") -> MetadataResponse | None:
+        """What a broker that answers says of a topic."""
+        for broker in self.brokers.brokers:
+            try:
+                return self.brokers.metadata(topic, of=broker)
+            except UNREACHABLE:
+                continue
+        return None
+
+    def controller(self) -> int:
+        """The broker that is the controller now; -1 if nobody says."""
+        found = self.look()
+        return -1 if found is None else found.controller_id
+
+    def leader(self, topic: str, index: int) -> int:
+        """Who leads a partition; -1 if nobody says."""
+        found = self.look(topic)
+        parts = [] if found is None else found.topics[0].partitions
+        return next((each.leader_id for each in parts if each.partition_index == index), -1)
+
+    def zookeeper_leader(self) -> int:
+        """The number of the server that leads the quorum; 0 while none does."""
+        modes = [self.server(number).mode() for number in range(BROKERS)]
+        return modes.index("leader") if "leader" in modes else 0
+
+    def not_in_sync(self, topics: Iterable[str]) -> str:
+        """What keeps some broker from saying that all replicas are in sync; empty if nothing."""
+        for broker in self.brokers.brokers:
+            for topic in topics:
+                try:
+                    found = self.brokers.metadata(topic, of=broker)
+                except UNREACHABLE as problem:
+                    return f"broker {broker.settings['node.id']}: {problem!r}"
+                if len(found.brokers) != BROKERS:
+                    known = sorted(each.node_id for each in found.brokers)
+                    return f"broker {broker.settings['node.id']} knows only of {known}"
+                for each in found.topics[0].partitions:
+                    if each.leader_id < 0 or len(each.isr_nodes) != len(each.replica_nodes):
+                        return (
+                            f"{topic}-{each.partition_index}: leader {each.leader_id}, in sync "
+                            f"{each.isr_nodes}, says broker {broker.settings['node.id']}"
+                        )
+        return ""
+
+    def until_in_sync(self, topics: Iterable[str]) -> None:
+        """Wait until all replicas are in sync; raises TimeoutError."""
+        wanted = list(topics)
+        deadline = time.monotonic() + IN_SYNC_WITHIN_SECONDS
+        while problem := self.not_in_sync(wanted):
+            if time.monotonic() > deadline:
+                raise TimeoutError(f"not in sync in {IN_SYNC_WITHIN_SECONDS:.0f} s: {problem}")
+            time.sleep(0.1)
+
+    # Hurting brokers ----------------------------------------------------------------------
+
+    def kill(self, number: int) -> None:
+        """kill -9."""
+        self.broker(number).kill()
+        self.brokers.declare_dead(number)
+
+    def stop(self, number: int) -> None:
+        """Ask a broker to end, and wait for it."""
+        self.broker(number).stop()
+
+    def start(self, number: int) -> None:
+        """Start a broker if it does not run; it may take its time."""
+        if not self.broker(number).is_running:
+            self.broker(number).launch()
+
+    def pause(self, number: int) -> None:
+        """SIGSTOP."""
+        os.kill(self.broker(number).pid, signal.SIGSTOP)
+
+    def resume(self, number: int) -> None:
+        """SIGCONT."""
+        os.kill(self.broker(number).pid, signal.SIGCONT)
+
+    def set_front(self, number: int, mode: Mode) -> None:
+        """Cut clients and other brokers off from a broker, or no longer."""
+        self._fronts[number].set(mode)
+
+    def set_store(self, number: int, mode: Mode) -> None:
+        """Cut a broker off from ZooKeeper, or no longer."""
+        for gate in self._ways[number]:
+            gate.set(mode)
+
+    # Hurting ZooKeeper --------------------------------------------------------------------
+
+    def set_server(self, number: int, mode: Mode) -> None:
+        """Cut all brokers off from one of ZooKeeper's servers, or no longer."""
+        for ways in self._ways:
+            ways[number].set(mode)
+
+    def revive_server(self, number: int) -> None:
+        """See that a server of ZooKeeper serves, whether it has ended or not."""
+        server = self.server(number)
+        deadline = time.monotonic() + SERVES_AGAIN_WITHIN_SECONDS
+        while server.is_running and time.monotonic() < deadline:
+            if server.mode() is not None:
+                return
+            time.sleep(0.1)
+        server.kill()
+        server.restart()
+
+    def revive_broker(self, number: int) -> bool:
+        """Start a broker that has ended; True if it had."""
+        had_ended = not self.broker(number).is_running
+        if had_ended:
+            self.brokers.declare_dead(number)
+            self.start(number)
+        return had_ended
