@@ -42,7 +42,6 @@ def test_append_and_subtract_begin_with_the_default_list() -> None:
         (AlterOp.APPEND, "retention.ms", "5", ErrorCode.INVALID_CONFIG, "its type is not LIST"),
         (AlterOp.SUBTRACT, "no.such", "5", ErrorCode.INVALID_CONFIG, "its type is not LIST"),
         (AlterOp.APPEND, "cleanup.policy", "bad", ErrorCode.INVALID_CONFIG, "String must be one"),
-        (AlterOp.SET, "compression.type", "zstd", ErrorCode.INVALID_CONFIG, "not supported yet"),
         (AlterOp.SET, "compression.type", "arj", ErrorCode.INVALID_CONFIG, "String must be one"),
         (AlterOp.SET, "compression.gzip.level", "0", ErrorCode.INVALID_CONFIG, "between 1 and 9"),
         (AlterOp.SET, "remote.storage.enable", "true", ErrorCode.INVALID_CONFIG, "not supported"),

@@ -38,7 +38,6 @@ OTHER_DEFAULTS = {
     "controller.listener.names": "",
 }
 OTHER_ALLOWED = {
-    "compression.type": "[producer]",
     "remote.storage.enable": "[false]",
     "queued.max.request.bytes": "[-1]",
     "authorizer.class.name": "nothing yet",

@@ -6,6 +6,9 @@ import pytest
 
 from compat.batches import values
 from compat.raw import Connection
+from ottla.records import Record, decode_batch, encode_batch
+from ottla.records.compression import Codec
+from ottla.wire.batch import CODEC_MASK, headers
 from ottla.wire.errors import ErrorCode
 from ottla.wire.messages.alter_configs import (
     AlterableConfig,
@@ -275,15 +278,33 @@ def test_changed_configs_outlive_a_restart(own_broker: OwnBroker) -> None:
         assert value_of(connection, "changed", "segment.bytes") == "2097152"
 
 
-def test_recompression_is_refused_or_works(connection: Connection, topic: str) -> None:
-    code = change(connection, topic, ("compression.type", SET, "gzip"))
-    assert code in (0, ErrorCode.INVALID_CONFIG)
-    batch = values(b"x" * 1000)
+@pytest.mark.parametrize("wanted", ["uncompressed", "gzip", "snappy", "lz4", "zstd"])
+@pytest.mark.parametrize("sent", Codec)
+def test_batches_get_the_codec_of_their_topic(
+    connection: Connection, topic: str, sent: Codec, wanted: str
+) -> None:
+    assert change(connection, topic, ("compression.type", SET, wanted)) == 0
+    batch = encode_batch([Record(0, 1, None, b"x" * 1000)], codec=sent)
     assert produce(connection, topic, batch).error_code == 0
     stored = fetch(connection, From(topic)).records
     assert stored is not None
-    if code:
-        assert stored[16:] == batch[16:]
+    (header,) = (header for _, header in headers(memoryview(stored)))
+    codec = Codec.NONE if wanted == "uncompressed" else Codec[wanted.upper()]
+    assert header.attributes & CODEC_MASK == codec
+    assert [record.value for record in decode_batch(stored)] == [b"x" * 1000]
+    if sent == codec:
+        assert stored[16:] == batch[16:], "it stays as it is"
+
+
+def test_what_is_too_large_in_the_codec_of_its_topic_is_refused(
+    connection: Connection, topic: str
+) -> None:
+    assert change(connection, topic, ("compression.type", SET, "uncompressed")) == 0
+    assert change(connection, topic, ("max.message.bytes", SET, "1000")) == 0
+    batch = encode_batch([Record(0, 1, None, b"x" * 2000)], codec=Codec.ZSTD)
+    assert len(batch) < 1000
+    assert produce(connection, topic, batch).error_code == ErrorCode.MESSAGE_TOO_LARGE
+    assert not fetch(connection, From(topic)).records
 
 
 @pytest.mark.parametrize("version", range(2))

@@ -17,7 +17,7 @@ from ottla.config.rows import (
     STRING,
     broker,
 )
-from ottla.config.topic_configs import ONLY_PRODUCER_COMPRESSION
+from ottla.config.topic_configs import COMPRESSION
 from ottla.config.types import LONG_MAX
 
 _RETENTION = "log.retention.ms log.retention.minutes log.retention.hours"
@@ -128,21 +128,20 @@ LOG_CONFIGS = (
         "The largest record batch that is accepted, in bytes, after compression.",
     ),
     broker(
-        "compression.type", STRING, "producer", ONLY_PRODUCER_COMPRESSION, HIGH, CLUSTER_WIDE,
-        "`producer` keeps each batch in its producer's codec; Kafka's other values are refused "
-        "until recompression is supported.",
+        "compression.type", STRING, "producer", COMPRESSION, HIGH, CLUSTER_WIDE,
+        "The codec of batches in the log; `producer` keeps each in its producer's.",
     ),
     broker(
         "compression.gzip.level", INT, -1, RangeOr(1, 9, -1), MEDIUM, CLUSTER_WIDE,
-        "The gzip level for recompression. Kept and shown; recompression is not supported yet.",
+        "The level of gzip, where `compression.type` is `gzip`; -1 is its default.",
     ),
     broker(
         "compression.lz4.level", INT, 9, Range(1, 17), MEDIUM, CLUSTER_WIDE,
-        "The lz4 level for recompression. Kept and shown; recompression is not supported yet.",
+        "The level of lz4, where `compression.type` is `lz4`; 9 is the fast one.",
     ),
     broker(
         "compression.zstd.level", INT, 3, Range(-131072, 22), MEDIUM, CLUSTER_WIDE,
-        "The zstd level for recompression. Kept and shown; recompression is not supported yet.",
+        "The level of zstd, where `compression.type` is `zstd`.",
     ),
     broker(
         "log.flush.interval.messages", LONG, LONG_MAX, AT_LEAST_1, HIGH, CLUSTER_WIDE,

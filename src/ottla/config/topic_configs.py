@@ -20,12 +20,7 @@ from ottla.config.definition import (
 from ottla.config.errors import ConfigError, invalid_value, unknown_name
 from ottla.config.types import LONG_MAX, ConfigType, Value
 
-COMPRESSION_TYPES = ("uncompressed", "zstd", "lz4", "snappy", "gzip", "producer")
-ONLY_PRODUCER_COMPRESSION = Only(
-    "producer",
-    "recompression by the broker is not supported yet; only producer is",
-    COMPRESSION_TYPES,
-)
+COMPRESSION = OneOf(("uncompressed", "zstd", "lz4", "snappy", "gzip", "producer"))
 
 BOOLEAN, DOUBLE, INT = ConfigType.BOOLEAN, ConfigType.DOUBLE, ConfigType.INT
 LIST, LONG, STRING = ConfigType.LIST, ConfigType.LONG, ConfigType.STRING
@@ -68,7 +63,7 @@ TOPIC_CONFIGS: dict[str, ConfigDef] = table(
         -1,
         RangeOr(1, 9, -1),
         "compression.gzip.level",
-        "The gzip level for recompression. Kept and shown; recompression is not supported yet.",
+        "The level of gzip, where `compression.type` is `gzip`; -1 is its default.",
     ),
     _topic(
         "compression.lz4.level",
@@ -76,16 +71,16 @@ TOPIC_CONFIGS: dict[str, ConfigDef] = table(
         9,
         Range(1, 17),
         "compression.lz4.level",
-        "The lz4 level for recompression. Kept and shown; recompression is not supported yet.",
+        "The level of lz4, where `compression.type` is `lz4`; 9 is the fast one.",
     ),
     _topic(
         "compression.type",
         STRING,
         "producer",
-        ONLY_PRODUCER_COMPRESSION,
+        COMPRESSION,
         "compression.type",
-        "`producer` keeps each batch in the codec its producer chose. Kafka's other values would "
-        "make the broker recompress; they are refused until that is supported.",
+        "The codec of batches in the log. `producer` keeps each in the one its producer chose; "
+        "with another value the broker brings each into that form, which costs it CPU time.",
     ),
     _topic(
         "compression.zstd.level",
@@ -93,7 +88,7 @@ TOPIC_CONFIGS: dict[str, ConfigDef] = table(
         3,
         Range(-131072, 22),
         "compression.zstd.level",
-        "The zstd level for recompression. Kept and shown; recompression is not supported yet.",
+        "The level of zstd, where `compression.type` is `zstd`.",
     ),
     _topic(
         "delete.retention.ms",

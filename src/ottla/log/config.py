@@ -16,6 +16,10 @@ class LogConfig:
     segment_index_bytes: int = 10485760
     index_interval_bytes: int = 4096
     max_message_bytes: int = 1048588
+    compression_type: str = "producer"
+    compression_gzip_level: int = -1
+    compression_lz4_level: int = 9
+    compression_zstd_level: int = 3
     message_timestamp_type: str = "CreateTime"
     message_timestamp_before_max_ms: int = FOREVER
     message_timestamp_after_max_ms: int = 3600000

@@ -28,6 +28,7 @@ from ottla.log.loading import Inventory, load_clean, load_nothing
 from ottla.log.lookup import TimestampAndOffset
 from ottla.log.offset_index import MAX_RELATIVE
 from ottla.log.producer_state import SEQUENCE_MASK
+from ottla.log.recompression import recompressed
 from ottla.log.scan import CorruptLog
 from ottla.log.segment import Segment
 from ottla.log.storage import SEGMENTS_IN_ONE_FLUSH, Storage
@@ -228,6 +229,12 @@ class Log(Storage):
                     )
             else:
                 self.producers.check_epoch(producer_id, producer_epoch)
+
+        if self._codec is not None and from_client:
+            batch = recompressed(batch, self._codec)
+            attributes = attributes & ~CODEC_MASK | self._codec.codec
+            size = len(batch)
+            length = size - LOG_OVERHEAD
 
         segment = self._writable
         if segment is None:

@@ -22,6 +22,7 @@ from ottla.log.flush import Flush
 from ottla.log.leader_epochs import FILE_NAME as EPOCHS_FILE
 from ottla.log.loading import Loaded
 from ottla.log.offset_index import MAX_RELATIVE
+from ottla.log.recompression import wanted
 from ottla.log.scan import CorruptLog
 from ottla.log.segment import SUFFIXES, Segment, stem
 from ottla.log.txn_index import AbortedTransaction
@@ -45,6 +46,7 @@ class Storage:
 
     __slots__ = (
         "_append_time",
+        "_codec",
         "_compacted",
         "_flush",
         "_flush_messages",
@@ -146,6 +148,7 @@ class Storage:
         self._flush_messages = config.flush_messages
         self._append_time = config.message_timestamp_type == "LogAppendTime"
         self._compacted = "compact" in config.cleanup_policy
+        self._codec = wanted(config)
         if self._writable is not None:
             first_timestamp = self._writable.first_timestamp
             self._writable.begin_rolling_clock(first_timestamp, config.max_segment_ms)

@@ -50,23 +50,25 @@ _NONE = 0
 """Codec.NONE, for the path that is hot: in Python 3.11 an enum's members are slow to get at."""
 
 
-def compress(codec: Codec, data: bytes) -> bytes:
-    """Return the body of a batch in its compressed form."""
+def compress(codec: Codec, data: bytes, level: int | None = None) -> bytes:
+    """Return the body of a batch in its compressed form; None is the codec's usual level."""
     if codec == _NONE:
         return data
     match codec:
         case Codec.GZIP:
-            return bytes(cramjam.gzip.compress(data, level=GZIP_LEVEL))
+            return bytes(cramjam.gzip.compress(data, level=GZIP_LEVEL if level is None else level))
         case Codec.SNAPPY:
             return _compress_snappy(data)
         case Codec.LZ4:
             frame = cramjam.lz4.Compressor(
-                level=LZ4_LEVEL, content_checksum=False, block_linked=False
+                level=LZ4_LEVEL if level is None else level,
+                content_checksum=False,
+                block_linked=False,
             )
             frame.compress(data)
             return bytes(frame.finish())
         case _:
-            return bytes(cramjam.zstd.compress(data, level=ZSTD_LEVEL))
+            return bytes(cramjam.zstd.compress(data, level=ZSTD_LEVEL if level is None else level))
 
 
 def decompress(codec: int, data: bytes | memoryview, limit: int = LARGEST_BODY) -> bytes:
