@@ -16,8 +16,8 @@ from ottla.broker.node import Node
 from ottla.broker.start_error import StartError
 from ottla.broker.stores import METADATA_FILE
 from ottla.broker.topics import delete_topic
+from ottla.log.flushed_storage import SEGMENTS_IN_ONE_FLUSH
 from ottla.log.folder import CLEAN_SHUTDOWN, RECOVERY_POINTS
-from ottla.log.storage import SEGMENTS_IN_ONE_FLUSH
 from tests.broker.nodes import new_node, running, topic, until, write
 
 

@@ -7,7 +7,7 @@ Rules kept here:
 3. A reader gets batches from the one that holds its offset on, none that reaches the limit it is
    given, and its file stays open until it is done, whatever happens to the segment.
 4. Nothing here waits for the disk except opening, closing and truncating: begin_flush() captures,
-   Flush.run() waits (in a thread), end_flush() moves the recovery point (storage.py).
+   Flush.run() waits (in a thread), end_flush() moves the recovery point (flushed_storage.py).
 5. One thread calls a log's methods.
 
 append() is the hot path of the broker: it is one flat function on purpose.
@@ -22,7 +22,7 @@ from ottla.log import compaction_swap, lookup, replication, retention
 from ottla.log.appended import Appended
 from ottla.log.config import LogConfig
 from ottla.log.files import FileCache, Files, Slice
-from ottla.log.flush import Flush
+from ottla.log.flushed_storage import FlushedStorage
 from ottla.log.folder import deleted_name
 from ottla.log.loading import Inventory, load_clean, load_nothing
 from ottla.log.lookup import TimestampAndOffset
@@ -31,7 +31,6 @@ from ottla.log.producer_state import SEQUENCE_MASK
 from ottla.log.recompression import recompressed
 from ottla.log.scan import CorruptLog
 from ottla.log.segment import Segment
-from ottla.log.storage import SEGMENTS_IN_ONE_FLUSH, Storage
 from ottla.log.validation import (
     FIRST_VERSION_WITH_ZSTD,
     PLAIN_ATTRIBUTES,
@@ -62,7 +61,7 @@ _TIMESTAMP = Struct(">q")
 _MAX_TIMESTAMP_AT = 35
 
 
-class Log(Storage):
+class Log(FlushedStorage):
     """One partition's log. Log.open() makes one."""
 
     __slots__ = ()
@@ -454,53 +453,6 @@ class Log(Storage):
         compaction_swap.replace_segments(self, old, now)
 
     # Ending -------------------------------------------------------------------------------
-
-    def close(self) -> None:
-        """Bring everything to the disk and let go of the files; raises where that fails."""
-        flush = None
-        try:
-            self._flush_all_but_the_last()
-            flush = self.begin_close()
-            if flush is not None:
-                flush.run()
-        finally:
-            self.end_close(flush)
-
-    @property
-    def needs_several_flushes(self) -> bool:
-        """True where one flush does not cover all that is not on disk yet."""
-        return len(self.segments.starting_with(self.recovery_point)) > SEGMENTS_IN_ONE_FLUSH
-
-    def _flush_all_but_the_last(self) -> None:
-        while self.needs_several_flushes:
-            flush = self.begin_flush()
-            if flush is None:
-                return
-            try:
-                flush.run()
-            finally:
-                self.end_flush(flush)
-
-    def begin_close(self) -> Flush | None:
-        """Capture what closing has to bring to the disk, for a broker that closes many at once.
-
-        What one flush cannot cover must be flushed before. Flush.run() may wait in a thread;
-        end_close() comes after it, also where this is None.
-        """
-        if self.offline:
-            return None
-        if self.flushing:
-            raise RuntimeError(f"{self} cannot be closed while it is being flushed")
-        self.segments.active.note_largest_timestamp()
-        if self.end_offset > max(self.snapshots.newest, 0):
-            self.take_snapshot(self.end_offset)
-        return self.begin_flush()
-
-    def end_close(self, flush: Flush | None) -> None:
-        """Let go of the files."""
-        if flush is not None:
-            self.end_flush(flush)
-        self.fail(RuntimeError(f"{self} was closed"))
 
     def delete(self) -> Path:
         """Rename the log's folder so that nobody takes it for one; returns the new name.
