@@ -118,14 +118,16 @@ def only_bench(work: Path) -> Iterator[Path]:
             shutil.rmtree(folder, ignore_errors=True)
 
 
-def run(arena: Arena, clusters: Arena, chosen: list[str]) -> tuple[list[Row], dict[str, str]]:
-    """The rows of the chosen works, and why others have none."""
-    rows: list[Row] = []
+def run(
+    arena: Arena, clusters: Arena, chosen: list[str]
+) -> tuple[dict[str, list[Row]], dict[str, str]]:
+    """The rows of each of the chosen works, and why others have none."""
+    rows: dict[str, list[Row]] = {}
     failures: dict[str, str] = {}
 
     def attempt(name: str, work: Callable[[], list[Row]]) -> None:
         try:
-            rows.extend(work())
+            rows[name] = work()
         except (BenchError, OSError) as error:
             failures[name] = str(error)
             arena.say(f"{name} failed: {error}")
@@ -185,11 +187,15 @@ def chosen_works(_context: click.Context, _parameter: click.Parameter, value: st
 @click.option("--rounds", type=click.IntRange(min=1), help="Rounds that count (5, quick: 3).")
 @click.option("--quick", is_flag=True, help="Under 4 minutes; flatters Ottla: Kafka stays cold.")
 @click.option("--noise", is_flag=True, help="Kafka on both sides: what ratios mean nothing here.")
-def main(only: list[str], rounds: int | None, quick: bool, noise: bool) -> None:
+@click.option("--add", is_flag=True, help="Put the figures among those of earlier runs.")
+def main(only: list[str], rounds: int | None, quick: bool, noise: bool, add: bool) -> None:
     """Measures Ottla and Apache Kafka side by side.
 
-    A full run writes docs/bench.md and docs/bench.svg; every run writes bench/.work/results.json.
+    A full run writes docs/bench.md and docs/bench.svg; so does one with --add, which measures some
+    works anew and keeps the figures of the others. Every run writes bench/.work/results.json.
     """
+    if add and (quick or noise):
+        raise click.UsageError("--add is for full measurements: it excludes --quick and --noise")
     console = Console() if sys.stdout.isatty() else Console(width=PLAIN_WIDTH)
     began = time.monotonic()
     end_on_signals()
@@ -230,12 +236,16 @@ def main(only: list[str], rounds: int | None, quick: bool, noise: bool) -> None:
             quiet = machine.is_quiet(arena.at_rest)
     except BenchError as error:
         raise click.ClickException(str(error)) from None
-    results = report.Results(report.today(), described, quiet, rows, failures)
+    works = {name: report.Measured(report.today(), described, quiet, rows[name]) for name in rows}
+    if add:
+        works = report.load(WORK / "results.json").works | works
+    ordered = {name: works[name] for name in NAMES if name in works}
+    results = report.Results(ordered, failures)
     report.save(results, WORK / "results.json")
     report.show(results, console, ("Kafka", AGAIN if noise else Ottla.name))
     if quick:
         console.print(report.QUICK_IS_UNFAIR, style="yellow")
-    if only == NAMES and not quick and not noise:
+    if add or (only == NAMES and not quick and not noise):
         report.write_docs(results, DOCS)
     if failures:
         sys.exit(1)

@@ -11,7 +11,7 @@ from bench.chart import svg
 from bench.rows import Row
 
 HEADINGS = ["work", "figure", "Kafka", "Ottla", "ratio", "wanted", "ok?", "note"]
-NOT_QUIET = "The machine had other work to do during this run: do not quote these figures."
+NOT_QUIET = "The machine had other work to do meanwhile: do not quote the figures of"
 QUICK_IS_UNFAIR = (
     "A quick run is too short for the JVM to compile what it runs often: Kafka's CPU time for an "
     "unbatched message is up to three times that of a full run. Its ratios flatter Ottla."
@@ -31,17 +31,40 @@ more there is, the less the figures say.
 Before a produce round the bench writes dirty pages back and makes sure that the kernel has as much
 backed memory at hand as the round needs: in a virtual machine that returns memory to its host, the
 first use of a page otherwise costs more than the broker's whole work on it.
+
+The rows of three brokers are `ottla serve --workers 3` beside three KRaft nodes that are broker and
+controller together, each with its defaults; all six share the machine with the client. CPU time and
+memory are those of the three together. A failover is timed from the kill -9 until a librdkafka
+producer has an acknowledgement (acks=all) from every partition that the dead broker led. Kafka's
+controller notices a death by `broker.session.timeout.ms` (9 s), Ottla's supervisor when its child
+ends; over ZooKeeper it would be the session's timeout as well.
 """
 
 
-class Results(msgspec.Struct, frozen=True):
-    """One whole run."""
+class Measured(msgspec.Struct, frozen=True):
+    """One work: when, on what, and what was found."""
 
     date: str
     machine: dict[str, str]
     quiet: bool
     rows: list[Row]
+
+
+class Results(msgspec.Struct, frozen=True):
+    """All works, in the order of the table, and why some have no figures."""
+
+    works: dict[str, Measured]
     failures: dict[str, str]
+
+    @property
+    def rows(self) -> list[Row]:
+        """The table."""
+        return [row for work in self.works.values() for row in work.rows]
+
+    @property
+    def not_quiet(self) -> list[str]:
+        """Works that were measured beside other work."""
+        return [name for name, work in self.works.items() if not work.quiet]
 
 
 def show(results: Results, console: Console, names: tuple[str, str]) -> None:
@@ -61,8 +84,8 @@ def show(results: Results, console: Console, names: tuple[str, str]) -> None:
     console.print(table)
     for work, reason in results.failures.items():
         console.print(f"[red]not measured:[/] {work}: {reason}", highlight=False)
-    if not results.quiet:
-        console.print(f"[red]{NOT_QUIET}[/] ({results.machine['at rest']})", highlight=False)
+    if results.not_quiet:
+        console.print(f"[red]{NOT_QUIET}[/] {', '.join(results.not_quiet)}", highlight=False)
 
 
 def page(results: Results) -> str:
@@ -70,9 +93,9 @@ def page(results: Results) -> str:
     lines = [
         "# Ottla and Apache Kafka, side by side",
         "",
-        f"`make bench` wrote this page on {results.date}. ![ratios](bench.svg)",
+        "`make bench` writes this page. ![ratios](bench.svg)",
         "",
-        *([] if results.quiet else [f"**{NOT_QUIET}**", ""]),
+        *([f"**{NOT_QUIET} {', '.join(results.not_quiet)}.**", ""] if results.not_quiet else []),
         "| " + " | ".join(HEADINGS) + " |",
         "|" + "---|" * len(HEADINGS),
     ]
@@ -84,13 +107,35 @@ def page(results: Results) -> str:
     for work, reason in results.failures.items():
         lines += ["", f"Not measured: {work} ({reason})."]
     lines += ["", "## How it was measured", "", METHOD, "## The machine", ""]
-    lines += [f"- {name}: {value}" for name, value in results.machine.items()]
+    lines += _machine(results)
     return "\n".join([*lines, ""])
+
+
+def _machine(results: Results) -> list[str]:
+    """What all works have in common once, and the rest by work."""
+    described = [work.machine for work in results.works.values()]
+    common = {
+        name: value
+        for name, value in (described[0] if described else {}).items()
+        if all(each.get(name) == value for each in described)
+    }
+    lines = [f"- {name}: {value}" for name, value in common.items()]
+    own = [name for name in (described[0] if described else {}) if name not in common]
+    lines += ["", "| work | date | " + " | ".join(own) + " |", "|" + "---|" * (len(own) + 2)]
+    for name, work in results.works.items():
+        values = [work.machine.get(each, "") for each in own]
+        lines.append("| " + " | ".join([name, work.date, *values]) + " |")
+    return lines
 
 
 def save(results: Results, path: Path) -> None:
     """Everything, every sample included, as JSON."""
     path.write_bytes(msgspec.json.format(msgspec.json.encode(results), indent=2) + b"\n")
+
+
+def load(path: Path) -> Results:
+    """What an earlier run has saved."""
+    return msgspec.json.decode(path.read_bytes(), type=Results)
 
 
 def write_docs(results: Results, docs: Path) -> None:

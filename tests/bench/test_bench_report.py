@@ -1,10 +1,11 @@
 """The chart and the page that the bench writes."""
 
+from pathlib import Path
 from xml.etree import ElementTree
 
 from bench import works
 from bench.chart import LABELS, svg
-from bench.report import Results, page
+from bench.report import Measured, Results, load, page, save
 from bench.rows import Goal, Row
 
 WIDEST_CHARACTER = 7  # pixels, on average, of the 13-pixel font
@@ -58,9 +59,17 @@ def test_the_longest_label_fits_beside_the_plot() -> None:
     assert longest * WIDEST_CHARACTER < LABELS
 
 
+def results(
+    rows: list[Row] = ROWS,
+    machine: dict[str, str] | None = None,
+    failures: dict[str, str] | None = None,
+    quiet: bool = True,
+) -> Results:
+    return Results({"works": Measured("2026-01-02", machine or {}, quiet, rows)}, failures or {})
+
+
 def test_the_page_says_what_falls_short_and_what_was_not_measured() -> None:
-    results = Results("2026-01-02", {"CPU": "two cores"}, True, ROWS, {"memory": "it died"})
-    text = page(results)
+    text = page(results(machine={"CPU": "two cores"}, failures={"memory": "it died"}))
     assert "Falls short: start, time; failed, rate." in text
     assert "Not measured: memory (it died)." in text
     assert "- CPU: two cores" in text
@@ -68,15 +77,32 @@ def test_the_page_says_what_falls_short_and_what_was_not_measured() -> None:
 
 
 def test_a_bar_in_a_note_does_not_break_the_table() -> None:
-    text = page(Results("2026-01-02", {}, True, ROWS, {}))
-    assert r"limit: a \| b |" in text
+    assert r"limit: a \| b |" in page(results())
 
 
 def test_the_page_says_so_when_every_goal_is_met() -> None:
-    assert "Every goal is met." in page(Results("2026-01-02", {}, True, ROWS[:1], {}))
+    assert "Every goal is met." in page(results(ROWS[:1]))
 
 
 def test_figures_of_a_busy_machine_are_not_to_be_quoted() -> None:
-    busy, quiet = (page(Results("2026-01-02", {}, calm, ROWS, {})) for calm in (False, True))
-    assert "do not quote" in busy
-    assert "do not quote" not in quiet
+    assert "do not quote the figures of works" in page(results(quiet=False))
+    assert "do not quote" not in page(results())
+
+
+def test_works_of_several_runs_say_on_what_each_was_measured() -> None:
+    several = Results(
+        {
+            "start": Measured("2026-01-02", {"CPU": "one", "Ottla": "abc"}, True, ROWS[:1]),
+            "memory": Measured("2026-01-03", {"CPU": "one", "Ottla": "def"}, True, ROWS[1:]),
+        },
+        {},
+    )
+    lines = page(several).splitlines()
+    assert "- CPU: one" in lines
+    assert "| start | 2026-01-02 | abc |" in lines
+    assert "| memory | 2026-01-03 | def |" in lines
+
+
+def test_what_was_saved_can_be_loaded(tmp_path: Path) -> None:
+    save(results(), tmp_path / "results.json")
+    assert load(tmp_path / "results.json") == results()
