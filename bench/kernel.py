@@ -46,7 +46,7 @@ def encode(kernel: Kernel, keys: pa.Array, values: pa.Array, codec: Codec) -> li
     size = BATCH * (KEY_BYTES + MESSAGE_BYTES + 12)
     batches, start = [], 0
     while start < len(rows):
-        inside, end = rows.encode(None, start, NOW, size)
+        inside, end = rows.encode(None, start, size)
         batches.append(batch(inside, end - start, timestamp_ms=NOW, codec=codec))
         start = end
     return batches

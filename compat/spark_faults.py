@@ -133,6 +133,7 @@ class Copying:
     def _await_batch(self, is_it: Callable[[int, int], bool]) -> int:
         deadline = time.monotonic() + ROUND_SECONDS
         while not is_it(*(last := self.driver.last_batch())):
+            self.driver.keep_alive()
             if time.monotonic() > deadline:
                 raise NotOnceError(
                     f"no batch was begun after {last[0]}; the driver said: "
@@ -154,9 +155,9 @@ class Copying:
             case _:
                 one = chance.random() < ONLY_ONE
                 pick = chance.random()
-                workers = self.driver.busy_workers() if one else self.driver.workers()
-                if one and workers:
-                    workers = [workers[int(pick * len(workers))]]
+                # Where none of them works just now (a batch begins in the JVM), all are killed.
+                busy = self.driver.busy_workers() if one else []
+                workers = [busy[int(pick * len(busy))]] if busy else self.driver.workers()
                 for pid in workers:
                     kill(pid)
                 return f"{len(workers)} Python processes"

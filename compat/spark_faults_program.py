@@ -11,12 +11,13 @@ import sys
 import time
 
 import msgspec
-from pyspark.errors import StreamingQueryException
+from py4j.protocol import Py4JJavaError  # type: ignore[import-untyped]  # it has no stubs
+from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 from pyspark.sql.streaming.query import StreamingQuery
 
 from compat.member_program import input_has_ended
-from pyspark_ottla.pipeline.failures import cause
+from pyspark_ottla.pipeline.failures import cause, failure_of
 
 POLL_SECONDS = 1
 ATTEMPTS = 3
@@ -66,15 +67,19 @@ def main(task: StreamTask) -> int:
         .config("spark.log.level", "OFF")
         .getOrCreate()
     )
-    query = start(spark, task)
+    query: StreamingQuery | None = None
     while not input_has_ended():
         try:
+            query = query or start(spark, task)
             query.awaitTermination(POLL_SECONDS)
-        except StreamingQueryException as problem:
-            print(f"{FAILED}{cause(str(problem))}", flush=True)
+        except (PySparkException, Py4JJavaError) as problem:
+            # To start it fails as well, as long as Spark has not noticed which processes are gone.
+            failure = None if query is None else failure_of(query)
+            print(f"{FAILED}{cause(failure or str(problem))}", flush=True)
+            query = None
             time.sleep(POLL_SECONDS)
-            query = start(spark, task)
-    query.stop()
+    if query is not None:
+        query.stop()
     spark.stop()
     return 0
 

@@ -5,6 +5,7 @@ in the same order; what the processes make of them is their own.
 """
 
 import random
+import signal
 import sys
 import tempfile
 from datetime import datetime
@@ -41,6 +42,7 @@ def main(minutes: float, seed: int | None, store: str, folder: Path | None) -> N
     def say(line: str) -> None:
         console.print(f"{datetime.now():%H:%M:%S} {line}", soft_wrap=True)
 
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))  # so that nothing is left running
     report = run(where, seed, store, minutes * 60, say)
     show(report, console)
     sys.exit(1 if report.findings else 0)
@@ -59,7 +61,10 @@ def show(report: Report, console: Console) -> None:
     )
     for line in histogram(gap for gaps in report.gaps.values() for gap in gaps):
         console.print(line)
-    console.print(f"bound after the death or silence of one: {BOUND_SECONDS:.1f} s")
+    console.print(
+        f"bound after the death or silence of one: {BOUND_SECONDS:.1f} s; the machine stood still "
+        f"for {report.stalled:.1f} s in all"
+    )
     console.print(f"clients: {report.progress}")
     for error, times in report.errors.items():
         console.print(f"  {times:>5} x {error}")

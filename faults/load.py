@@ -7,6 +7,7 @@
 | copy      | the copiers                        | nobody before the end                           |
 | transfers | transactional producers            | the two groups                                  |
 | probe     | the writers that measure the gaps  | nobody before the end                           |
+| idle      | nobody                             | nobody; its replicas must get in sync, too      |
 """
 
 import threading
@@ -25,7 +26,7 @@ from faults.verdict import Found, Reader
 from faults.world import BROKERS, World
 from faults.writers import Writer
 
-PARTITIONS = {"events": 6, "source": 3, "copy": 3, "transfers": 4, "probe": 3}
+PARTITIONS = {"events": 6, "source": 3, "copy": 3, "transfers": 4, "probe": 3, "idle": 3}
 INTERNAL = ("__consumer_offsets", "__transaction_state")
 READ_BY_GROUPS = ["events", "transfers"]
 COPIERS = 2

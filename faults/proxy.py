@@ -8,9 +8,11 @@ Rules kept here:
 """
 
 import asyncio
+import socket
 import threading
 from concurrent.futures import Future
 from enum import Enum
+from struct import pack
 from types import TracebackType
 from typing import Self
 
@@ -18,6 +20,7 @@ CHUNK = 65_536
 MOST_HELD = 4 << 20
 LOOK_AGAIN_SECONDS = 0.05
 PATIENCE_SECONDS = 10.0
+NO_LINGER = pack("ii", 1, 0)
 
 
 class Mode(Enum):
@@ -61,7 +64,7 @@ class Gate:
         self._mode = mode
         if mode is Mode.REFUSING:
             for writer in self._writers:
-                writer.transport.abort()
+                _reset(writer)
         if mode is Mode.SILENT:
             self._opened.clear()
         else:
@@ -73,6 +76,7 @@ class Gate:
         try:
             await self._opened.wait()
             if self._mode is Mode.REFUSING or writer.is_closing():
+                _reset(writer)
                 return
             there, back = await asyncio.open_connection("127.0.0.1", self.target, limit=CHUNK)
             self._writers.add(back)
@@ -115,6 +119,13 @@ class Gate:
         if self._server is not None:
             self._server.close()
         self._change(Mode.REFUSING)
+
+
+def _reset(writer: asyncio.StreamWriter) -> None:
+    """End a connection as a firewall would: the other side sees an error, not an end."""
+    if not writer.is_closing():
+        writer.get_extra_info("socket").setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, NO_LINGER)
+        writer.transport.abort()
 
 
 class Gates:

@@ -8,14 +8,20 @@ imported is no garbage, and is set aside.
 import gc
 import os
 
-_settled = 0
-"""The process that has done so: a forked one has to do it for itself."""
+TIMES = 3
+"""What Spark and Arrow import at their first use comes after the first task's imports."""
+
+_settled = (0, 0)
+"""The process that has done so, and how often: a forked one has to do it for itself."""
 
 
 def settle() -> None:
-    """Set aside what this process has imported, once. Call it when the imports are done."""
+    """Set aside what this process has imported, in its first tasks. Call it after the imports."""
     global _settled
-    if _settled != os.getpid():
-        _settled = os.getpid()
+    pid, times = _settled
+    if pid != os.getpid():
+        times = 0
+    if times < TIMES:
+        _settled = os.getpid(), times + 1
         gc.collect()
         gc.freeze()

@@ -9,6 +9,7 @@ import pytest
 
 from ottla.broker.node import Node
 from ottla.broker.shard_runner import ShardRunner
+from ottla.cluster.replicas import Leadership
 from ottla.coordinator.shard import (
     CancelTimer,
     Completion,
@@ -119,6 +120,45 @@ def test_lingering_records_that_are_lost_are_told_once(
             assert node.write_out()
             await until(lambda: runner._shard is not None)
             assert runner.shard.replayed == []
+
+    asyncio.run(live())
+
+
+def lose_replicas(node: Node, runner: ShardRunner[Told]) -> None:
+    """Let the partition have two replicas that are needed, and one of them in sync."""
+    partition = runner.partition
+    partition.get_replicas(
+        Leadership(
+            node.id,
+            node.image.partitions[partition.topic, partition.index],
+            [node.id, node.id + 1],
+            log_end=partition.log.end_offset,
+            high_watermark=partition.high_watermark,
+            min_isr=2,
+            lag=10,
+            now=0,
+        )
+    )
+
+
+@pytest.mark.parametrize("decides_only", [True, False])
+def test_a_write_that_too_few_replicas_would_get_is_refused(
+    tmp_path: Path, decides_only: bool
+) -> None:
+    async def live() -> None:
+        async with runner_of(tmp_path) as (node, runner):
+            runner.decides_only = decides_only
+            runner.ask(lambda _, __: Result("done", records(b"a")))
+            lose_replicas(node, runner)
+            with pytest.raises(KafkaError) as refused:
+                runner.ask(lambda _, __: Result("done", records(b"b")))
+            assert refused.value.code == ErrorCode.COORDINATOR_NOT_AVAILABLE
+            assert runner.partition.log.end_offset == 1
+            # A shard that may have changed by deciding is read again, the others go on.
+            assert (runner._shard is not None) == decides_only
+            await until(lambda: runner._shard is not None)
+            assert runner.shard.replayed == [b"a"]
+            assert runner.ask(lambda _, __: Result("read")) == "read"
 
     asyncio.run(live())
 

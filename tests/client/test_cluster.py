@@ -6,7 +6,7 @@ import pytest
 from ottla.client import Client, ClientSettings, ConnectionFailed, KafkaError, NoBroker
 from ottla.wire.errors import ErrorCode
 from ottla.wire.message import Message
-from ottla.wire.messages.metadata import MetadataRequest
+from ottla.wire.messages.metadata import MetadataRequest, MetadataResponse
 
 from .fake_broker import FakeBroker, HangUp
 
@@ -105,6 +105,24 @@ def test_a_lost_connection_is_made_again() -> None:
         client.topic("t")
         client.connection().close()
         assert client.retry(lambda: client.metadata(None)).topics
+
+
+def test_a_leader_that_has_left_the_cluster_is_looked_up_anew() -> None:
+    broker = FakeBroker()
+    leaders = [7]  # it died after the topic was asked for: only another question can tell
+
+    def metadata(request: Message) -> Message:
+        assert isinstance(request, MetadataRequest)
+        if not request.topics:
+            return MetadataResponse(brokers=broker.metadata().brokers)
+        return broker.metadata(leader=leaders.pop() if leaders else 1)
+
+    broker.answer(MetadataRequest, metadata)
+    with broker, Client(quick(broker.address)) as client:
+        with pytest.raises(ConnectionFailed, match="there is no broker 7 now") as caught:
+            client.connection(client.leader("t", 0))
+        assert caught.value.retriable
+        assert client.leader("t", 0) == 1
 
 
 def test_a_cluster_that_was_there_is_retried_until_the_deadline() -> None:

@@ -55,7 +55,7 @@ def test_rows_become_the_batch_that_their_records_would(
 ) -> None:
     rows = rows_of(table, kernel, large=large, before=before, behind=behind)
     assert len(rows) == len(table)
-    inside, end = rows.encode(None, 0, NOW, LIMIT)
+    inside, end = rows.encode(None, 0, LIMIT)
     assert end == len(table)
     made = batch(
         inside,
@@ -92,7 +92,7 @@ def test_positions_choose_rows_and_batches_keep_to_a_size(
     positions = array("i", data.draw(st.lists(st.integers(0, len(table) - 1), min_size=1)))
     start = 0
     while start < len(positions):
-        inside, end = rows.encode(positions, start, NOW, limit)
+        inside, end = rows.encode(positions, start, limit)
         records = [Record(at, 0, *table[row]) for at, row in enumerate(positions[start:end])]
         assert inside == kernel.encode_records(records, 0, 0)
         assert len(inside) <= limit or end == start + 1
@@ -155,12 +155,12 @@ def test_rows_that_differ_have_other_hashes() -> None:
 def test_text_and_columns_that_are_not_there_are_taken(kernel: Kernel) -> None:
     text = pa.array(["kä", None, ""])
     for column in (text, text.cast(pa.large_string())):
-        inside, end = Rows(None, column, kernel=kernel).encode(None, 0, NOW, LIMIT)
+        inside, end = Rows(None, column, kernel=kernel).encode(None, 0, LIMIT)
         values = ["kä".encode(), None, b""]
         records = [Record(at, 0, None, value) for at, value in enumerate(values)]
         assert (inside, end) == (kernel.encode_records(records, 0, 0), 3)
     nothing = pa.nulls(3)
-    assert Rows(nothing, text, nothing, kernel=kernel).encode(None, 0, NOW, LIMIT)[0] == inside
+    assert Rows(nothing, text, nothing, kernel=kernel).encode(None, 0, LIMIT)[0] == inside
     assert list(Rows(nothing, text, kernel=kernel).partitions(9)) == [-1, -1, -1]
 
 
@@ -170,7 +170,7 @@ def test_an_empty_table_has_no_rows(kernel: Kernel) -> None:
     rows = Rows(empty, empty, pa.array([], HEADERS), kernel=kernel)
     assert (len(rows), list(rows.partitions(3)), rows.digest()) == (0, [], 0)
     with pytest.raises(ValueError, match="row 0 of 0"):
-        rows.encode(None, 0, NOW, LIMIT)
+        rows.encode(None, 0, LIMIT)
 
 
 @on_each_kernel
@@ -178,9 +178,9 @@ def test_a_header_without_a_key_is_refused_where_a_row_has_it(kernel: Kernel) ->
     for entry in ({"key": None, "value": b"x"}, None):
         headers = pa.array([[{"key": "k", "value": None}], [entry]], HEADERS)
         rows = Rows(None, pa.array([b"a", b"b"]), headers, kernel=kernel)
-        assert rows.encode(array("i", [0]), 0, NOW, LIMIT)[1] == 1
+        assert rows.encode(array("i", [0]), 0, LIMIT)[1] == 1
         with pytest.raises(ValueError, match="header without a key"):
-            rows.encode(None, 0, NOW, LIMIT)
+            rows.encode(None, 0, LIMIT)
         with pytest.raises(ValueError, match="header without a key"):
             rows.digest()
 
@@ -206,21 +206,21 @@ def test_wrong_positions_are_refused(kernel: Kernel) -> None:
     rows = Rows(None, pa.array([b"a", b"b"]), kernel=kernel)
     for wrong in (-1, 2, 2**31 - 1):
         with pytest.raises(IndexError, match=f"row {wrong} of 2"):
-            rows.encode(array("i", [0, wrong]), 0, NOW, LIMIT)
+            rows.encode(array("i", [0, wrong]), 0, LIMIT)
         with pytest.raises(IndexError, match=f"row {wrong} of 2"):
             rows.digest(array("i", [0, wrong]))
     with pytest.raises(TypeError, match="32 bits"):
-        rows.encode(array("q", [0]), 0, NOW, LIMIT)
+        rows.encode(array("q", [0]), 0, LIMIT)
     for start in (-1, 2):
         with pytest.raises(ValueError, match=f"row {start} of 2"):
-            rows.encode(None, start, NOW, LIMIT)
+            rows.encode(None, start, LIMIT)
 
 
 @on_each_kernel
 def test_positions_may_be_arrow_buffers(kernel: Kernel) -> None:
     rows = Rows(None, pa.array([b"a", b"b"]), kernel=kernel)
     buffer = pa.array([1, 0], pa.int32()).buffers()[1]
-    assert rows.encode(buffer[:8], 0, NOW, LIMIT) == rows.encode(array("i", [1, 0]), 0, NOW, LIMIT)
+    assert rows.encode(buffer[:8], 0, LIMIT) == rows.encode(array("i", [1, 0]), 0, LIMIT)
 
 
 @on_each_kernel
@@ -252,12 +252,12 @@ def test_positions_are_grouped_by_their_number(kernel: Kernel, numbers: list[int
 @settings(deadline=None)
 @given(table=tables)
 def test_both_kernels_write_the_same(table: list[Row]) -> None:
-    agreed(lambda kernel: rows_of(table, kernel).encode(None, 0, NOW, 300))
+    agreed(lambda kernel: rows_of(table, kernel).encode(None, 0, 300))
     agreed(lambda kernel: rows_of(table, kernel).digest())
 
 
 def test_a_batch_has_the_time_it_is_given() -> None:
-    inside, count = Rows(None, pa.array([b"a", b"b"])).encode(None, 0, NOW, LIMIT)
+    inside, count = Rows(None, pa.array([b"a", b"b"])).encode(None, 0, LIMIT)
     header = read_header(memoryview(batch(inside, count, timestamp_ms=NOW)))
     assert (header.base_timestamp, header.max_timestamp) == (NOW, NOW)
     assert (header.record_count, header.last_offset_delta) == (2, 1)

@@ -6,7 +6,9 @@ from pathlib import Path
 import pytest
 
 from compat.cluster import ClusterProcesses, until
-from ottla.audit.events import AUDIT_TOPIC
+from ottla.audit.events import AUDIT_TOPIC, Tier
+from ottla.cli.audit import read_events
+from ottla.client import Client
 from tests.audit.auditing import INTERVAL_MS, Audited, stored
 
 from .writing import Writer
@@ -29,11 +31,20 @@ def write(writer: Writer, topic: str, count: int) -> None:
 
 def until_counted(cluster: ClusterProcesses, topic: str, count: int) -> None:
     """Wait until the audit has counted so many records, all of them once and none unsure."""
+    until(lambda: cluster.metadata(AUDIT_TOPIC).topics[0].partitions, "the audit has begun")
     audited = Audited(cluster.any_alive().bootstrap)
     report = audited.report_when(topic, lambda told: stored(told) >= count)
     assert stored(report) == count
     assert report.notes == []
     assert report.lost == 0
+    with Client(audited.bootstrap) as client:
+        events, _ = read_events(client, 0)
+    ends: dict[str, int] = {}
+    for event in events:
+        if event.tier is Tier.BROKER and event.topic == topic:
+            assert event.sequence == ends.get(event.instance, 0), "each goes on where one ended"
+            ends[event.instance] = event.next or 0
+    assert sum(ends.values()) == count
 
 
 def test_every_leader_counts_and_a_new_one_goes_on_from_there(cluster: ClusterProcesses) -> None:

@@ -1,15 +1,20 @@
 """Groups and transactions on three real brokers, whichever of them dies."""
 
+import time
 from collections.abc import Iterator
 
 import pytest
 from confluent_kafka import Consumer, Producer, TopicPartition
 
 from compat.cluster import ClusterProcesses, until
+from compat.process import BrokerProcess
 from compat.raw import Connection
+from ottla.wire.errors import ErrorCode
 from ottla.wire.messages.find_coordinator import FindCoordinatorRequest, FindCoordinatorResponse
+from ottla.wire.messages.init_producer_id import InitProducerIdRequest, InitProducerIdResponse
 
 GROUP, TRANSACTION = 0, 1
+NOT_AVAILABLE = ErrorCode.COORDINATOR_NOT_AVAILABLE
 QUICK = {"topic.metadata.refresh.interval.ms": 500, "reconnect.backoff.max.ms": 200}
 
 
@@ -165,3 +170,29 @@ def test_a_group_goes_on_when_its_coordinator_is_killed(cluster: ClusterProcesse
         consumer.close()
     cluster.start(before)
     cluster.until_in_sync(topic)
+
+
+def test_too_few_replicas_refuse_a_transaction_at_once(cluster: ClusterProcesses) -> None:
+    last = coordinator_of(cluster, "refused", TRANSACTION)
+    cluster.until_in_sync("__transaction_state")
+    others = [number for number in range(3) if number != last]
+    for number in others:
+        cluster.kill(number)
+    until(
+        lambda: len(cluster.partition("__transaction_state").isr_nodes) == 1, "one replica is left"
+    )
+    began = time.monotonic()
+    assert init_producer_id(cluster.brokers[last], "refused") == NOT_AVAILABLE
+    assert time.monotonic() - began < 2, "it did not wait for offsets.commit.timeout.ms"
+    for number in others:
+        cluster.start(number)
+    until(lambda: init_producer_id(cluster.brokers[last], "refused") == 0, "it is served again")
+
+
+def init_producer_id(broker: BrokerProcess, transactional_id: str) -> int:
+    """Ask a coordinator for a producer's id; the error code."""
+    request = InitProducerIdRequest(
+        transactional_id=transactional_id, transaction_timeout_ms=10_000
+    )
+    with Connection(broker.bootstrap) as connection:
+        return connection.ask(request, InitProducerIdResponse, 4).error_code

@@ -5,6 +5,7 @@ import os
 import signal
 import subprocess
 import sys
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -139,6 +140,21 @@ def test_a_silent_worker_is_killed_and_replaced(tmp_path: Path) -> None:
         until(
             lambda: all(found.knows(number, 2) for number in (1, 2)), "they know each other again"
         )
+
+
+def test_a_worker_that_is_slow_to_start_is_left_alone(tmp_path: Path) -> None:
+    quick = ("broker.heartbeat.interval.ms=300", "broker.session.timeout.ms=1500")
+    with workers(tmp_path, 1, *quick) as found:
+        first = found.pids()
+        os.kill(first[0], signal.SIGKILL)
+        until(lambda: found.pids() not in ([], first), "another one was started")
+        (slow,) = found.pids()
+        os.kill(slow, signal.SIGSTOP)
+        stopped = time.monotonic()
+        until(lambda: time.monotonic() > stopped + 2.5, "a session would have ended")
+        os.kill(slow, signal.SIGCONT)
+        until(lambda: len(found.started()[1]) == 2, "it has started after all")
+        assert found.pids() == [slow]
 
 
 def test_workers_end_with_their_supervisor(tmp_path: Path) -> None:

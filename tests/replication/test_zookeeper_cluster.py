@@ -7,18 +7,36 @@ from collections.abc import Iterator
 
 import pytest
 
+from bench.server import free_port
+from compat.batches import values
 from compat.cluster import ClusterProcesses, until
+from compat.raw import Connection
 from ottla.wire.errors import ErrorCode
+from ottla.wire.messages.fetch import FetchResponse
+from ottla.wire.messages.produce import ProduceResponse
 from tests.cluster.zookeeper_servers import Ensemble, running_ensemble
+from tests.e2e.asking import (
+    FETCH,
+    PRODUCE,
+    From,
+    fetch_request,
+    partitions_of,
+    produce_request,
+)
 
-from .writing import Writer, produce_to, read_all
+from .writing import Writer, metric, paused, produce_to, read_all
 
 SESSION_SECONDS = 3.0
 QUICK = {
     "broker.heartbeat.interval.ms": "500",
     "broker.session.timeout.ms": str(int(SESSION_SECONDS * 1000)),
 }
-STALE = (ErrorCode.NOT_LEADER_OR_FOLLOWER, ErrorCode.FENCED_LEADER_EPOCH)
+REFUSED = (
+    ErrorCode.NOT_LEADER_OR_FOLLOWER,
+    ErrorCode.FENCED_LEADER_EPOCH,
+    ErrorCode.NOT_ENOUGH_REPLICAS,
+    ErrorCode.REQUEST_TIMED_OUT,
+)
 
 
 @pytest.fixture(scope="module")
@@ -33,7 +51,10 @@ def cluster(
 ) -> Iterator[ClusterProcesses]:
     folder = tmp_path_factory.mktemp("cluster")
     store = zookeeper.address("/brokers")
-    with ClusterProcesses(folder, settings=QUICK, store=store) as brokers:
+    brokers = ClusterProcesses(folder, settings=QUICK, store=store)
+    for broker in brokers.brokers:
+        broker.settings["ottla.metrics.port"] = str(free_port())
+    with brokers:
         yield brokers
 
 
@@ -57,34 +78,65 @@ def test_nothing_acknowledged_is_lost_when_the_leader_is_killed(
     cluster.until_in_sync(topic)
 
 
-def test_a_leader_that_wakes_up_acknowledges_nothing(cluster: ClusterProcesses) -> None:
-    topic = cluster.create("paused", min_insync_replicas="2")
+def test_a_leader_that_wakes_up_acknowledges_nothing_and_shows_nothing_uncommitted(
+    cluster: ClusterProcesses,
+) -> None:
+    # The controller leads one of the partitions, so both roles are taken from the paused broker.
+    topic = cluster.create("paused", partitions=3, min_insync_replicas="2")
+    told = cluster.metadata(topic)
+    number = told.controller_id
+    index = next(
+        each.partition_index for each in told.topics[0].partitions if each.leader_id == number
+    )
+    others = [other for other in range(3) if other != number]
+    old, new = cluster.brokers[number], cluster.brokers[others[0]]
     writer = Writer(cluster)
-    writer.write(topic, 50)
+    writer.write(topic, 50, index)
     writer.flush()
-    number = cluster.partition(topic).leader_id
-    paused = cluster.brokers[number]
-    other = cluster.brokers[(number + 1) % 3]
-    os.kill(paused.pid, signal.SIGSTOP)
+    with paused(cluster, *others):  # not for long: their sessions live on
+        until(
+            lambda: metric(old, "kafka_server_delayedoperationpurgatory_purgatorysize") == 0,
+            "no follower's fetch waits for the record",
+        )
+        result, _ = produce_to(old, topic, acks=1, partition=index)
+        assert (result.error_code, result.base_offset) == (0, 50), "only the leader has it"
+        os.kill(old.pid, signal.SIGSTOP)
     try:
         until(
-            lambda: cluster.partition(topic, of=other).leader_id not in (-1, number),
+            lambda: cluster.partition(topic, index, of=new).leader_id not in (-1, number),
             "another one leads",
         )
-        writer.write(topic, 50)
-        writer.flush()
+        assert cluster.metadata(topic, of=new).controller_id != number
+        # What is asked while it sleeps is what it sees first when it wakes up.
+        with (
+            Connection(old.bootstrap) as all_acks,
+            Connection(old.bootstrap) as one_ack,
+            Connection(old.bootstrap) as reader,
+        ):
+            for connection, acks in ((all_acks, -1), (one_ack, 1)):
+                request = produce_request(topic, values(b"late"), index, acks=acks, timeout_ms=2000)
+                connection.send(request, PRODUCE)
+            reader.send(fetch_request(From(topic, 50, index)), FETCH)
+            os.kill(old.pid, signal.SIGCONT)
+            for connection in (all_acks, one_ack):
+                _, answer = connection.receive(ProduceResponse, PRODUCE)
+                assert answer.responses[0].partition_responses[0].error_code in REFUSED
+            _, seen = reader.receive(FetchResponse, FETCH)
+            (data,) = partitions_of(seen)
+            assert not data.records
+            assert data.error_code or data.high_watermark <= 50
     finally:
-        os.kill(paused.pid, signal.SIGCONT)
-    for acks in (1, -1):
-        result, _ = produce_to(paused, topic, acks=acks, timeout_ms=1000)
-        assert result.error_code in STALE
+        os.kill(old.pid, signal.SIGCONT)
+    writer.write(topic, 50, index)
+    writer.flush()
     assert not writer.failed
     cluster.until_in_sync(topic)
+    assert cluster.metadata(topic, of=old).controller_id != number
     until(
-        lambda: len({cluster.log_bytes(each, topic) for each in range(3)}) == 1,
+        lambda: len({cluster.log_bytes(each, topic, index) for each in range(3)}) == 1,
         "all replicas are the same",
     )
-    assert read_all(cluster, topic, 100) == [b"%d" % each for each in range(100)]
+    assert read_all(cluster, topic, 100, partition=index) == [b"%d" % each for each in range(100)]
 
 
 def test_writes_and_reads_go_on_without_zookeeper(

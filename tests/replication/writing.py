@@ -1,5 +1,11 @@
 """Clients of a cluster whose brokers die: who wrote what, and what is read."""
 
+import os
+import signal
+import urllib.request
+from collections.abc import Iterator
+from contextlib import contextmanager
+
 from confluent_kafka import (
     OFFSET_BEGINNING,
     Consumer,
@@ -8,6 +14,7 @@ from confluent_kafka import (
     Producer,
     TopicPartition,
 )
+from prometheus_client.parser import text_string_to_metric_families
 
 from compat.batches import values
 from compat.cluster import ClusterProcesses
@@ -59,8 +66,35 @@ class Writer:
             self.failed.append(problem)
 
 
-def read_all(cluster: ClusterProcesses, topic: str, count: int, misses: int = 30) -> list[bytes]:
-    """What partition 0 has, without a group: so many records, or all until nothing comes."""
+@contextmanager
+def paused(cluster: ClusterProcesses, *numbers: int) -> Iterator[None]:
+    """Brokers that do nothing inside the block (SIGSTOP)."""
+    for number in numbers:
+        os.kill(cluster.brokers[number].pid, signal.SIGSTOP)
+    try:
+        yield
+    finally:
+        for number in numbers:
+            os.kill(cluster.brokers[number].pid, signal.SIGCONT)
+
+
+def metric(broker: BrokerProcess, name: str, **labels: str) -> float:
+    """What a broker that serves metrics says, all samples with these labels together."""
+    port = broker.settings["ottla.metrics.port"]
+    with urllib.request.urlopen(f"http://127.0.0.1:{port}/metrics", timeout=10) as answer:
+        text = answer.read().decode()
+    return sum(
+        sample.value
+        for family in text_string_to_metric_families(text)
+        for sample in family.samples
+        if sample.name == name and labels.items() <= sample.labels.items()
+    )
+
+
+def read_all(
+    cluster: ClusterProcesses, topic: str, count: int, misses: int = 30, partition: int = 0
+) -> list[bytes]:
+    """What a partition has, without a group: so many records, or all until nothing comes."""
     consumer = Consumer(
         {
             "bootstrap.servers": cluster.bootstrap,
@@ -71,7 +105,7 @@ def read_all(cluster: ClusterProcesses, topic: str, count: int, misses: int = 30
     )
     found: list[bytes] = []
     try:
-        consumer.assign([TopicPartition(topic, 0, OFFSET_BEGINNING)])
+        consumer.assign([TopicPartition(topic, partition, OFFSET_BEGINNING)])
         while len(found) < count and misses:
             batch = consumer.consume(500, 1.0)
             misses -= not batch
@@ -82,16 +116,21 @@ def read_all(cluster: ClusterProcesses, topic: str, count: int, misses: int = 30
 
 
 def produce_to(
-    broker: BrokerProcess, topic: str, *, acks: int = -1, timeout_ms: int = 5000
+    broker: BrokerProcess,
+    topic: str,
+    *,
+    acks: int = -1,
+    timeout_ms: int = 5000,
+    partition: int = 0,
 ) -> tuple[PartitionProduceResponse, ProduceResponse]:
-    """Send one record to partition 0 of a topic, to this broker and no other."""
+    """Send one record to a partition of a topic, to this broker and no other."""
     request = ProduceRequest(
         acks=acks,
         timeout_ms=timeout_ms,
         topic_data=[
             TopicProduceData(
                 name=topic,
-                partition_data=[PartitionProduceData(index=0, records=values(b"x"))],
+                partition_data=[PartitionProduceData(index=partition, records=values(b"x"))],
             )
         ],
     )

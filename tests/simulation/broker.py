@@ -91,6 +91,8 @@ class SimulatedBroker(ReplicaHost):
     def _tick(self) -> None:
         self.timer(TICK, self._tick)
         for replica in self.replicas.values():
+            if replica.leadership is not None:
+                replica.leadership.passes(self.world.now)
             self.propose(replica)
             log = replica.log
             if self.world.chance.random() < 0.5:

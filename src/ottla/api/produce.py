@@ -21,6 +21,7 @@ from ottla.api.registry import (
 from ottla.broker.acknowledging import ALL, Uncommitted, check_append, when_committed
 from ottla.broker.leader_hints import leader_endpoints, leader_hint
 from ottla.broker.partition import Partition
+from ottla.broker.refusals import producer_of
 from ottla.broker.verification import Verdict, is_transactional, verify
 from ottla.wire import produce as wire
 from ottla.wire.apis import ApiKey
@@ -67,7 +68,7 @@ def _append_one(
         partition.metrics.produces += 1
         appended = partition.append(records, node.now_ms(), request.version)
     except Exception as problem:  # noqa: BLE001 the reply says what went wrong
-        refusal = _refused(request, topic, partition, index, problem)
+        refusal = _refused(request, topic, partition, index, records, problem)
         return (_response(request, [(topic, [refusal])]),)
     base_offset, _, append_time, start_offset, _, must_flush = appended
     if must_flush:
@@ -118,7 +119,7 @@ def _append(request: Request, asked: ProduceRequest, refused: Verdict | None) ->
                 )
             except Exception as problem:  # noqa: BLE001 one batch's failure is not the others'
                 failed = True
-                answers.append(_refused(request, topic, partition, index, problem))
+                answers.append(_refused(request, topic, partition, index, records, problem))
     if to_flush or uncommitted:
         return _answer_later(request, asked, results, list(to_flush), uncommitted)
     if asked.acks == 0:
@@ -201,6 +202,7 @@ def _refused(
     topic: TopicKey,
     partition: Partition | None,
     index: int,
+    records: memoryview | None,
     problem: Exception,
 ) -> PartitionResult:
     code, message = error_of(problem)
@@ -210,8 +212,8 @@ def _refused(
         leader = leader_hint(request.node, topic, index)
     if partition is not None:
         partition.metrics.failed_produces += 1
-        if partition.log.offline:
-            request.node.roles.disk_failed(partition)
+        code = partition.refusals.told(producer_of(records), code, request.node.now_ms())
+        request.node.roles.refused(partition, code)
         start = partition.log.start_offset
     blamed = problem.record_errors if isinstance(problem, KafkaError) else ()
     return PartitionResult(

@@ -30,6 +30,7 @@ SHARED_SETTINGS = (
     "broker.",
     "client.",
     "enable.ssl.",
+    "log_level",
     "metadata.broker.list",
     "oauth_cb",
     "sasl.",

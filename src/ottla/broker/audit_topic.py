@@ -5,7 +5,8 @@ Rules kept here:
    reported when they are committed there, and where that is this broker, on its disk.
 2. All events of a chain are in one partition, so they are read in the order they were written.
 3. In a cluster the topic itself says how far a log was counted: whoever begins to lead a partition
-   goes on where the leader before it has ended. What is read is what is committed.
+   goes on where the leader before it has ended. What is read is what is committed, all of it: a
+   new leader of the topic that does not know yet how much that is, is asked again later.
 4. An event of lost records sets back what was counted; any other only moves it on.
 """
 
@@ -35,6 +36,12 @@ from ottla.wire.messages.fetch import (
     FetchTopic,
     PartitionData,
 )
+from ottla.wire.messages.list_offsets import (
+    ListOffsetsPartition,
+    ListOffsetsRequest,
+    ListOffsetsResponse,
+    ListOffsetsTopic,
+)
 from ottla.wire.messages.produce import (
     PartitionProduceData,
     ProduceRequest,
@@ -54,6 +61,8 @@ RECORD_OVERHEAD: Final = 500
 COMMITTED_WITHIN_SECONDS: Final = 10.0
 PRODUCE_VERSION: Final = 12
 FETCH_VERSION: Final = 12
+LIST_OFFSETS_VERSION: Final = 10
+LATEST: Final = -1
 BROKERS: Final = f"{Tier.BROKER}/".encode()
 
 Counted = dict[tuple[str, int], int]
@@ -152,6 +161,8 @@ class AuditTopic:
         return learned
 
     async def _read_here(self, partition: Partition, offset: int, counted: Counted) -> int:
+        if partition.leadership is not None:
+            partition.leadership.check_latest()
         end = partition.high_watermark
         if offset > end:  # the topic has lost its end: what is left is read again
             offset = 0
@@ -161,10 +172,13 @@ class AuditTopic:
         return end
 
     async def _read_there(self, leader: int, index: int, offset: int, counted: Counted) -> int:
-        while True:
+        end = await self._end(leader, index)
+        if offset > end:  # as above
+            offset = 0
+        while offset < end:
             data = await self._fetch(leader, index, offset)
-            if data.error_code == ErrorCode.OFFSET_OUT_OF_RANGE and data.log_start_offset != offset:
-                offset = data.log_start_offset  # retention was faster, or the end is lost
+            if data.error_code == ErrorCode.OFFSET_OUT_OF_RANGE and data.log_start_offset > offset:
+                offset = data.log_start_offset  # retention was faster
                 continue
             _check(data.error_code, leader)
             records = memoryview(data.records or b"")
@@ -172,8 +186,24 @@ class AuditTopic:
                 if not header.is_control:
                     _take(records[at : at + header.size], offset, counted)
                 offset = max(offset, header.next_offset)
-            if offset >= data.high_watermark or not records:
-                return offset
+            if not records:
+                raise _not_reached(leader, ValueError(f"there is nothing at offset {offset}"))
+        return offset
+
+    async def _end(self, leader: int, index: int) -> int:
+        place = ListOffsetsPartition(partition_index=index, timestamp=LATEST)
+        request = ListOffsetsRequest(
+            topics=[ListOffsetsTopic(name=AUDIT_TOPIC, partitions=[place])]
+        )
+        try:
+            answer = await self._node.peers.ask(
+                leader, request, ListOffsetsResponse, LIST_OFFSETS_VERSION
+            )
+            (found,) = answer.topics[0].partitions
+        except (LinkError, LookupError, ValueError) as problem:
+            raise _not_reached(leader, problem) from None
+        _check(found.error_code, leader)
+        return found.offset
 
     async def _fetch(self, leader: int, index: int, offset: int) -> PartitionData:
         place = FetchPartition(partition=index, fetch_offset=offset, partition_max_bytes=READ_BYTES)

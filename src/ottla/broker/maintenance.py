@@ -107,6 +107,7 @@ class Maintenance:
                     log.error(
                         "a partition is offline", partition=str(partition), reason=problem.message
                     )
+                    self._node.roles.disk_failed(partition)
                 return
             log.error(
                 "a partition could not be flushed",

@@ -87,6 +87,8 @@ class Membership:
                 raise StartError(str(problem)) from None
         self.lease = None if math.isinf(timeout) else StoreLease(node)
         self.epoch = registered.epoch
+        if self.lease is not None:
+            node.producer_ids.prepare()
 
     def session_ended(self, reason: str) -> None:
         """Others have ended this broker's session: it has no role until it has another."""

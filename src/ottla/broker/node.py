@@ -109,7 +109,7 @@ class Node:
         self._deltas: deque[Delta] = deque()
         self._carrying_out: asyncio.Task[None] | None = None
         self._background: set[asyncio.Task[Any]] = set()
-        self._producer_ids: ProducerIdSource | None = None
+        self.producer_ids = ProducerIdSource(self)
         self.membership = Membership(self)
         self.control = Control(self)
         self.balance = LeaderBalance(self)
@@ -197,7 +197,6 @@ class Node:
             self._store.on_session_end(self.membership.session_ended)
             self.image = Image.of(await self._store.watch(self._on_changes))
             await self._identify()
-            self._producer_ids = ProducerIdSource(self._store)
         except (StoreError, FolderError) as problem:
             await self.close()
             raise StartError(str(problem)) from None
@@ -337,7 +336,6 @@ class Node:
         store.on_session_end(self.membership.session_ended)
         snapshot = await store.watch(self._on_changes)
         self._on_changes(self.image.changes_to(snapshot))
-        self._producer_ids = ProducerIdSource(store)
         await self.caught_up()
 
     def _on_changes(self, changes: list[Change]) -> None:
@@ -469,8 +467,7 @@ class Node:
 
     async def new_producer_id(self) -> int:
         """An id that no producer has had."""
-        assert self._producer_ids is not None
-        return await self._producer_ids.next()
+        return await self.producer_ids.next()
 
     def metrics_of(self, topic: str) -> TopicMetrics:
         """The counters of a topic."""

@@ -306,7 +306,11 @@ class ShardRunner(Generic[S]):
             producer_epoch=-1 if producer is None else producer.producer_epoch,
             transactional=producer is not None,
         )
-        self.partition.append_own(memoryview(bytearray(batch)), now)
+        try:
+            self.partition.append_own(memoryview(bytearray(batch)), now)
+        except KafkaError as problem:
+            self._node.roles.refused(self.partition, problem.code)
+            raise
 
     def replay_own(self, shard: S, record: CoordinatorRecord, result: Result[Any]) -> None:
         """Replay a record that was appended just now."""

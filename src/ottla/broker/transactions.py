@@ -18,7 +18,6 @@ from ottla.broker.replication.link import LinkError
 from ottla.broker.shard_runner import ShardRunner
 from ottla.broker.txn_markers import Outcomes, write_markers
 from ottla.cluster.elections import NO_LEADER
-from ottla.cluster.store import StoreError
 from ottla.config.topic_names import TRANSACTION_STATE
 from ottla.coordinator.shard import RequestContext, Result, SetTimer
 from ottla.coordinator.transactions import TransactionConfig, TransactionShard
@@ -73,7 +72,7 @@ class TransactionRunner(ShardRunner[TransactionShard]):
     async def _expire_with_new_id(self, key: Any) -> None:
         try:
             producer_id = await self._node.new_producer_id()
-        except StoreError:
+        except KafkaError:
             again = SetTimer(key, self._node.now_ms() + RETRY_MS)
             self.perform(lambda *_: TxnResult(None, timers=[again]))
             return

@@ -45,8 +45,12 @@ def write_marker(
     marker = Marker(kind, markers.coordinator_epoch, markers.producer_id, markers.producer_epoch)
     try:
         partition = node.partitions.find(where.topic, where.partition)
+    except KafkaError as problem:
+        return problem.code
+    try:
         node.end_transaction(partition, marker)
     except KafkaError as problem:
+        node.roles.refused(partition, problem.code)
         return problem.code
     end = partition.log.end_offset
     if partition.high_watermark >= end:

@@ -4,18 +4,23 @@ from typing import TYPE_CHECKING
 
 import click
 
+from ottla.cli.cluster_move import command as move
 from ottla.cli.options import bootstrap_option, connect, json_option
 from ottla.cli.output import Json, print_json, print_table
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from ottla.client.admin import BrokerInfo, ClusterInfo, PartitionInfo, TopicInfo
+    from ottla.client.cluster import TopicPartition
+    from ottla.client.moving import Moving
 
 NO_LEADER = -1
 
 
 @click.group("cluster")
 def command() -> None:
-    """Look at the brokers of a cluster.
+    """Look at the brokers of a cluster, and move partitions between them.
 
     \b
     Example:
@@ -23,25 +28,30 @@ def command() -> None:
     """
 
 
+command.add_command(move)
+
+
 @command.command("describe")
 @bootstrap_option
 @json_option
 def describe(bootstrap: str, as_json: bool) -> None:
-    """Show brokers, controller, leaders, and partitions that lack replicas or a leader.
+    """Show brokers and controller, and partitions that move, or lack replicas or a leader.
 
     \b
     Example:
       ottla cluster describe --json
     """
     from ottla.client.admin import Admin
+    from ottla.client.moving import Replicas
 
     with connect(bootstrap) as client:
         admin = Admin(client)
         cluster = admin.describe_cluster()
         topics = admin.list_topics()
+        moving = Replicas(client).moving()
     partitions = [(topic, partition) for topic in topics for partition in topic.partitions]
     if as_json:
-        print_json(_document(cluster, partitions))
+        print_json(_document(cluster, partitions, moving))
         return
     click.echo(f"cluster {cluster.cluster_id}, controller {cluster.controller}")
     click.echo()
@@ -55,12 +65,23 @@ def describe(bootstrap: str, as_json: bool) -> None:
         for broker in cluster.brokers
     ]
     print_table(("broker", "address", "rack", "leads", "replicas", "in sync"), rows)
+    if moving:
+        click.echo()
+        click.echo(_number(len(moving), "moving {}"))
+        print_table(
+            ("partition", "replicas", "coming", "going"),
+            [
+                (f"{topic}-{index}", *map(_numbers, each))
+                for (topic, index), each in sorted(moving.items())
+            ],
+        )
     for title, wanting in (
-        ("under-replicated partitions", _under_replicated(partitions)),
-        ("partitions without a leader", _offline(partitions)),
+        ("under-replicated {}", _under_replicated(partitions)),
+        ("{} without a leader", _offline(partitions)),
+        ("{} not led by the preferred replica", _astray(partitions)),
     ):
         click.echo()
-        click.echo(f"{len(wanting) or 'no'} {title}")
+        click.echo(_number(len(wanting), title))
         if wanting:
             print_table(
                 ("partition", "leader", "replicas", "in sync", "offline"),
@@ -87,6 +108,10 @@ def _offline(partitions: Partitions) -> Partitions:
     return [each for each in partitions if each[1].leader == NO_LEADER]
 
 
+def _astray(partitions: Partitions) -> Partitions:
+    return [each for each in partitions if each[1].leader not in (NO_LEADER, each[1].replicas[0])]
+
+
 def _row(topic: "TopicInfo", partition: "PartitionInfo") -> tuple[object, ...]:
     return (
         f"{topic.name}-{partition.partition}",
@@ -97,11 +122,18 @@ def _row(topic: "TopicInfo", partition: "PartitionInfo") -> tuple[object, ...]:
     )
 
 
+def _number(count: int, title: str) -> str:
+    """How many partitions, in the words of a title."""
+    return f"{count or 'no'} {title.format('partition' if count == 1 else 'partitions')}"
+
+
 def _numbers(brokers: list[int]) -> str | None:
     return ",".join(map(str, brokers)) or None
 
 
-def _document(cluster: "ClusterInfo", partitions: Partitions) -> Json:
+def _document(
+    cluster: "ClusterInfo", partitions: Partitions, moving: "Mapping[TopicPartition, Moving]"
+) -> Json:
     return {
         "cluster_id": cluster.cluster_id,
         "controller": cluster.controller,
@@ -118,6 +150,17 @@ def _document(cluster: "ClusterInfo", partitions: Partitions) -> Json:
         "partitions": len(partitions),
         "under_replicated": [_fields(*each) for each in _under_replicated(partitions)],
         "offline": [_fields(*each) for each in _offline(partitions)],
+        "not_led_by_preferred": [_fields(*each) for each in _astray(partitions)],
+        "moving": [
+            {
+                "topic": topic,
+                "partition": index,
+                "replicas": list(each.replicas),
+                "adding": list(each.adding),
+                "removing": list(each.removing),
+            }
+            for (topic, index), each in sorted(moving.items())
+        ],
     }
 
 

@@ -22,16 +22,20 @@ DEFAULT_PORT = 9092
     type=click.Path(file_okay=False, path_type=Path),
     help="Folder of the data (log.dirs).  [default: ottla-data]",
 )
-@click.option("--id", "node_id", type=click.IntRange(0), help="The broker's number (node.id).")
+@click.option(
+    "--id", "node_id", type=click.IntRange(0), help="The broker's number (node.id).  [default: 1]"
+)
 @click.option(
     "--store",
     metavar="ADDRESS",
-    help="The cluster's metadata: sqlite:PATH or zookeeper://HOST,HOST/CHROOT (ottla.store).",
+    help="Join the cluster whose metadata is there: zookeeper://HOST,HOST/CHROOT, or on one "
+    "machine sqlite:PATH (ottla.store). Without it the broker is alone.",
 )
 @click.option(
     "--workers",
     type=click.IntRange(1, 256),
-    help="Run so many brokers on this machine, on ports and ids one after another.",
+    help="Run so many brokers on this machine, on ports and ids one after another, and start those "
+    "again that die.",
 )
 @click.option(
     "--config",
@@ -62,8 +66,10 @@ def command(
     is log.retention.ms), which is stronger than the file. `ottla config list broker` shows all.
 
     \b
-    Example:
+    Examples:
       ottla serve --port 9092 --data /var/lib/ottla --set log.retention.hours=24
+      ottla serve --workers 3
+      ottla serve --id 2 --store zookeeper://zk1,zk2,zk3/ottla --host 10.0.0.2
     """
     from ottla.config.errors import ConfigError
     from ottla.config.sources import load

@@ -130,12 +130,15 @@ class Client:
         return Connection(self.address(node_id), self.settings)
 
     def address(self, node_id: int) -> Address:
-        """Where a broker listens."""
+        """Where a broker listens; one that is gone is a retriable error, as one that is away."""
         if node_id not in self._brokers:
             self.metadata([])
         address = self._brokers.get(node_id)
         if address is None:
-            raise KafkaError(ErrorCode.BROKER_ID_NOT_REGISTERED, f"there is no broker {node_id}")
+            for topic in list(self._topics.values()):
+                if node_id in topic.leaders.values():
+                    self.forget(topic.name)  # somebody else leads by now, or will
+            raise ConnectionFailed(f"there is no broker {node_id} now")
         return address
 
     def topic(self, name: str, *, create: bool = False) -> Topic:

@@ -53,9 +53,7 @@ class Rows:
             raise ValueError(f"a topic of {count} partitions")
         return self._encoder.partitions(count)
 
-    def encode(
-        self, positions: "Buffer | None", start: int, timestamp_ms: int, max_bytes: int
-    ) -> tuple[bytes, int]:
+    def encode(self, positions: "Buffer | None", start: int, max_bytes: int) -> tuple[bytes, int]:
         """The inside of a batch: records of the rows at positions[start:], one at least, as long
         as they take no more than `max_bytes`; and the start of the next batch.
 

@@ -3,7 +3,8 @@
 Rules kept here:
 1. The supervisor is the authority on life. A worker that is silent for `broker.session.timeout.ms`
    is killed (SIGKILL) and reaped, and only then declared dead in the store: so no broker that was
-   declared dead can still answer anybody.
+   declared dead can still answer anybody. One that has not spoken yet is in no store and leads
+   nothing: it gets longer, for a busy machine may take its time to start Python.
 2. A worker that dies is started again, later and later if it dies soon. One that cannot even start
    the first time ends all of them.
 3. Whoever supervises owns the data folder. When the supervisor ends, however, the workers do.
@@ -34,6 +35,7 @@ log = structlog.get_logger()
 
 SUPERVISOR: Final = "supervisor"
 SECOND_LOOK_SECONDS: Final = 0.5
+FIRST_WORD_SECONDS: Final = 60.0
 FIRST_PAUSE_SECONDS: Final = 0.2
 LONGEST_PAUSE_SECONDS: Final = 10.0
 LIVED_LONG_SECONDS: Final = 30.0
@@ -45,6 +47,7 @@ class _Worker:
         self.id = int(settings["node.id"])
         self.child: asyncio.subprocess.Process | None = None
         self.was_ready = False
+        self.has_spoken = False  # in this life
         self.pause = FIRST_PAUSE_SECONDS
 
 
@@ -111,6 +114,7 @@ class Supervisor:
 
     async def _live(self, worker: _Worker) -> int:
         """One life of a worker, from its start until it is reaped."""
+        worker.has_spoken = False
         child = worker.child = await asyncio.create_subprocess_exec(
             sys.executable,
             "-m",
@@ -123,20 +127,25 @@ class Supervisor:
         if self._told_to_stop.is_set():
             child.terminate()
         while beats := await self._hear(worker, child):
-            worker.was_ready = worker.was_ready or READY in beats
+            worker.has_spoken = True
+            if READY in beats and not worker.was_ready:
+                worker.was_ready = True
+                if all(each.was_ready for each in self._workers):
+                    log.info("all workers have started", workers=len(self._workers))
         return await child.wait()
 
     async def _hear(self, worker: _Worker, child: asyncio.subprocess.Process) -> bytes:
         """What the worker has said; nothing where it has ended, if need be by us."""
         assert child.stdout is not None
+        silence = self._silence if worker.has_spoken else max(self._silence, FIRST_WORD_SECONDS)
         # The second look is for a supervisor that was stopped itself: beats wait in the pipe then.
-        for patience in (self._silence, SECOND_LOOK_SECONDS):
+        for patience in (silence, SECOND_LOOK_SECONDS):
             try:
                 async with asyncio.timeout(patience):
                     return await child.stdout.read(4096)
             except TimeoutError:
                 pass
-        log.error("a worker is silent and is killed", broker=worker.id, seconds=self._silence)
+        log.error("a worker is silent and is killed", broker=worker.id, seconds=silence)
         await _end(child)
         return b""
 

@@ -6,12 +6,17 @@ sentence.
 """
 
 import re
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from pyspark.sql.streaming.query import StreamingQuery
 
 PYTHON_ERROR = re.compile(
     r"^(?:[A-Za-z_][\w.]*\.)?([A-Z]\w*(?:Error|Exception|Failed|Lost|\w*)): (.+)$"
 )
 POSITION = re.compile(r"[;(]? ?line (\d+),? pos (\d+)\)?")
 """Where in its SQL Spark found something wrong."""
+STREAM_FAILED = re.compile(r"^\[STREAM_FAILED\] Query \[id = [^]]*\] terminated with exception:\s*")
 WRAPPERS = ("PySparkRuntimeError", "StreamingQueryException", "PythonException")
 
 
@@ -29,8 +34,20 @@ def cause(text: str) -> str:
     return found or short(text)
 
 
+def failure_of(query: "StreamingQuery") -> str | None:
+    """What a query has failed of: Spark's text, and behind it the Java error that it wraps, which
+    has no message where a Python process was gone.
+    """
+    failed = query._jsq.exception()
+    if not failed.isDefined():
+        return None
+    wrapped = failed.get().getCause()
+    return f"{failed.get().getMessage()}\n\n{'' if wrapped is None else wrapped.toString()}"
+
+
 def short(text: str) -> str:
     """The sentence of one of Spark's errors, without its plan, its SQL and its stack."""
     first = re.split(r"\n\s*\n|;\n|\n==|\n\s+at |\nJVM stacktrace", text.strip())[0]
     first = re.sub(r"SQLSTATE: \w+|\[USER_RAISED_EXCEPTION\]", "", POSITION.sub("", first))
-    return " ".join(first.split()).rstrip(" ;")
+    sentence = STREAM_FAILED.sub("", " ".join(first.split()).rstrip(" ;"))
+    return sentence or f"Spark says only {text.strip().splitlines()[-1]}"

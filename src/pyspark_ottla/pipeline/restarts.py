@@ -10,14 +10,16 @@ Rules kept here:
 
 import re
 
-MOST_IN_A_ROW = 3
+MOST_IN_A_ROW = 5
+"""Spark has several Python processes for a query (planning, offsets, tasks, commits): where all are
+gone at once, it notices one after another."""
 MACHINERY = re.compile(
     r"Task not serializable"
     r"|Python worker exited unexpectedly"
     r"|Python worker failed to connect back"
     r"|java\.io\.EOFException"
     r"|java\.net\.SocketException"
-    r"|java\.io\.IOException: (Connection reset|Broken pipe)"
+    r"|java\.io\.IOException: (Stream closed|Connection reset|Broken pipe)"
 )
 PYTHON_ERROR = "Traceback (most recent call last):"
 

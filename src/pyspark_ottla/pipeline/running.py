@@ -21,10 +21,10 @@ from types import FrameType
 from typing import TYPE_CHECKING
 
 from pyspark_ottla.pipeline.display import Display
-from pyspark_ottla.pipeline.failures import cause
+from pyspark_ottla.pipeline.failures import cause, failure_of
 from pyspark_ottla.pipeline.model import Pipeline
 from pyspark_ottla.pipeline.places import is_local, local_path, resolve
-from pyspark_ottla.pipeline.problems import PipelineError
+from pyspark_ottla.pipeline.problems import PipelineError, WrongFileError
 from pyspark_ottla.pipeline.progress import QueryProgress
 from pyspark_ottla.pipeline.restarts import MOST_IN_A_ROW, Restarts
 from pyspark_ottla.pipeline.session import settings_for, start_session, started_elsewhere
@@ -167,9 +167,9 @@ class Run:
             if running:
                 active = True
                 continue
-            problem = item.query.exception()
-            if problem is not None and not self._stop.is_set():
-                self._consider(item, str(problem), may_restart)
+            failure = failure_of(item.query)
+            if failure is not None and not self._stop.is_set():
+                self._consider(item, failure, may_restart)
                 active = True
             elif progress.ended is None:
                 progress.ended = now
@@ -177,6 +177,8 @@ class Run:
 
     def _consider(self, item: _Running, failure: str, may_restart: bool) -> None:
         """Start a query again that has failed, or raise what it failed of."""
+        from py4j.protocol import Py4JJavaError  # type: ignore[import-untyped]  # it has no stubs
+
         name = item.progress.name
         reason = cause(failure)
         if not may_restart or not item.restarts.allow(failure, item.progress.batches):
@@ -186,4 +188,8 @@ class Run:
             f"sink {name} failed ({reason}) and is started again from its checkpoint, "
             f"{item.restarts.in_a_row} of {MOST_IN_A_ROW} times in a row"
         )
-        item.query = item.planned.start()
+        try:
+            item.query = item.planned.start()
+        except (Py4JJavaError, WrongFileError) as problem:
+            # Others of Spark's Python processes may be gone too. The next look begins again here.
+            self._display.say(f"sink {name} could not be started: {cause(str(problem))}")

@@ -9,6 +9,7 @@ from uuid import uuid4
 from pyspark_ottla.errors import OptionError
 from pyspark_ottla.options import Use
 from pyspark_ottla.sink.settings import sink_settings
+from pyspark_ottla.workers import settle
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -38,4 +39,5 @@ def stream_writer(
     """
     from pyspark_ottla.sink.writers import StreamWriter
 
+    settle()  # Spark asks in each batch, in processes that it keeps.
     return StreamWriter(sink_settings(schema, options, Use.STREAM_WRITE))

@@ -151,7 +151,7 @@ class Routing:
             while at < end:
                 # A batch without keys goes to one partition, the next one to another.
                 target = partition if partition >= 0 else next(self._turns) % partitions
-                records, after = rows.encode(positions, at, timestamp_ms, self._batch_bytes)
+                records, after = rows.encode(positions, at, self._batch_bytes)
                 yield Piece(TopicPartition(topic, target), records, after - at, timestamp_ms)
                 at = after
 

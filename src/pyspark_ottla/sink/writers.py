@@ -19,6 +19,7 @@ from pyspark.sql.datasource import (
 from pyspark_ottla.sink.errors import SinkError
 from pyspark_ottla.sink.messages import Task, all_written, complete, present
 from pyspark_ottla.sink.settings import SinkSettings
+from pyspark_ottla.workers import settle
 
 if TYPE_CHECKING:
     import pyarrow as pa  # type: ignore[import-untyped]  # it has no stubs
@@ -43,6 +44,7 @@ class StreamWriter(DataSourceStreamArrowWriter):
         """Write the rows of one task."""
         from pyspark_ottla.sink import task
 
+        settle()
         if not self._settings.exactly_once:
             query = _property(_context(), QUERY_ID)
             return task.write_at_least_once(self._settings, query, iterator)
@@ -83,6 +85,7 @@ class BatchWriter(DataSourceArrowWriter):
         """Write the rows of one task."""
         from pyspark_ottla.sink import task
 
+        settle()
         if not self._settings.exactly_once:
             return task.write_at_least_once(self._settings, self._run, iterator)
         this = Task(BATCH_SINK, self._run, 0, _context().partitionId())

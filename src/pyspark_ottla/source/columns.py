@@ -1,6 +1,7 @@
 """The columns of the source: those of Spark's Kafka source, in its order."""
 
 from collections.abc import Iterator
+from itertools import pairwise
 from typing import TYPE_CHECKING
 
 from pyspark.sql.types import (
@@ -59,16 +60,21 @@ class RowBatches:
     def __init__(self, topic: str, partition: int) -> None:
         import pyarrow as pa
 
-        self._topic = pa.array([topic], pa.string()).take(pa.array([0] * ROWS, pa.int32()))
-        self._partition = pa.array([partition] * ROWS, pa.int32())
+        # A part has fewer than twice as many rows as a batch should have.
+        self._topic = pa.array([topic], pa.string()).take(pa.array([0] * 2 * ROWS, pa.int32()))
+        self._partition = pa.array([partition] * 2 * ROWS, pa.int32())
 
     def of(self, records: "pa.RecordBatch") -> Iterator["pa.RecordBatch"]:
         """Batches for Spark, of a size that it likes."""
         import pyarrow as pa
 
-        for start in range(0, records.num_rows, ROWS):
-            part = records.slice(start, ROWS)
-            rows = part.num_rows
+        total = records.num_rows
+        if not total:
+            return
+        parts = max(total // ROWS, 1)
+        # Parts of equal size: a small one at the end would cost Spark as much as a large one.
+        for start, end in pairwise(total * number // parts for number in range(parts + 1)):
+            part, rows = records.slice(start, end - start), end - start
             columns = dict(zip(part.schema.names, part.columns, strict=True))
             columns["topic"] = self._topic.slice(0, rows)
             columns["partition"] = self._partition.slice(0, rows)

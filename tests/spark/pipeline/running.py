@@ -3,7 +3,7 @@
 import io
 import json
 import threading
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
 from pathlib import Path
 
@@ -38,12 +38,18 @@ def event(number: int, kind: str, at: str, **more: object) -> dict[str, object]:
     return {"id": number, "type": kind, "at": f"2026-11-16T{at}Z", **more}
 
 
+def plain_display() -> tuple[Display, Callable[[], str]]:
+    """A display, and what it has said up to now."""
+    said = io.StringIO()
+    return Display(Console(file=said, width=200)), said.getvalue
+
+
 def run(
     spark: SparkSession, file: Path, bootstrap: str, stop: threading.Event | None = None
 ) -> dict[str, QueryProgress]:
     """Run a pipeline file once (or until the event is set) in the session of the tests."""
     pipeline = replace(load(str(file)), bootstrap=bootstrap)
-    display = Display(Console(file=io.StringIO(), width=200))
+    display, _ = plain_display()
     runner = Run(spark, pipeline, display, stop or threading.Event())
     return {done.name: done for done in runner.run(once=stop is None)}
 

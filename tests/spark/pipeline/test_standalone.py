@@ -26,6 +26,7 @@ sources:
 sinks:
   lake: {{from: in, lake: lake, format: delta, partition_by: hour(at)}}
 """
+SETTINGS = ("spark.executor.memory=512m", "spark.driver.host=127.0.0.1", "spark.ui.enabled=false")
 JOB = "from pyspark_ottla.pipeline.submit import main\nmain()\n"
 ENVIRONMENT = {
     **os.environ,
@@ -74,20 +75,15 @@ def master(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     port = str(free_port())
     running = [spark_class(log, f"{package}.master.Master", "--port", port, *web)]
     try:
+        # A worker that finds no master waits for many seconds before it tries again.
         url = wait_for(log, r"Starting Spark master at (spark://\S+)", running[0])
-        for number in range(2):
-            worker = spark_class(
-                folder / f"worker{number}.log",
-                f"{package}.worker.Worker",
-                *web,
-                "--cores",
-                "1",
-                "--memory",
-                "1g",
-                url,
-            )
-            running.append(worker)
-            wait_for(folder / f"worker{number}.log", "(Successfully registered)", worker)
+        logs = [folder / f"worker{number}.log" for number in range(2)]
+        size = ("--cores", "1", "--memory", "1g")
+        running += [
+            spark_class(worker, f"{package}.worker.Worker", *web, *size, url) for worker in logs
+        ]
+        for worker, process in zip(logs, running[1:], strict=True):
+            wait_for(worker, "(Successfully registered)", process)
         yield url
     finally:
         for process in reversed(running):
@@ -112,11 +108,12 @@ def test_a_pipeline_runs_on_a_standalone_cluster(
     if how == "--master":
         program = "from ottla.cli.pipeline import command; command()"
         start = [sys.executable, "-c", program, "run", *arguments, "--master", master]
-        start += ["--set", "spark.executor.memory=512m", "--set", "spark.driver.host=127.0.0.1"]
+        start += [part for setting in SETTINGS for part in ("--set", setting)]
     else:
+        # One worker is enough to see that it arrives there.
         start = [str(SPARK_HOME / "bin" / "spark-submit"), "--master", master]
-        start += ["--conf", "spark.executor.memory=512m", "--conf", "spark.driver.host=127.0.0.1"]
-        start += ["--conf", "spark.ui.enabled=false", str(job), *arguments]
+        start += [part for item in (*SETTINGS, "spark.cores.max=1") for part in ("--conf", item)]
+        start += [str(job), *arguments]
     ran = subprocess.run(start, env=ENVIRONMENT, capture_output=True, text=True, timeout=150)
     assert ran.returncode == 0, ran.stdout + ran.stderr
     assert re.search(r"lake +delta lake +1,000 ", ran.stdout), ran.stdout

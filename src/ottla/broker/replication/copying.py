@@ -15,7 +15,7 @@ import structlog
 from ottla.broker.partition import Partition
 from ottla.cluster.follower import Action, Answer, Fetch, marks
 from ottla.wire.errors import ErrorCode, KafkaError
-from ottla.wire.messages.fetch import PartitionData
+from ottla.wire.fetch_answer import PartitionAnswer
 
 if TYPE_CHECKING:
     from ottla.broker.node import Node
@@ -29,7 +29,7 @@ class Copying:
     def __init__(self, node: Node) -> None:
         self._node = node
 
-    async def take(self, partition: Partition, fetch: Fetch, data: PartitionData) -> bool:
+    async def take(self, partition: Partition, fetch: Fetch, data: PartitionAnswer) -> bool:
         """Do what an answer leads to; False where it is better not to ask again at once."""
         try:
             return await self._take(partition, fetch, data)
@@ -38,7 +38,7 @@ class Copying:
             log.error("a partition could not be copied", partition=str(partition), reason=reason)
         return False
 
-    async def _take(self, partition: Partition, fetch: Fetch, data: PartitionData) -> bool:
+    async def _take(self, partition: Partition, fetch: Fetch, data: PartitionAnswer) -> bool:
         following = partition.following
         if following is None:
             return True
@@ -48,7 +48,7 @@ class Copying:
         match step.action:
             case Action.APPEND:
                 if data.records:
-                    partition.copy(memoryview(data.records), self._node.now_ms())
+                    partition.copy(data.records, self._node.now_ms())
                 known = marks(
                     answer, partition.high_watermark, its_log.end_offset, its_log.start_offset
                 )
@@ -100,12 +100,7 @@ class Copying:
         self._node.maintenance.remove_doomed(partition)
 
 
-def _answer(data: PartitionData) -> Answer:
-    parting = data.diverging_epoch
-    is_told = (parting.epoch, parting.end_offset) != (-1, -1)
+def _answer(data: PartitionAnswer) -> Answer:
     return Answer(
-        ErrorCode(data.error_code),
-        data.high_watermark,
-        data.log_start_offset,
-        (parting.epoch, parting.end_offset) if is_told else None,
+        ErrorCode(data.error_code), data.high_watermark, data.log_start_offset, data.diverging
     )

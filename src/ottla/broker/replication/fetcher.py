@@ -2,17 +2,20 @@
 
 Rules kept here (what an answer means is in `cluster/follower.py`):
 1. One fetch is under way at a time. It names the partitions that have changed since the last one;
-   the leader remembers the others (KIP-227). It carries this broker's epoch.
+   the leader remembers the others (KIP-227). It carries this broker's epoch; in a new life of this
+   broker all partitions are named again, for the leader counts no position of an earlier one.
 2. A partition that failed is forgotten by the leader's session, and asked for again after
-   `replica.fetch.backoff.ms`. A connection that failed is opened anew after as long, or when the
-   image tells of brokers.
+   `replica.fetch.backoff.ms`, also where the session begins anew meanwhile. A connection that
+   failed is opened anew after as long, or when the image tells of brokers.
 3. What a partition answers concerns that partition alone.
+4. A broker that is not registered asks for nothing: whatever it asked would be refused.
 """
 
 from __future__ import annotations
 
 import asyncio
 from typing import TYPE_CHECKING, Final
+from uuid import UUID
 
 import structlog
 
@@ -20,22 +23,20 @@ from ottla.broker.partition import Partition
 from ottla.broker.replication.copying import Copying
 from ottla.broker.replication.link import Link, LinkError
 from ottla.cluster.follower import Fetch
-from ottla.cluster.image import BrokerImage
+from ottla.cluster.image import NO_EPOCH, BrokerImage
 from ottla.wire.errors import ErrorCode
 from ottla.wire.fetch import INITIAL_EPOCH
+from ottla.wire.fetch_answer import FetchAnswer, PartitionAnswer, read_answer
+from ottla.wire.fields import DecodeError
 from ottla.wire.messages.fetch import (
     FetchPartition,
     FetchRequest,
-    FetchResponse,
     FetchTopic,
     ForgottenTopic,
-    PartitionData,
     ReplicaState,
 )
 
 if TYPE_CHECKING:
-    from uuid import UUID
-
     from ottla.broker.node import Node
 
 log = structlog.get_logger()
@@ -44,7 +45,7 @@ VERSION: Final = 18
 BYTES_IN_ONE_TURN: Final = 1 << 20
 SHORTEST_TRY_SECONDS: Final = 0.05
 
-Key = tuple["UUID", int]
+Key = tuple[UUID, int]
 
 
 class ReplicaFetcher:
@@ -58,7 +59,10 @@ class ReplicaFetcher:
         self._changed: dict[Key, None] = {}
         self._forgotten: dict[Key, None] = {}
         self._asked: dict[Key, Fetch] = {}
+        self._resting: set[Key] = set()
         self._session = (0, INITIAL_EPOCH)
+        self._session_of = NO_EPOCH
+        """The broker epoch in which the session's partitions were named."""
         self._news = asyncio.Event()
         self._task: asyncio.Task[None] | None = None
         self._link: Link | None = None
@@ -69,6 +73,7 @@ class ReplicaFetcher:
         """Copy this partition, too."""
         key = (partition.topic_id, partition.index)
         self._partitions[key] = partition
+        self._resting.discard(key)
         self._ask_about(key)
         if self._task is None:
             self._task = asyncio.get_running_loop().create_task(self._run())
@@ -78,6 +83,7 @@ class ReplicaFetcher:
         key = (partition.topic_id, partition.index)
         if self._partitions.get(key) is partition:
             del self._partitions[key]
+            self._resting.discard(key)
             self._forget(key)
 
     def brokers_changed(self) -> None:
@@ -122,10 +128,13 @@ class ReplicaFetcher:
         self._session = (0, INITIAL_EPOCH)
         try:
             while self._partitions:
+                if not self._has_something_to_ask():
+                    await self._wait_for_news(self._back_off())
+                    continue
                 request = self._request()
-                answer = await self._link.ask(request, FetchResponse, VERSION, timeout)
+                data, at = await self._link.ask_for_bytes(request, VERSION, timeout)
                 self._failing = ""
-                await self._take(request, answer)
+                await self._take(request, _read(data, at))
         finally:
             self._link.close()
             self._link = None
@@ -143,6 +152,12 @@ class ReplicaFetcher:
 
     # Asking -------------------------------------------------------------------------------
 
+    def _has_something_to_ask(self) -> bool:
+        if self._node.broker_epoch == NO_EPOCH:
+            return False
+        begins = self._session[1] == INITIAL_EPOCH or self._session_of != self._node.broker_epoch
+        return not begins or len(self._resting) < len(self._partitions)
+
     def _ask_about(self, key: Key) -> None:
         self._changed[key] = None
         self._forgotten.pop(key, None)
@@ -155,9 +170,13 @@ class ReplicaFetcher:
 
     def _request(self) -> FetchRequest:
         config = self._node.config
+        if self._session_of != self._node.broker_epoch:
+            self._session_of = self._node.broker_epoch
+            self._session = (0, INITIAL_EPOCH)
         session_id, session_epoch = self._session
         if session_epoch == INITIAL_EPOCH:
-            wanted, self._changed = dict.fromkeys(self._partitions), {}
+            wanted = dict.fromkeys(key for key in self._partitions if key not in self._resting)
+            self._changed = {}
             self._asked.clear()
             forgotten: dict[Key, None] = {}
         else:
@@ -204,7 +223,7 @@ class ReplicaFetcher:
 
     # Taking -------------------------------------------------------------------------------
 
-    async def _take(self, request: FetchRequest, answer: FetchResponse) -> None:
+    async def _take(self, request: FetchRequest, answer: FetchAnswer) -> None:
         if answer.error_code:
             if request.session_epoch == INITIAL_EPOCH:
                 raise LinkError(ErrorCode(answer.error_code).name)
@@ -217,33 +236,43 @@ class ReplicaFetcher:
         else:
             self._session = (answer.session_id, _next_epoch(request.session_epoch))
         taken = 0
-        for topic in answer.responses:
-            for data in topic.partitions:
-                await self._take_one((topic.topic_id, data.partition_index), data)
-                taken += len(data.records or b"")
+        for topic, partitions in answer.topics:
+            topic_id = UUID(bytes=topic)
+            for data in partitions:
+                await self._take_one((topic_id, data.partition), data)
+                taken += len(data.records)
                 if taken > BYTES_IN_ONE_TURN:
                     taken = 0
                     await asyncio.sleep(0)
 
-    async def _take_one(self, key: Key, data: PartitionData) -> None:
+    async def _take_one(self, key: Key, data: PartitionAnswer) -> None:
         partition = self._partitions.get(key)
         fetch = self._asked.get(key)
         if partition is None or fetch is None:
             return
         if not await self._copying.take(partition, fetch, data):
             self._forget(key)
+            self._resting.add(key)
             asyncio.get_running_loop().call_later(self._back_off(), self._ask_again, key)
         elif (
             partition.log.end_offset != fetch.offset
             or partition.log.start_offset != fetch.log_start
-            or data.diverging_epoch.epoch >= 0
+            or data.diverging is not None
             or data.error_code
         ):
             self._changed[key] = None
 
     def _ask_again(self, key: Key) -> None:
+        self._resting.discard(key)
         if key in self._partitions:
             self._ask_about(key)
+
+
+def _read(data: memoryview, at: int) -> FetchAnswer:
+    try:
+        return read_answer(data, at)
+    except DecodeError as problem:
+        raise LinkError(str(problem)) from None
 
 
 def _is_the_same(life: BrokerImage, before: BrokerImage | None) -> bool:

@@ -1,5 +1,10 @@
 """A connection to another broker: one request, then its answer.
 
+Rules kept here:
+1. An answer is received into memory that serves the next one too, for what is replicated is
+   received at high rates: memory that is new costs more than the copy into it.
+2. What is received unasked, or is no answer, ends the connection.
+
 TLS and SASL between brokers belong here, where the connection is made.
 """
 
@@ -8,7 +13,7 @@ from __future__ import annotations
 import asyncio
 from itertools import count
 from struct import Struct
-from typing import Final, Self, TypeVar
+from typing import Final, Self, TypeVar, cast
 
 from ottla.cluster.documents import Endpoint
 from ottla.wire import codec
@@ -20,57 +25,132 @@ M = TypeVar("M", bound=Message)
 
 CLIENT_ID: Final = "ottla-broker"
 LARGEST_ANSWER: Final = 1 << 30
+FIRST_MEMORY: Final = 1 << 16
+MOST_KEPT: Final = 4 << 20
+"""Memory that is kept for the next answer; what a larger one needs is let go after it."""
 _SIZE: Final = Struct(">i")
-_BUFFER: Final = 1 << 20
 
 
 class LinkError(Exception):
     """The other broker cannot be asked: it is not there, is silent, or answers nonsense."""
 
 
+class _Receiver(asyncio.BufferedProtocol):
+    """Receives one answer at a time."""
+
+    def __init__(self) -> None:
+        self.transport: asyncio.Transport
+        self._view = memoryview(bytearray(FIRST_MEMORY))
+        self._filled = 0
+        self._expected: asyncio.Future[memoryview] | None = None
+        self._ended: Exception | None = None
+
+    def expect(self) -> asyncio.Future[memoryview]:
+        """The next answer; the memory of the last one is used again."""
+        if len(self._view) > MOST_KEPT:
+            self._view = memoryview(bytearray(FIRST_MEMORY))
+        self._filled = 0
+        self._expected = asyncio.get_running_loop().create_future()
+        if self._ended is not None:
+            self._expected.set_exception(self._ended)
+        return self._expected
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        self.transport = cast(asyncio.Transport, transport)
+
+    def get_buffer(self, sizehint: int) -> memoryview:
+        if self._expected is None:
+            return memoryview(bytearray(1))  # the answer before may still be in use
+        return self._view[self._filled :]
+
+    def buffer_updated(self, nbytes: int) -> None:
+        expected = self._expected
+        if expected is None:
+            self._end(DecodeError("an answer that nobody asked for"))
+            return
+        self._filled += nbytes
+        if self._filled < _SIZE.size:
+            return
+        (size,) = _SIZE.unpack_from(self._view)
+        end = _SIZE.size + size
+        if not 0 <= size <= LARGEST_ANSWER:
+            self._end(DecodeError(f"an answer of {size} bytes"))
+        elif self._filled > end:
+            self._end(DecodeError(f"{self._filled - end} bytes behind an answer"))
+        elif self._filled == end:
+            self._expected = None
+            if not expected.done():
+                expected.set_result(self._view[_SIZE.size : end])
+        elif end > len(self._view):
+            larger = memoryview(bytearray(end + end // 4))
+            larger[: self._filled] = self._view[: self._filled]
+            self._view = larger
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        self._end(exc or ConnectionResetError("it has closed the connection"))
+
+    def _end(self, problem: Exception) -> None:
+        self._ended = self._ended or problem
+        self.transport.close()
+        expected, self._expected = self._expected, None
+        if expected is not None and not expected.done():
+            expected.set_exception(self._ended)
+
+
 class Link:
     """An open connection. Every failure closes it."""
 
-    def __init__(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        self._reader = reader
-        self._writer = writer
+    def __init__(self, receiver: _Receiver) -> None:
+        self._receiver = receiver
         self._numbers = count()
 
     @classmethod
     async def open(cls, where: Endpoint, seconds: float) -> Self:
         """Connect; raises LinkError."""
+        loop = asyncio.get_running_loop()
         try:
             async with asyncio.timeout(seconds):
-                return cls(*await asyncio.open_connection(where.host, where.port, limit=_BUFFER))
+                _, receiver = await loop.create_connection(_Receiver, where.host, where.port)
         except (OSError, TimeoutError) as problem:
             raise LinkError(f"{where.host}:{where.port}: {str(problem) or 'no answer'}") from None
+        return cls(receiver)
 
     async def ask(self, request: Message, answer: type[M], version: int, seconds: float) -> M:
         """Send a request and wait for its answer; raises LinkError."""
+        body, at = await self.ask_for_bytes(request, version, seconds)
+        try:
+            return codec.decode(answer, version, body, at)
+        except DecodeError as problem:
+            self.close()
+            raise LinkError(str(problem)) from None
+
+    async def ask_for_bytes(
+        self, request: Message, version: int, seconds: float
+    ) -> tuple[memoryview, int]:
+        """The same with the answer as it came, and where it begins behind its header.
+
+        It is there until the next question.
+        """
+        number = next(self._numbers)
+        head = write_request_header(request.API_KEY, version, number, CLIENT_ID)
+        body = codec.encode(request, version)
         try:
             async with asyncio.timeout(seconds):
-                return await self._ask(request, answer, version)
-        except (OSError, EOFError, DecodeError, TimeoutError) as problem:
+                expected = self._receiver.expect()
+                frame = b"".join((_SIZE.pack(len(head) + len(body)), head, body))
+                self._receiver.transport.write(frame)
+                data = await expected
+            found, at = read_response_header(data, request.API_KEY, version)
+            if found != number:
+                raise DecodeError(f"answer {found} to request {number}")
+        except (OSError, DecodeError, TimeoutError) as problem:
             self.close()
             raise LinkError(str(problem) or "no answer") from None
         except BaseException:
             self.close()
             raise
-
-    async def _ask(self, request: Message, answer: type[M], version: int) -> M:
-        number = next(self._numbers)
-        head = write_request_header(request.API_KEY, version, number, CLIENT_ID)
-        body = codec.encode(request, version)
-        self._writer.write(b"".join((_SIZE.pack(len(head) + len(body)), head, body)))
-        (size,) = _SIZE.unpack(await self._reader.readexactly(_SIZE.size))
-        if not 0 <= size <= LARGEST_ANSWER:
-            raise DecodeError(f"an answer of {size} bytes")
-        data = await self._reader.readexactly(size)
-        found, at = read_response_header(memoryview(data), request.API_KEY, version)
-        if found != number:
-            raise DecodeError(f"answer {found} to request {number}")
-        return codec.decode(answer, version, data, at)
+        return data, at
 
     def close(self) -> None:
         """Let go of the connection."""
-        self._writer.close()
+        self._receiver.transport.close()

@@ -5,7 +5,7 @@ Rules kept here:
 2. A new leader epoch is a new term, also for who led before: everybody who waits is sent away, and
    coordinators load anew.
 3. Within a term the leader learns what else the store says of the partition.
-4. A leader whose disk has failed hands over to who is in sync, if anybody is.
+4. A leader whose disk has failed or is full hands over to who is in sync, if anybody is.
 """
 
 from __future__ import annotations
@@ -24,6 +24,7 @@ from ottla.cluster.follower import Following
 from ottla.cluster.image import Delta, PartitionImage, PartitionKey, TopicImage
 from ottla.cluster.replicas import Leadership
 from ottla.cluster.store import StoreError
+from ottla.wire.errors import ErrorCode
 
 if TYPE_CHECKING:
     from ottla.broker.node import Node
@@ -127,8 +128,13 @@ class Roles:
             now=self.now(),
         )
 
+    def refused(self, partition: Partition, code: int) -> None:
+        """An append was refused: where it was for the disk, let another replica lead."""
+        if partition.log.offline or code == ErrorCode.KAFKA_STORAGE_ERROR:
+            self.disk_failed(partition)
+
     def disk_failed(self, partition: Partition) -> None:
-        """A log that is led here went offline: let another replica lead."""
+        """A log that is led here cannot be written: let another replica lead."""
         key = (partition.topic, partition.index)
         if partition.leadership is not None and key not in self._handing_over:
             self._handing_over.add(key)
@@ -139,7 +145,7 @@ class Roles:
         try:
             await node.change(lambda image: (None, hand_over(image, key, node.id)))
         except StoreError as problem:
-            log.error("a failed log could not be handed over", partition=key, reason=str(problem))
+            log.error("a log could not be handed over", partition=key, reason=str(problem))
         finally:
             self._handing_over.discard(key)
 

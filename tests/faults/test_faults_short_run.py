@@ -1,0 +1,29 @@
+"""The fault harness in short: one fault of each main kind, under the whole load."""
+
+from pathlib import Path
+
+from faults.plan import Fault, Kind, Role, Step
+from faults.run import run
+from faults.world import LAG_SECONDS, SESSION_SECONDS
+
+LONGER_THAN_A_SESSION = SESSION_SECONDS + 1.5
+SEED = 6
+
+
+def alone(kind: Kind, role: Role, seconds: float, *, silent: bool = False) -> Step:
+    return Step(calm=0.5, faults=(Fault(kind, role, seconds, silent, 0),), apart=0.0, settle=True)
+
+
+def test_nothing_is_lost_doubled_or_out_of_order_whatever_happens_to_one(tmp_path: Path) -> None:
+    plan = [
+        alone(Kind.KILL, Role.LEADER, LONGER_THAN_A_SESSION),
+        # Whoever loses its session must get into every ISR again, also of what is idle.
+        alone(Kind.CUT_STORE, Role.LEADER, LONGER_THAN_A_SESSION, silent=True),
+        alone(Kind.DISK, Role.LEADER, LAG_SECONDS / 2),
+        alone(Kind.KILL, Role.SERVER_LEADER, 0.0),
+    ]
+    said: list[str] = []
+    report = run(tmp_path / "run", SEED, "zookeeper", 60.0, said.append, plan)
+    assert report.findings == [], "\n".join(said)
+    assert report.faults == len(plan)
+    assert not (tmp_path / "run").exists()

@@ -1,0 +1,19 @@
+"""Time in which the machine stood still."""
+
+from faults.stalls import Stalls
+
+
+def test_only_what_lies_in_a_time_counts_for_it() -> None:
+    stalls = Stalls()
+    stalls.note(1.0, 2.0)
+    stalls.note(5.0, 5.5)
+    assert stalls.within(0.0, 10.0) == 1.5
+    assert stalls.within(1.5, 5.25) == 0.75
+    assert stalls.within(2.5, 4.0) == 0.0
+    assert stalls.total == 1.5
+
+
+def test_a_little_late_is_no_stall() -> None:
+    stalls = Stalls()
+    stalls.note(1.0, 1.05)
+    assert stalls.total == 0.0
