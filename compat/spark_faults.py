@@ -36,7 +36,7 @@ LATEST_KILL_SECONDS = 0.6
 """A batch takes about half a second."""
 POLL_SECONDS = 0.1
 LOOK_SECONDS = 0.005
-ROUND_SECONDS = 240.0
+ROUND_SECONDS = 600.0
 ONLY_ONE = 0.5
 """How often just one Python process that works is killed, and not all that there are."""
 KINDS = ("worker", "driver", "broker")

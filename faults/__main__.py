@@ -45,7 +45,7 @@ def main(minutes: float, seed: int | None, store: str, folder: Path | None) -> N
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))  # so that nothing is left running
     report = run(where, seed, store, minutes * 60, say)
     show(report, console)
-    sys.exit(1 if report.findings else 0)
+    sys.exit(0 if report.passed else 1)
 
 
 def show(report: Report, console: Console) -> None:
@@ -68,9 +68,9 @@ def show(report: Report, console: Console) -> None:
     console.print(f"clients: {report.progress}")
     for error, times in report.errors.items():
         console.print(f"  {times:>5} x {error}")
-    for finding in report.findings:
+    for finding in (*report.findings, *report.late):
         console.print(f"FOUND: {finding}", markup=False, soft_wrap=True)
-    verdict = "FAILED, kept in " + str(report.folder) if report.findings else "passed"
+    verdict = "passed" if report.passed else f"FAILED, kept in {report.folder}"
     console.print(f"{verdict} (seed {report.seed}, {report.store}, {report.minutes:.1f} minutes)")
 
 

@@ -40,6 +40,9 @@ class Report:
     faults: int = 0
     minutes: float = 0.0
     findings: list[str] = field(default_factory=list)
+    """What must not be: something lost, doubled, out of order, different, or an exception."""
+    late: list[str] = field(default_factory=list)
+    """Where writes were not taken for longer than they may."""
     gaps: dict[str, list[float]] = field(default_factory=dict)
     """By kind of fault: the longest gap of each partition, for each fault."""
     stalled: float = 0.0
@@ -49,6 +52,11 @@ class Report:
     errors: dict[str, int] = field(default_factory=dict)
     folder: Path | None = None
     """What was kept of it."""
+
+    @property
+    def passed(self) -> bool:
+        """Whether all was as it must be."""
+        return not self.findings and not self.late
 
 
 class Log:
@@ -96,7 +104,7 @@ def run(
             say("the faults are over: all replicas must come in sync, and readers to the end")
             world.until_in_sync(load.topics)
             report.findings += load.findings()
-            report.findings += _late(load, injected, stalls, report)
+            report.late += _late(load, injected, stalls, report)
         except Exception as problem:  # noqa: BLE001 it is reported with what was found before
             report.findings.append(f"the run ended early: {problem!r}")
             log.note(traceback.format_exc())
@@ -108,10 +116,10 @@ def run(
             report.progress = load.progress()
             report.errors = dict(load.errors().most_common())
             report.minutes = (time.monotonic() - report.began) / 60
-            for finding in report.findings:
+            for finding in (*report.findings, *report.late):
                 log.note(f"FINDING: {finding}")
-            world.keep = bool(report.findings)
-    if report.findings:
+            world.keep = not report.passed
+    if not report.passed:
         report.folder = folder
     else:
         shutil.rmtree(folder)

@@ -18,6 +18,7 @@ from faults.transactors import Outcome, Transactor
 from faults.writers import PATIENT
 
 READ_SECONDS = 240.0
+POLL_SECONDS = 0.1
 SAME_WITHIN_SECONDS = 60.0
 STABLE_WITHIN_SECONDS = 120.0
 EXAMPLES = 5
@@ -66,7 +67,7 @@ class Reader:
         while not at_end:
             if monotonic() > deadline:
                 raise ReadError(f"{topic}-{partition} was not read to {end} in time")
-            for message in self._consumer.consume(1000, 1.0):
+            for message in self._consumer.consume(1000, POLL_SECONDS):
                 error, offset, value = message.error(), message.offset(), message.value()
                 if error is not None:
                     at_end |= error.name() == "_PARTITION_EOF"

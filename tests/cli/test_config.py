@@ -70,6 +70,12 @@ def test_a_read_only_setting_is_refused(ottla: Ottla) -> None:
     assert ran.err.count("\n") == 1
 
 
+def test_an_unknown_setting_of_a_broker_is_refused(ottla: Ottla) -> None:
+    ran = ottla("config", "alter", "broker", "default", "retention.ms=5")
+    assert ran.status == 2
+    assert "Unknown config name: retention.ms (did you mean log.retention.ms?)" in ran.err
+
+
 def test_a_broker_that_does_not_exist_is_named(ottla: Ottla) -> None:
     ran = ottla("config", "describe", "broker", "99")
     assert (ran.status, ran.err) == (1, "ottla: there is no broker 99\n")

@@ -296,6 +296,14 @@ def test_a_leader_whose_disk_failed_hands_over_to_who_is_in_sync(cluster: Contro
     assert cluster.settle() == 0
 
 
+def test_a_follower_whose_disk_failed_leaves_and_the_term_goes_on(cluster: Controlled) -> None:
+    cluster.commit(hand_over(cluster.image, ("t", 0), 3))
+    partition = cluster.partition()
+    assert (partition.leader, partition.leader_epoch, partition.isr) == (1, 0, [1, 2])
+    assert hand_over(cluster.image, ("t", 0), 3) == []
+    assert cluster.settle() == 0
+
+
 def test_a_leader_whose_disk_failed_keeps_what_nobody_else_has(cluster: Controlled) -> None:
     cluster.down(2, 3)
     cluster.settle()

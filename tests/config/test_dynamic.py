@@ -91,9 +91,8 @@ def test_a_dynamic_setting_of_a_broker_changes() -> None:
     [
         ("num.partitions", "3", ErrorCode.INVALID_REQUEST, r"dynamically: \[num.partitions\]"),
         ("log.retention.hours", "3", ErrorCode.INVALID_REQUEST, "Cannot update these configs"),
-        ("num.io.threads", "3", ErrorCode.INVALID_REQUEST, "Cannot update these configs"),
+        ("process.roles", "broker", ErrorCode.INVALID_REQUEST, "Cannot update these configs"),
         ("log.retention.ms", "x", ErrorCode.INVALID_REQUEST, "Not a number of type LONG"),
-        ("no.such.setting", "x", ErrorCode.INVALID_CONFIG, "Unknown config name"),
     ],
 )
 @pytest.mark.parametrize("cluster_wide", [True, False])
@@ -105,3 +104,23 @@ def test_a_wrong_change_of_a_broker_is_refused(
             {}, [Alteration(name, AlterOp.SET, value)], cluster_wide=cluster_wide
         )
     assert raised.value.code is code
+
+
+@pytest.mark.parametrize(
+    "name", ["num.io.threads", "leader.replication.throttled.rate", "a.plugin"]
+)
+@pytest.mark.parametrize("cluster_wide", [True, False])
+def test_a_setting_without_effect_changes_as_in_kafka(name: str, cluster_wide: bool) -> None:
+    alteration = Alteration(name, AlterOp.SET, "3")
+    assert altered_broker_configs({}, [alteration], cluster_wide=cluster_wide) == {name: "3"}
+
+
+@pytest.mark.parametrize(
+    "name", ["sasl.kerberos.min.time.before.relogin", "listener.name.inside.ssl.keystore.location"]
+)
+def test_a_setting_without_effect_that_is_one_brokers_is_not_the_clusters(name: str) -> None:
+    alteration = Alteration(name, AlterOp.SET, "3")
+    assert altered_broker_configs({}, [alteration], cluster_wide=False) == {name: "3"}
+    with pytest.raises(KafkaError, match="broker id must be specified") as raised:
+        altered_broker_configs({}, [alteration], cluster_wide=True)
+    assert raised.value.code is ErrorCode.INVALID_REQUEST

@@ -89,6 +89,15 @@ def test_only_known_kinds_have_coordinators(connection: Connection) -> None:
     assert (found.error_code, found.node_id, found.port) == (ErrorCode.INVALID_REQUEST, -1, -1)
 
 
+@pytest.mark.parametrize(("version", "message"), [(0, ""), (1, "NONE"), (3, "NONE")])
+def test_an_old_answer_names_its_success(
+    connection: Connection, group: str, version: int, message: str
+) -> None:
+    find_coordinator(connection, group, 0)
+    found = connection.ask(FindCoordinatorRequest(key=group), FindCoordinatorResponse, version)
+    assert (found.error_code, found.error_message) == (ErrorCode.NONE, message)
+
+
 # Strangers
 
 

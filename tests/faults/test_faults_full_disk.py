@@ -25,15 +25,17 @@ from ottla.wire.messages.produce import (
 
 TOPIC = "kept"
 PRODUCER = 4242
+LARGER_THAN_THE_STORE = 900_000
+"""The limit is for all files of a process, and the metadata store is to be written."""
 
 
-def produce(connection: Connection, sequence: int, acks: int = -1) -> int:
+def produce(connection: Connection, sequence: int, size: int = 10) -> int:
     """Write the batch of a producer that has this sequence; the error."""
     batch = Batch(
-        [Plain(b"%d" % sequence)], producer_id=PRODUCER, producer_epoch=0, base_sequence=sequence
+        [Plain(b"x" * size)], producer_id=PRODUCER, producer_epoch=0, base_sequence=sequence
     )
     request = ProduceRequest(
-        acks=acks,
+        acks=-1,
         timeout_ms=10_000,
         topic_data=[
             TopicProduceData(
@@ -74,18 +76,20 @@ def test_a_leader_with_a_full_disk_hands_over(tmp_path: Path) -> None:
         other = cluster.brokers[(number + 1) % 3]
         disk = LimitedFiles(full.data, lambda: full.pid)
         with Connection(full.bootstrap) as connection:
-            assert produce(connection, 0) == ErrorCode.NONE
+            assert produce(connection, 0, LARGER_THAN_THE_STORE) == ErrorCode.NONE
             disk.fill()
             assert produce(connection, 1) == ErrorCode.KAFKA_STORAGE_ERROR
         until(
             lambda: cluster.partition(TOPIC, of=other).leader_id not in (-1, number),
             "another one leads",
         )
-        found = cluster.partition(TOPIC, of=other)
-        assert number not in found.isr_nodes
-        with Connection(cluster.brokers[found.leader_id].bootstrap) as connection:
+        leader = cluster.brokers[cluster.partition(TOPIC, of=other).leader_id]
+        with Connection(leader.bootstrap) as connection:
+            # The full one gets a place in sync while there is nothing to copy; with the first
+            # record it leaves, long before `replica.lag.time.max.ms`.
             for sequence in (1, 2):
                 assert produce(connection, sequence) == ErrorCode.NONE
+        assert number not in cluster.partition(TOPIC, of=other).isr_nodes
         disk.free()
         cluster.until_in_sync(TOPIC)
         assert not full.tracebacks()

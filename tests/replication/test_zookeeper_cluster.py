@@ -12,6 +12,12 @@ from compat.batches import values
 from compat.cluster import ClusterProcesses, until
 from compat.raw import Connection
 from ottla.wire.errors import ErrorCode
+from ottla.wire.messages.create_topics import (
+    CreatableTopic,
+    CreatableTopicResult,
+    CreateTopicsRequest,
+    CreateTopicsResponse,
+)
 from ottla.wire.messages.fetch import FetchResponse
 from ottla.wire.messages.produce import ProduceResponse
 from tests.cluster.zookeeper_servers import Ensemble, running_ensemble
@@ -171,3 +177,34 @@ def test_writes_and_reads_go_on_without_zookeeper(
         ),
         "acks=1 is served again",
     )
+
+
+def test_a_change_without_zookeeper_is_one_clear_error_and_changes_nothing(
+    cluster: ClusterProcesses, zookeeper: Ensemble
+) -> None:
+    until(
+        lambda: all(len(cluster.metadata("", of=each).brokers) == 3 for each in cluster.brokers),
+        "whoever lost its session has another one",
+    )
+    cluster.create("known", replicas=1)
+    zookeeper.servers[0].kill()
+    try:
+        refused = create(cluster, "unknown")
+        assert refused.error_code == ErrorCode.KAFKA_STORAGE_ERROR
+        assert "ZooKeeper has not answered" in (refused.error_message or "")
+        assert not cluster.metadata("unknown").topics[0].partitions
+    finally:
+        zookeeper.servers[0].restart()
+    until(lambda: create(cluster, "later").error_code == 0, "changes are made again")
+    assert not cluster.metadata("unknown").topics[0].partitions
+    assert cluster.metadata("known").topics[0].partitions
+
+
+def create(cluster: ClusterProcesses, name: str) -> CreatableTopicResult:
+    """Ask for a topic; what the broker says."""
+    topic = CreatableTopic(name=name, num_partitions=1, replication_factor=1)
+    with Connection(cluster.any_alive().bootstrap) as connection:
+        answer = connection.ask(
+            CreateTopicsRequest(topics=[topic], timeout_ms=10_000), CreateTopicsResponse, 7
+        )
+    return answer.topics[0]

@@ -7,11 +7,13 @@ Apache Kafka. Tests that need a broker with settings of their own start an Ottla
 import os
 import sys
 from collections.abc import Callable, Iterator
+from pathlib import Path
 from uuid import uuid4
 
 import pytest
 from pyspark.sql import SparkSession
 
+from compat.spark_driver import home_without_zip
 from ottla.client import Admin, Client, TopicPartition
 from ottla.client.admin import LATEST
 from ottla.wire.errors import KafkaError
@@ -25,8 +27,24 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--spark-bootstrap", help="run against this broker instead of a fresh Ottla")
 
 
+@pytest.fixture(scope="session", autouse=True)
+def spark_home(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
+    """Where Spark is, for all tests and what they start: without the zip of PySpark's sources, from
+    which each of Spark's Python processes would compile it anew (a second of CPU time for each).
+    They take the PySpark that is installed.
+    """
+    home = home_without_zip(tmp_path_factory.mktemp("spark-home"))
+    before = os.environ.get("SPARK_HOME")
+    os.environ["SPARK_HOME"] = str(home)
+    yield home
+    if before is None:
+        del os.environ["SPARK_HOME"]
+    else:
+        os.environ["SPARK_HOME"] = before
+
+
 @pytest.fixture(scope="session")
-def spark() -> Iterator[SparkSession]:
+def spark(spark_home: Path) -> Iterator[SparkSession]:
     """A session on two threads, made for many small queries."""
     session = (
         SparkSession.builder.master("local[2]")

@@ -23,6 +23,7 @@ FIRST_WITH_MANY_KEYS = 4
 GROUP = 0
 TRANSACTION = 1
 NO_NODE = -1
+SUCCESS = "NONE"  # what Kafka writes where versions 1 to 3 have room for an error's message
 
 
 @api(ApiKey.FIND_COORDINATOR, 0, 6, FindCoordinatorRequest)
@@ -39,7 +40,7 @@ async def find_coordinator(
     found = await _find(request, asked.key, asked.key_type)
     return FindCoordinatorResponse(
         error_code=found.error_code,
-        error_message=found.error_message,
+        error_message=found.error_message if found.error_code else SUCCESS,
         node_id=found.node_id,
         host=found.host,
         port=found.port,

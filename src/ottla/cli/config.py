@@ -1,5 +1,6 @@
 """`ottla config`: what settings there are, what they are set to, and changing them."""
 
+from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
 import click
@@ -139,6 +140,8 @@ def alter(kind: str, name: str, settings: tuple[str, ...], bootstrap: str, as_js
     from ottla.client.admin import Admin
 
     changes = pairs(settings, "setting")
+    if kind == "broker":
+        _check_names(changes)
     with connect(bootstrap) as client:
         Admin(client).alter_settings(_resource(kind, name), changes)
     if as_json:
@@ -168,6 +171,18 @@ def delete(kind: str, name: str, settings: tuple[str, ...], bootstrap: str, as_j
         print_json({"kind": kind, "name": name, "deleted": list(settings)})
     else:
         click.echo(f"deleted {', '.join(settings)} of {kind} {name}")
+
+
+def _check_names(settings: Iterable[str]) -> None:
+    """A broker takes names that it does not know, as Kafka's does: here they are mistakes."""
+    from ottla.config.broker_configs import broker_definition
+    from ottla.config.errors import ConfigError
+
+    for name in settings:
+        try:
+            broker_definition(name)
+        except ConfigError as problem:
+            raise click.UsageError(str(problem)) from None
 
 
 def _resource(kind: str, name: str) -> "Resource":

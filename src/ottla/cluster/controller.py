@@ -159,19 +159,20 @@ def change_isr(image: Image, key: PartitionKey, proposal: Proposal) -> list[Op]:
 
 
 def hand_over(image: Image, key: PartitionKey, broker: int) -> list[Op]:
-    """What a leader commits that cannot go on, its disk having failed: others lead, if they can.
+    """What a replica commits that cannot go on, its disk having failed: it leaves the ISR.
 
-    Where nobody else is in sync nothing is changed: it would be elected again at once.
+    Where it led, another one does, if it can. Where nobody else is in sync nothing is changed: it
+    would be elected again at once.
     """
     partition = image.partitions.get(key)
     topic = None if partition is None else topic_of(image, partition)
-    if partition is None or topic is None or partition.leader != broker:
+    if partition is None or topic is None or broker not in partition.isr:
         return []
     others = {one: live for one, live in image.brokers.items() if one != broker}
     if not any(is_fresh(partition, member, others) for member in partition.isr):
         return []
     settled = settle(partition, topic.assignment[partition.index], others, unclean=False)
-    assert settled is not None, "a leader that is not there is replaced"
+    assert settled is not None, "a member that is not there leaves"
     return [
         check_role(image),
         *check_topics(image, [partition.topic_id]),

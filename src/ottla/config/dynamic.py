@@ -9,9 +9,10 @@ from enum import IntEnum
 
 import msgspec
 
-from ottla.config.broker_configs import broker_definition
+from ottla.config.broker_configs import BROKER_CONFIGS
 from ottla.config.definition import ConfigDef, DynamicMode
 from ottla.config.errors import ConfigError
+from ottla.config.ignored_configs import dynamic_mode
 from ottla.config.topic_configs import TOPIC_CONFIGS, check_topic_configs
 from ottla.config.types import ConfigType, format_value
 from ottla.wire.errors import ErrorCode, KafkaError
@@ -47,13 +48,7 @@ def altered_broker_configs(
     current: Mapping[str, str], alterations: Iterable[Alteration], *, cluster_wide: bool
 ) -> dict[str, str]:
     """A broker's dynamic settings, or the cluster's defaults, after the alterations, checked."""
-    alterations = list(alterations)
-    definitions = {}
-    for alteration in alterations:
-        definition = broker_definition(alteration.name)
-        if definition is not None:
-            definitions[alteration.name] = definition
-    result = _apply(current, alterations, definitions)
+    result = _apply(current, alterations, BROKER_CONFIGS)
     check_dynamic_broker_configs(result, cluster_wide=cluster_wide)
     return result
 
@@ -62,12 +57,13 @@ def check_dynamic_broker_configs(configs: Mapping[str, str], *, cluster_wide: bo
     """Refuse settings that cannot change while the broker runs, or not for the whole cluster."""
     fixed, single = [], []
     for name, text in configs.items():
-        definition = broker_definition(name)
-        if definition is None or definition.dynamic is DynamicMode.READ_ONLY:
+        definition = BROKER_CONFIGS.get(name)
+        mode = dynamic_mode(name) if definition is None else definition.dynamic
+        if mode is DynamicMode.READ_ONLY:
             fixed.append(name)
-        elif definition.dynamic is DynamicMode.PER_BROKER and cluster_wide:
+        elif mode is DynamicMode.PER_BROKER and cluster_wide:
             single.append(name)
-        else:
+        elif definition is not None:
             _check(definition, text)
     if fixed:
         raise KafkaError(

@@ -2,7 +2,12 @@
 
 So a Kafka `server.properties` works as it is. Settings that would leave the broker less protected
 than the file says (an authorizer, a topic policy) are not here: the table refuses those.
+
+While the broker runs, those of them may change that Kafka lets change; and so may names that Kafka
+does not know either (it keeps them for plug-ins, and describes neither).
 """
+
+from ottla.config.definition import DynamicMode
 
 # Whole families: the quorum of KRaft, ZooKeeper, tiered storage, share and streams groups, Java's
 # security, and the settings of single listeners. Their listeners or features are refused elsewhere.
@@ -61,6 +66,36 @@ _LISTED = """
 """
 _NAMES = frozenset(_LISTED.split())
 
+_LISTED_CLUSTER_WIDE = """
+    background.threads config.providers follower.fetch.last.tiered.offset.enable
+    follower.replication.throttled.rate group.coordinator.cached.buffer.max.bytes
+    group.share.assignment.interval.ms group.streams.assignment.interval.ms
+    leader.replication.throttled.rate log.cleaner.io.buffer.load.factor log.cleaner.io.buffer.size
+    metric.reporters num.io.threads num.network.threads num.recovery.threads.per.data.dir
+    remote.fetch.max.wait.ms remote.list.offsets.request.timeout.ms
+    remote.log.index.file.cache.total.size.bytes remote.log.manager.copier.thread.pool.size
+    remote.log.manager.copy.max.bytes.per.second remote.log.manager.expiration.thread.pool.size
+    remote.log.manager.fetch.max.bytes.per.second remote.log.manager.follower.thread.pool.size
+    remote.log.reader.threads replica.alter.log.dirs.io.max.bytes.per.second
+    share.coordinator.cached.buffer.max.bytes
+"""
+_LISTED_PER_BROKER = """
+    cordoned.log.dirs principal.builder.class sasl.enabled.mechanisms sasl.jaas.config
+    sasl.kerberos.kinit.cmd sasl.kerberos.min.time.before.relogin
+    sasl.kerberos.principal.to.local.rules sasl.kerberos.service.name
+    sasl.kerberos.ticket.renew.jitter sasl.kerberos.ticket.renew.window.factor
+    sasl.login.refresh.buffer.seconds sasl.login.refresh.min.period.seconds
+    sasl.login.refresh.window.factor sasl.login.refresh.window.jitter
+    sasl.mechanism.inter.broker.protocol ssl.cipher.suites ssl.client.auth ssl.enabled.protocols
+    ssl.endpoint.identification.algorithm ssl.engine.factory.class ssl.key.password
+    ssl.keymanager.algorithm ssl.keystore.certificate.chain ssl.keystore.key ssl.keystore.location
+    ssl.keystore.password ssl.keystore.type ssl.protocol ssl.provider
+    ssl.secure.random.implementation ssl.trustmanager.algorithm ssl.truststore.certificates
+    ssl.truststore.location ssl.truststore.password ssl.truststore.type
+"""
+_CLUSTER_WIDE = frozenset(_LISTED_CLUSTER_WIDE.split())
+_PER_BROKER = frozenset(_LISTED_PER_BROKER.split())
+
 
 def is_ignored(name: str) -> bool:
     """True for a setting of Kafka that Ottla accepts without using it."""
@@ -70,3 +105,12 @@ def is_ignored(name: str) -> bool:
 def warning(name: str) -> str:
     """What the user is told about such a setting."""
     return f"{name} has no effect in Ottla"
+
+
+def dynamic_mode(name: str) -> DynamicMode:
+    """How Kafka lets a setting change that is not in the table."""
+    if name in _PER_BROKER or name.startswith("listener.name."):
+        return DynamicMode.PER_BROKER
+    if name in _CLUSTER_WIDE or not is_ignored(name):
+        return DynamicMode.CLUSTER_WIDE
+    return DynamicMode.READ_ONLY

@@ -47,11 +47,11 @@ def start(file: Path, bootstrap: str) -> subprocess.Popen[bytes]:
 
 def wait_for_batches(state: Path, number: int, process: subprocess.Popen[bytes]) -> None:
     """Wait until a query has finished some more batches."""
-    deadline = time.monotonic() + 100
+    deadline = time.monotonic() + 200
     before = len(list((state / "out" / "commits").glob("[0-9]*")))
     while len(list((state / "out" / "commits").glob("[0-9]*"))) < before + number:
         assert process.poll() is None, (state.parent / "out.txt").read_text()
-        assert time.monotonic() < deadline
+        assert time.monotonic() < deadline, (state.parent / "out.txt").read_text()
         time.sleep(0.05)
 
 

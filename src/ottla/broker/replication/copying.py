@@ -36,6 +36,8 @@ class Copying:
         except (KafkaError, OSError) as problem:
             reason = str(problem)
             log.error("a partition could not be copied", partition=str(partition), reason=reason)
+            code = getattr(problem, "code", ErrorCode.KAFKA_STORAGE_ERROR)
+            self._node.roles.refused(partition, code)
         return False
 
     async def _take(self, partition: Partition, fetch: Fetch, data: PartitionAnswer) -> bool:

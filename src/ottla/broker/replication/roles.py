@@ -5,7 +5,8 @@ Rules kept here:
 2. A new leader epoch is a new term, also for who led before: everybody who waits is sent away, and
    coordinators load anew.
 3. Within a term the leader learns what else the store says of the partition.
-4. A leader whose disk has failed or is full hands over to who is in sync, if anybody is.
+4. A replica whose disk has failed or is full leaves the ISR, if anybody else is in it: a leader
+   hands over, and for a follower nobody waits until `replica.lag.time.max.ms` is over.
 """
 
 from __future__ import annotations
@@ -129,14 +130,15 @@ class Roles:
         )
 
     def refused(self, partition: Partition, code: int) -> None:
-        """An append was refused: where it was for the disk, let another replica lead."""
+        """An append was refused: where it was for the disk, let the others go on without it."""
         if partition.log.offline or code == ErrorCode.KAFKA_STORAGE_ERROR:
             self.disk_failed(partition)
 
     def disk_failed(self, partition: Partition) -> None:
-        """A log that is led here cannot be written: let another replica lead."""
+        """A log cannot be written: let the others go on without it."""
         key = (partition.topic, partition.index)
-        if partition.leadership is not None and key not in self._handing_over:
+        has_others = partition.leadership is not None or partition.following is not None
+        if has_others and key not in self._handing_over:
             self._handing_over.add(key)
             self._node.run_in_background(self._hand_over(key))
 
