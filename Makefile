@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 READY := $(VENV)/.ready
 
-.PHONY: demo test java lint bench compat clean
+.PHONY: demo test java lint bench compat faults simulate clean
 
 $(READY): pyproject.toml constraints.txt setup.py $(wildcard src/ottla/records/native/*.p*)
 	@echo "Setting up $(VENV) ..."
@@ -33,6 +33,12 @@ bench: $(READY)
 
 compat: $(READY)
 	@$(BIN)/python -m compat
+
+faults: $(READY)
+	@$(BIN)/python -m faults
+
+simulate: $(READY)
+	@$(BIN)/python -m tests.simulation --minutes 20
 
 clean:
 	rm -rf $(VENV) build *.egg-info src/*.egg-info .mypy_cache .ruff_cache .pytest_cache .import_linter_cache src/ottla/records/native/*.so

@@ -2,6 +2,7 @@
 
 Sections: `clients` (the claims of tests/e2e with kcat and the Java client beside the Python ones),
 `tools` (Kafka's console tools), `java-groups` and `java-transactions` (its tools of those),
+`java-apps` (Kafka Streams and Connect),
 `franz-go` (that client's own tests) and `franz-go-cluster` (the same on three brokers), `dump`
 (DumpLogSegments over Ottla's files), `kill` (kill -9 under load), `exactly-once` (kill -9 of broker
 and application), `spark` (the same jobs through Spark's own connector and ours), `spark-faults`
@@ -21,6 +22,7 @@ from rich.table import Table
 # Imported only for the checks that they register:
 import compat.dump
 import compat.franz_go
+import compat.java_apps
 import compat.java_groups
 import compat.java_transactions
 import compat.spark_official
@@ -40,7 +42,7 @@ from compat.clients.kcat import Kcat
 from compat.process import BrokerProcess
 from compat.workers import WorkersProcess
 
-JAVA_SECTIONS = ("clients", "tools", "java-groups", "java-transactions", "dump")
+JAVA_SECTIONS = ("clients", "tools", "java-groups", "java-transactions", "java-apps", "dump")
 SECTIONS = (
     *JAVA_SECTIONS,
     *("franz-go", "franz-go-cluster"),
