@@ -2,10 +2,11 @@
 
 import asyncio
 import struct
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine
 from contextlib import asynccontextmanager
 
 import pytest
+import uvloop
 
 from ottla.broker.replication.link import FIRST_MEMORY, MOST_KEPT, Link, LinkError
 from ottla.cluster.documents import Endpoint
@@ -123,3 +124,22 @@ def test_a_broker_that_hangs_up_or_is_silent_is_an_error() -> None:
                 await link.ask(REQUEST, EndTxnResponse, VERSION, 0.05)
 
     asyncio.run(main())
+
+
+@pytest.mark.parametrize("run", [asyncio.run, uvloop.run])
+def test_a_connection_that_ended_between_two_questions_is_an_error(
+    run: Callable[[Coroutine[None, None, None]], None],
+) -> None:
+    async def peer(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        writer.write(answer(await asked(reader), bytes(10)))
+
+    async def main() -> None:
+        async with linked(peer) as link:
+            await link.ask(REQUEST, EndTxnResponse, VERSION, SECONDS)
+            transport = link._receiver.transport
+            while not transport.is_closing():  # noqa: ASYNC110 (nobody tells a test)
+                await asyncio.sleep(0)
+            with pytest.raises(LinkError):
+                await link.ask(REQUEST, EndTxnResponse, VERSION, SECONDS)
+
+    run(main())

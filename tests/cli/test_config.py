@@ -78,4 +78,4 @@ def test_an_unknown_setting_of_a_broker_is_refused(ottla: Ottla) -> None:
 
 def test_a_broker_that_does_not_exist_is_named(ottla: Ottla) -> None:
     ran = ottla("config", "describe", "broker", "99")
-    assert (ran.status, ran.err) == (1, "ottla: there is no broker 99\n")
+    assert (ran.status, ran.err) == (1, "ottla: there is no broker 99 now\n")

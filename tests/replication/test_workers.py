@@ -149,6 +149,9 @@ def test_a_worker_that_is_slow_to_start_is_left_alone(tmp_path: Path) -> None:
         os.kill(first[0], signal.SIGKILL)
         until(lambda: found.pids() not in ([], first), "another one was started")
         (slow,) = found.pids()
+        # Before the program is loaded the supervisor would wait with it.
+        program = Path(f"/proc/{slow}/cmdline")
+        until(lambda: b"ottla.server.worker" in program.read_bytes(), "it is the worker's program")
         os.kill(slow, signal.SIGSTOP)
         stopped = time.monotonic()
         until(lambda: time.monotonic() > stopped + 2.5, "a session would have ended")

@@ -114,11 +114,11 @@ async def _send(
     outcomes: Outcomes = dict.fromkeys(partitions, ErrorCode.NETWORK_EXCEPTION)
     try:
         answer = await node.peers.ask(leader, request, WriteTxnMarkersResponse, VERSION)
+        outcomes |= _outcomes(answer, outcomes)
     except LinkError:
         pass
-    else:
-        outcomes |= _outcomes(answer, outcomes)
-    told(outcomes)
+    finally:
+        told(outcomes)  # whatever happened: a marker that nobody hears of is never tried again
 
 
 def _by_topic(partitions: Iterable[TopicPartition]) -> list[WritableTxnMarkerTopic]:

@@ -134,16 +134,19 @@ class Link:
         number = next(self._numbers)
         head = write_request_header(request.API_KEY, version, number, CLIENT_ID)
         body = codec.encode(request, version)
+        expected = self._receiver.expect()
         try:
             async with asyncio.timeout(seconds):
-                expected = self._receiver.expect()
-                frame = b"".join((_SIZE.pack(len(head) + len(body)), head, body))
-                self._receiver.transport.write(frame)
+                if not expected.done():  # as it is where the connection has ended meanwhile
+                    frame = b"".join((_SIZE.pack(len(head) + len(body)), head, body))
+                    self._receiver.transport.write(frame)
                 data = await expected
             found, at = read_response_header(data, request.API_KEY, version)
             if found != number:
                 raise DecodeError(f"answer {found} to request {number}")
-        except (OSError, DecodeError, TimeoutError) as problem:
+        except (OSError, DecodeError, TimeoutError, RuntimeError) as problem:
+            # RuntimeError: uvloop's, for a connection that has ended and did not say so yet.
+            expected.cancel()
             self.close()
             raise LinkError(str(problem) or "no answer") from None
         except BaseException:
