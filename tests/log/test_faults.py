@@ -15,7 +15,7 @@ from pathlib import Path
 import pytest
 
 from ottla.log.config import LogConfig
-from ottla.log.files import DISK_IS_FULL
+from ottla.log.files import DISK_IS_FULL, Bytes
 from ottla.log.log import Log
 from ottla.wire.batch import HEADER
 from ottla.wire.errors import ErrorCode, KafkaError
@@ -222,6 +222,35 @@ def test_a_full_disk_refuses_batches_until_there_is_room(tmp_path: Path, number:
     assert refused.value.code == ErrorCode.KAFKA_STORAGE_ERROR
     assert not log.offline
     assert append(log, batch(producer=1, epoch=0, sequence=1)).base_offset == 1
+    logs.close()
+
+
+@pytest.mark.parametrize("clean", [True, False])
+def test_a_log_is_cut_also_while_the_disk_is_full(tmp_path: Path, clean: bool) -> None:
+    files = FaultyFiles(fault=errno.ENOSPC)
+    logs = Logs(tmp_path / "t-0", files)
+    log = logs.open(LogConfig(index_interval_bytes=0))
+    for _ in range(6):
+        append(log, batch())
+    before = files.write_fully
+    full: list[int] = []
+
+    def no_room(fd: int, data: Bytes, position: int) -> None:
+        full.append(position)
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    files.write_fully = no_room  # type: ignore[method-assign]  # the disk is full from here on
+    assert log.truncate_to(3)
+    assert full
+    assert (log.offline, log.end_offset) == (False, 3)
+    files.write_fully = before  # type: ignore[method-assign]  # there is room again
+    assert append(log, batch()).base_offset == 3
+    expected = read_all(log)
+    if clean:
+        log.close()
+    logs.crash(log)
+    log = logs.open(clean=clean, recovery_point=log.recovery_point)
+    assert read_all(log) == expected
     logs.close()
 
 

@@ -16,6 +16,7 @@ from ottla.log.config import FOREVER
 from ottla.log.files import (
     CREATE,
     CREATE_EMPTY,
+    DISK_IS_FULL,
     Bytes,
     ColdReadError,
     FileCache,
@@ -382,9 +383,13 @@ class Segment:
     def cut(self, offset: int, position: int) -> None:
         """Remove everything from a position on, where the batch that reaches this offset begins."""
         self.keep_indexes_below(offset)
-        for fd in self.save_indexes():
-            self._files.close(fd)
-        self._indexes_dirty = True  # the next flush covers them
+        try:
+            for fd in self.save_indexes():
+                self._files.close(fd)
+        except OSError as error:
+            if error.errno not in DISK_IS_FULL:
+                raise
+        self._indexes_dirty = True  # the next flush covers them; a crash before has them rebuilt
         self._files.ftruncate(self.file.descriptor(), position)
         self.unseal()
         self.shrink(position)
