@@ -7,6 +7,7 @@ Rules kept here:
    the machine itself stood still meanwhile.
 """
 
+import itertools
 import shutil
 import time
 import traceback
@@ -80,10 +81,11 @@ def run(
     seconds: float,
     say: Say,
     plan: Iterable[Step] | None = None,
+    is_enough: Callable[[], bool] = lambda: False,
 ) -> Report:
     """Hurt a cluster; the folder is there afterwards only if something was found.
 
-    Without a plan it is the seed's.
+    Without a plan it is the seed's. It goes on for so many seconds, or until it is enough.
     """
     folder.mkdir(parents=True, exist_ok=True)
     log = Log(log_file(folder))
@@ -100,7 +102,15 @@ def run(
             time.sleep(WARM_UP_SECONDS)
             world.until_in_sync(load.topics)
             chosen = plan or steps(seed, world.has_zookeeper, world.mounts)
-            injected = _hurt(world, load, report, chosen, seconds, log, say)
+            end = time.monotonic() + seconds
+            injected = _hurt(
+                world,
+                load,
+                report,
+                itertools.takewhile(lambda _: time.monotonic() < end and not is_enough(), chosen),
+                log,
+                say,
+            )
             say("the faults are over: all replicas must come in sync, and readers to the end")
             world.until_in_sync(load.topics)
             report.findings += load.findings()
@@ -131,7 +141,6 @@ def _hurt(
     load: Load,
     report: Report,
     plan: Iterable[Step],
-    seconds: float,
     log: Log,
     say: Say,
 ) -> list[Injected]:
@@ -140,9 +149,6 @@ def _hurt(
     began = told = time.monotonic()
     try:
         for step in plan:
-            now = time.monotonic()
-            if now - began > seconds:
-                break
             injected.append(injector.carry_out(step))
             report.faults += len(step.faults)
             if time.monotonic() - told > PROGRESS_SECONDS:

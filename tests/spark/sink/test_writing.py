@@ -1,8 +1,9 @@
 """Rows by Spark into topics: batch jobs and streams, with a real Spark and a real broker."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
+import pyarrow as pa  # type: ignore[import-untyped]  # it has no stubs
 import pytest
 from pyspark.sql import DataFrame, SparkSession
 
@@ -102,9 +103,19 @@ def test_keyless_rows_spread_over_partitions(
 def test_a_failing_batch_job_leaves_nothing_visible(
     spark: SparkSession, bootstrap: str, client: Client, topic: str
 ) -> None:
-    rows = spark.range(0, 4000, 1, 2).selectExpr(
-        "if(id = 3999, raise_error('on purpose'), cast(id as string)) value"
-    )
+    def fail_behind_the_others(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        """The last task fails, when what the other one writes is in the log."""
+        for batch in batches:
+            if batch["value"][-1].as_py() == "3999":
+                where = TopicPartition(topic, 0)
+                with Client(bootstrap) as own:
+                    while Admin(own).list_offsets({where: LATEST})[where].offset < 2000:
+                        own.pause(0.05)
+                raise ValueError("on purpose")
+            yield batch
+
+    numbers = spark.range(0, 4000, 1, 2).selectExpr("cast(id as string) value")
+    rows = numbers.mapInArrow(fail_behind_the_others, "value string")
     others = set(open_ids(client, "~batch"))  # jobs whose drivers tests have killed leave some
     with pytest.raises(Exception, match="on purpose"):
         write(rows, bootstrap, topic=topic)
