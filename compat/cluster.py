@@ -7,14 +7,13 @@ Rules kept here:
 """
 
 import asyncio
-import time
 from collections.abc import Callable, Mapping
 from pathlib import Path
-from types import TracebackType
 from typing import Self
 
 from compat.process import BrokerProcess
 from compat.raw import Connection
+from compat.waiting import until
 from ottla.cluster.sqlite_store import SqliteStore
 from ottla.wire.messages.create_topics import (
     CreatableTopic,
@@ -29,23 +28,12 @@ from ottla.wire.messages.metadata import (
     MetadataResponsePartition,
 )
 
-PATIENCE_SECONDS = 30.0
-LOOK_AGAIN_SECONDS = 0.02
 SETTINGS = {
     "group.initial.rebalance.delay.ms": "0",
     "offsets.topic.num.partitions": "4",
     "transaction.state.log.num.partitions": "4",
     "replica.fetch.backoff.ms": "200",
 }
-
-
-def until(claim: Callable[[], object], what: str, seconds: float = PATIENCE_SECONDS) -> None:
-    """Wait for something that other processes do."""
-    deadline = time.monotonic() + seconds
-    while not claim():
-        if time.monotonic() > deadline:
-            raise TimeoutError(f"not so in {seconds:.0f} s: {what}")
-        time.sleep(LOOK_AGAIN_SECONDS)
 
 
 class ClusterProcesses:
@@ -91,12 +79,7 @@ class ClusterProcesses:
             raise
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        problem: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self.kill_all()
 
     def start(self, number: int) -> None:

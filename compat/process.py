@@ -11,7 +11,6 @@ import os
 import signal
 import subprocess
 import sys
-import time
 from collections.abc import Mapping
 from pathlib import Path
 from types import TracebackType
@@ -20,6 +19,7 @@ from typing import Self
 from bench import proc
 from bench.server import free_port
 from compat.raw import ClosedError, Connection
+from compat.waiting import until
 from ottla.wire.messages.metadata import MetadataRequest, MetadataResponse
 
 READY_SECONDS = 30.0
@@ -46,11 +46,10 @@ def is_ready(bootstrap: str) -> bool:
 
 def wait_until_ready(bootstrap: str, seconds: float = READY_SECONDS) -> None:
     """Wait until a broker answers there."""
-    deadline = time.monotonic() + seconds
-    while not is_ready(bootstrap):
-        if time.monotonic() > deadline:
-            raise BrokerError(f"no answer from {bootstrap} in {seconds:.0f} s")
-        time.sleep(POLL_SECONDS)
+    try:
+        until(lambda: is_ready(bootstrap), f"{bootstrap} answers", seconds, POLL_SECONDS)
+    except TimeoutError as problem:
+        raise BrokerError(str(problem)) from None
 
 
 def plain_environment() -> dict[str, str]:
@@ -115,15 +114,18 @@ class BrokerProcess:
     def start(self) -> Self:
         """Start the process and wait until it is ready."""
         process = self.launch()
-        deadline = time.monotonic() + READY_SECONDS
-        while not self.answers():
+
+        def is_up() -> bool:
             if process.poll() is not None:
                 raise BrokerError(f"the broker ended at its start: {self.last_words()}")
-            if time.monotonic() > deadline:
-                said = self.last_words()
-                self.kill()
-                raise BrokerError(f"not ready in {READY_SECONDS:.0f} s: {said}")
-            time.sleep(POLL_SECONDS)
+            return self.answers()
+
+        try:
+            until(is_up, "the broker is ready", READY_SECONDS, POLL_SECONDS)
+        except TimeoutError:
+            said = self.last_words()
+            self.kill()
+            raise BrokerError(f"not ready in {READY_SECONDS:.0f} s: {said}") from None
         return self
 
     def kill(self) -> None:

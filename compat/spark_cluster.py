@@ -12,14 +12,24 @@ import time
 from collections import Counter
 from collections.abc import Callable
 from pathlib import Path
-from types import TracebackType
-from typing import Self
 
 from confluent_kafka import KafkaError, Message, TopicPartition
 
 from compat.clients.confluent import Confluent
+from compat.spark_copying import (
+    COPY,
+    LATEST_KILL_SECONDS,
+    PARTITIONS,
+    ROUND_SECONDS,
+    ROWS_IN_A_BATCH,
+    SOURCE,
+    WATCHER,
+    Copying,
+    NotOnceError,
+)
 from compat.spark_driver import Driver
 from compat.spark_faults_program import StreamTask
+from compat.waiting import until
 from compat.workers import WorkersProcess
 from ottla.audit.check import Report, check
 from ottla.audit.confluent import AuditedConsumer, AuditedProducer
@@ -35,56 +45,33 @@ SETTINGS = {
     "ottla.audit.enable": "true",
     "ottla.audit.interval.ms": str(AUDIT_INTERVAL_MS),
 }
-PARTITIONS = 4
-ROWS_IN_A_BATCH = 400
-AHEAD = 4_000
-LATEST_KILL_SECONDS = 0.6
-LOOK_SECONDS = 0.005
-POLL_SECONDS = 0.1
-ROUND_SECONDS = 240.0
 AUDIT_SECONDS = 60.0
 DRIVER_EVERY = 3
-SOURCE, COPY = "source", "copy"
 
 
-class NotOnceError(Exception):
-    """A record was lost or doubled, the counts do not agree, or the query did not get on."""
-
-
-class Copying:
-    """A source, a copy of it in the making, and who makes, counts and watches it."""
+class ThreeBrokers(Copying):
+    """A copy on a cluster, by clients that count."""
 
     def __init__(self, cluster: WorkersProcess, folder: Path) -> None:
         self._cluster = cluster
         user = Confluent(cluster.bootstrap)
         for topic in (SOURCE, COPY):
             user.create_topic(topic, PARTITIONS)
-        self.written = 0
-        self.seen: set[int] = set()
-        connection = {"bootstrap.servers": cluster.bootstrap, "log_level": 0}
+        where = {"bootstrap.servers": cluster.bootstrap}
         self._producer = AuditedProducer(
-            {**connection, "enable.idempotence": True},
+            {**where, "enable.idempotence": True, "log_level": 0},
             audit_name="writer",
             audit_interval_ms=AUDIT_INTERVAL_MS,
         )
-        self._consumer = AuditedConsumer(
-            {
-                **connection,
-                "group.id": "watcher",
-                "enable.auto.commit": False,
-                "isolation.level": "read_committed",
-            },
-            audit_interval_ms=AUDIT_INTERVAL_MS,
-        )
-        self._consumer.assign([TopicPartition(COPY, number, 0) for number in range(PARTITIONS)])
-        self.write_ahead()
+        reader = AuditedConsumer({**where, **WATCHER}, audit_interval_ms=AUDIT_INTERVAL_MS)
+        reader.assign([TopicPartition(COPY, number, 0) for number in range(PARTITIONS)])
         checkpoint = str(folder / "checkpoint")
         task = StreamTask(cluster.bootstrap, SOURCE, COPY, checkpoint, ROWS_IN_A_BATCH, audit=True)
-        self.driver = Driver(task, folder / "driver.log")
+        super().__init__(Driver(task, folder / "driver.log"), reader)
 
     def write_ahead(self) -> None:
-        """More records for the source, until it is far enough ahead of what was copied."""
-        numbers = range(self.written, max(self.written, len(self.seen) + AHEAD))
+        """More records for the source."""
+        numbers = self.numbers_ahead()
         failures: list[KafkaError] = []
 
         def delivered(error: KafkaError | None, _: Message) -> None:
@@ -98,68 +85,12 @@ class Copying:
             raise NotOnceError(f"the source cannot be written: {failures[:1]}")
         self.written += len(numbers)
 
-    def look(self) -> None:
-        """Take in what has come to the copy."""
-        for message in self._consumer.consume(1000, POLL_SECONDS):
-            value = message.value()
-            if message.error() is not None or not isinstance(value, bytes):
-                continue  # a broker is down
-            number = int(value)
-            if number in self.seen:
-                raise NotOnceError(
-                    f"record {number} came twice: again in partition {message.partition()} "
-                    f"at offset {message.offset()}"
-                )
-            self.seen.add(number)
-
-    def watch_until(self, what: str, is_so: Callable[[], bool]) -> None:
-        """Watch the copy until something is so."""
-        deadline = time.monotonic() + ROUND_SECONDS
-        while not is_so():
-            self.driver.keep_alive()
-            self.look()
-            if time.monotonic() > deadline:
-                raise NotOnceError(
-                    f"not in {ROUND_SECONDS:.0f} s: {what}. {len(self.seen)} of {self.written} "
-                    f"records are copied; the driver said: {self.driver.last_words()}"
-                )
-
-    def watch_until_finished(self, batch: int) -> None:
-        """Watch until Spark has finished a batch."""
-        self.watch_until(f"batch {batch} is done", lambda: self.driver.last_batch()[1] >= batch)
-
-    def await_batch(self) -> int:
-        """Wait until a batch is under way; its number."""
-        deadline = time.monotonic() + ROUND_SECONDS
-        while True:
-            begun, finished = self.driver.last_batch()
-            if begun > finished:
-                return begun
-            if time.monotonic() > deadline:
-                raise NotOnceError(f"no batch after {begun}: {self.driver.last_words()}")
-            time.sleep(LOOK_SECONDS)
-
     def finish(self) -> None:
         """See that the copy is whole, and let all who count tell of the last records."""
-        self.watch_until("all is copied", lambda: len(self.seen) >= self.written)
-        if not self.driver.stop():
-            raise NotOnceError(f"the driver did not end well: {self.driver.last_words()}")
-        for _ in range(3):
-            self.look()
-        self._consumer.close()
+        super().finish()
+        self.end_reading()
         self._producer.close()
         self._cluster.wait_until_whole()
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        problem: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        self.driver.end()
 
 
 def audited(bootstrap: str, topic: str) -> Report:
@@ -195,11 +126,17 @@ def disagreement(report: Report, total: int, consumers: int) -> str:
 
 def check_audit(cluster: WorkersProcess, topic: str, total: int, consumers: int) -> None:
     """Wait until all tiers of a topic agree."""
-    deadline = time.monotonic() + AUDIT_SECONDS
-    while told := disagreement(audited(cluster.bootstrap, topic), total, consumers):
-        if time.monotonic() > deadline:
-            raise NotOnceError(f"the audit of {topic}: {told}")
-        time.sleep(POLL_SECONDS)
+    told = ""
+
+    def agree() -> bool:
+        nonlocal told
+        told = disagreement(audited(cluster.bootstrap, topic), total, consumers)
+        return not told
+
+    try:
+        until(agree, "all tiers agree", AUDIT_SECONDS)
+    except TimeoutError:
+        raise NotOnceError(f"the audit of {topic}: {told}") from None
 
 
 def run(
@@ -213,14 +150,15 @@ def run(
     chance = random.Random(seed)
     struck: Counter[str] = Counter()
     began = time.monotonic()
-    with Copying(cluster, folder) as copying:
+    with ThreeBrokers(cluster, folder) as copying:
         driver = copying.driver
+        copying.write_ahead()
         copying.watch_until_finished(0)
         for number in range(1, rounds + 1):
             copying.write_ahead()
-            time.sleep(chance.uniform(0, LATEST_KILL_SECONDS))
+            delay = chance.uniform(0, LATEST_KILL_SECONDS)
             victim = chance.choice(cluster.ids)
-            batch = copying.await_batch()
+            batch = copying.await_moment(delay)
             when = time.monotonic()
             if number % DRIVER_EVERY == 0:
                 kind, what = "driver", "the driver"

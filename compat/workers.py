@@ -13,9 +13,9 @@ from pathlib import Path
 
 from bench import proc
 from bench.server import free_port
-from compat.cluster import until
 from compat.process import BrokerError, BrokerProcess, is_ready
 from compat.raw import ClosedError, Connection
+from compat.waiting import until
 from ottla.wire.messages.metadata import MetadataRequest, MetadataResponse
 
 WORKERS = 3

@@ -13,7 +13,6 @@ import threading
 from concurrent.futures import Future
 from enum import Enum
 from struct import pack
-from types import TracebackType
 from typing import Self
 
 CHUNK = 65_536
@@ -140,12 +139,7 @@ class Gates:
         self._thread.start()
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        problem: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         asyncio.run_coroutine_threadsafe(self._close(), self._loop).result(PATIENCE_SECONDS)
         self._loop.call_soon_threadsafe(self._loop.stop)
         self._thread.join(PATIENCE_SECONDS)

@@ -9,16 +9,15 @@ Rules kept here:
 
 import os
 import signal
-import time
 from collections.abc import Iterable
 from contextlib import ExitStack
 from pathlib import Path
-from types import TracebackType
 from typing import Self
 
 from compat.cluster import ClusterProcesses
 from compat.process import METADATA_VERSION, BrokerProcess
 from compat.raw import ClosedError, Connection
+from compat.waiting import until
 from faults.disks import Disk, LimitedFiles, MountedDisk, can_mount
 from faults.proxy import Gate, Gates, Mode
 from ottla.wire.messages.metadata import (
@@ -91,12 +90,7 @@ class World:
             self._stack = stack.pop_all()
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        problem: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self._stack.close()
 
     def _start_zookeeper(self, stack: ExitStack) -> None:
@@ -189,11 +183,17 @@ class World:
     def until_in_sync(self, topics: Iterable[str]) -> None:
         """Wait until all replicas are in sync; raises TimeoutError."""
         wanted = list(topics)
-        deadline = time.monotonic() + IN_SYNC_WITHIN_SECONDS
-        while problem := self.not_in_sync(wanted):
-            if time.monotonic() > deadline:
-                raise TimeoutError(f"not in sync in {IN_SYNC_WITHIN_SECONDS:.0f} s: {problem}")
-            time.sleep(LOOK_AGAIN_SECONDS)
+        problem = ""
+
+        def is_in_sync() -> bool:
+            nonlocal problem
+            problem = self.not_in_sync(wanted)
+            return not problem
+
+        try:
+            until(is_in_sync, "all are in sync", IN_SYNC_WITHIN_SECONDS, LOOK_AGAIN_SECONDS)
+        except TimeoutError as late:
+            raise TimeoutError(f"{late}; {problem}") from None
 
     # Hurting brokers ----------------------------------------------------------------------
 
@@ -238,13 +238,17 @@ class World:
     def revive_server(self, number: int) -> None:
         """See that a server of ZooKeeper serves, whether it has ended or not."""
         server = self.server(number)
-        deadline = time.monotonic() + SERVES_AGAIN_WITHIN_SECONDS
-        while server.is_running and time.monotonic() < deadline:
-            if server.mode() is not None:
-                return
-            time.sleep(0.1)
-        server.kill()
-        server.restart()
+        try:
+            until(
+                lambda: not server.is_running or server.mode() is not None,
+                "it serves",
+                SERVES_AGAIN_WITHIN_SECONDS,
+            )
+        except TimeoutError:
+            pass
+        if server.mode() is None:
+            server.kill()
+            server.restart()
 
     def revive_broker(self, number: int) -> bool:
         """Start a broker that has ended; True if it had."""

@@ -3,13 +3,13 @@
 import time
 from collections.abc import Callable
 
+from compat.waiting import until
 from ottla.audit.check import Report, check
 from ottla.cli.audit import read_events
 from ottla.client import Admin, Client
 
 INTERVAL_MS = 200
 COUNTING = {"ottla.audit.enable": True, "ottla.audit.interval.ms": INTERVAL_MS}
-PATIENCE_SECONDS = 30
 
 
 class Audited:
@@ -33,10 +33,17 @@ class Audited:
 
     def report_when(self, topic: str, claim: Callable[[Report], bool]) -> Report:
         """What the audit says once a claim holds; after a while also where it does not."""
-        deadline = time.monotonic() + PATIENCE_SECONDS
-        while not claim(report := self.report(topic)) and time.monotonic() < deadline:
-            time.sleep(0.05)
-        return report
+        reports: list[Report] = []
+
+        def is_so() -> bool:
+            reports.append(self.report(topic))
+            return claim(reports[-1])
+
+        try:
+            until(is_so, f"the audit of {topic}")
+        except TimeoutError:
+            pass  # the test tells what is wrong with the report
+        return reports[-1]
 
 
 def produced(report: Report) -> int:

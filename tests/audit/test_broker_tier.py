@@ -5,6 +5,7 @@ from pathlib import Path
 import pytest
 
 from compat.batches import now_ms
+from compat.waiting import until_on_loop as until
 from ottla.audit.chains import chains
 from ottla.audit.events import AUDIT_TOPIC, Event
 from ottla.broker.audit import AUDIT_OFFSETS
@@ -13,7 +14,7 @@ from ottla.broker.start_error import StartError
 from ottla.broker.topics import delete_topic
 from ottla.records import decode_batch
 from ottla.wire.batch import headers
-from tests.broker.nodes import killed, new_node, running, topic, until, write
+from tests.broker.nodes import killed, new_node, running, topic, write
 from tests.log.making import read_all
 
 ON = {"ottla.audit.enable": "true", "ottla.audit.interval.ms": "3600000"}

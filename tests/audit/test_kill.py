@@ -7,12 +7,12 @@ from pathlib import Path
 import pytest
 
 from compat.process import BrokerProcess
+from compat.waiting import until
 from ottla.audit.confluent import AuditedProducer
 from ottla.broker.audit import AUDIT_OFFSETS
 from ottla.wire.batch import headers
 from tests.audit.auditing import (
     INTERVAL_MS,
-    PATIENCE_SECONDS,
     Audited,
     between,
     produced,
@@ -56,11 +56,11 @@ def cut_batches(broker: BrokerProcess, topic: str, count: int) -> None:
 
 def await_checkpoint(broker: BrokerProcess, offset: int) -> None:
     """Wait until the broker knows after a crash that it has counted so far."""
-    deadline = time.monotonic() + PATIENCE_SECONDS
     checkpoint = broker.data / AUDIT_OFFSETS
-    while not (checkpoint.exists() and f" 0 {offset}\n" in checkpoint.read_text()):
-        assert time.monotonic() < deadline
-        time.sleep(0.02)
+    until(
+        lambda: checkpoint.exists() and f" 0 {offset}\n" in checkpoint.read_text(),
+        f"{AUDIT_OFFSETS} says {offset}",
+    )
 
 
 def test_kills_under_load_lose_and_double_no_count(process: BrokerProcess) -> None:

@@ -1,8 +1,7 @@
 """A broker without its sockets, for the tests of what lies behind them."""
 
-import asyncio
 import shutil
-from collections.abc import AsyncIterator, Callable, Mapping
+from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
 from pathlib import Path
 
@@ -60,10 +59,3 @@ def write(partition: Partition, count: int = 1, size: int = 100) -> None:
     for _ in range(count):
         batch = memoryview(bytearray(values(b"x" * size)))
         partition.append(batch, now_ms(), PRODUCE_VERSION)
-
-
-async def until(claim: Callable[[], object]) -> None:
-    """Wait for something that a thread or another process does."""
-    async with asyncio.timeout(20):
-        while not claim():  # noqa: ASYNC110 (nobody tells when it is so)
-            await asyncio.sleep(0.002)

@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 from structlog.testing import capture_logs
 
+from compat.waiting import until_on_loop as until
 from ottla.broker import cleaner as cleaner_module
 from ottla.broker.child import Child
 from ottla.broker.cleaner import RETRY_MS, Cleaner
@@ -19,7 +20,7 @@ from ottla.cluster.topics import NewTopic
 from ottla.config import BrokerConfig
 from ottla.log.config import LogConfig
 from ottla.log.folder import CLEANER_OFFSETS, RECOVERY_POINTS
-from tests.broker.nodes import running, until
+from tests.broker.nodes import running
 from tests.log.compacting import keyed, offsets
 
 SLOW = {"log.cleaner.io.max.bytes.per.second": "200000"}

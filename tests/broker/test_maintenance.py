@@ -8,12 +8,13 @@ from pathlib import Path
 import pytest
 from structlog.testing import capture_logs
 
+from compat.waiting import until_on_loop as until
 from ottla.broker import maintenance
 from ottla.broker.topics import delete_topic
 from ottla.log.folder import DataFolder
 from ottla.log.log import Log
 from ottla.wire.errors import ErrorCode, KafkaError
-from tests.broker.nodes import running, topic, until, write
+from tests.broker.nodes import running, topic, write
 
 FULL = KafkaError(ErrorCode.KAFKA_STORAGE_ERROR, "a-0: No space left on device")
 

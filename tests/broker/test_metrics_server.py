@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
+from compat.waiting import until_on_loop as until
 from ottla.broker import exposition as exposition_module
 from ottla.broker import metrics_server
 from ottla.broker.exposition import exposition
@@ -16,7 +17,7 @@ from ottla.broker.metrics_server import LONGEST_REQUEST, MOST_CLIENTS, MetricsSe
 from ottla.broker.node import Node
 from ottla.broker.topics import delete_topic
 from ottla.wire.apis import ApiKey
-from tests.broker.nodes import running, topic, until, write
+from tests.broker.nodes import running, topic, write
 
 Client = tuple[asyncio.StreamReader, asyncio.StreamWriter]
 

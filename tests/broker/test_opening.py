@@ -10,13 +10,14 @@ from uuid import uuid4
 import pytest
 from structlog.testing import capture_logs
 
+from compat.waiting import until_on_loop as until
 from ottla.broker import opening
 from ottla.broker.node import Node
 from ottla.broker.opening import LogOpener
 from ottla.broker.topics import delete_topic
 from ottla.log.folder import CLEAN_SHUTDOWN, DataFolder
 from ottla.wire.errors import ErrorCode, KafkaError
-from tests.broker.nodes import killed, new_node, running, topic, until, write
+from tests.broker.nodes import killed, new_node, running, topic, write
 
 SEGMENT = f"{0:020d}.log"
 

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from compat.waiting import until_on_loop as until
 from ottla.broker.node import Node
 from ottla.broker.shard_runner import ShardRunner
 from ottla.cluster.replicas import Leadership
@@ -20,7 +21,7 @@ from ottla.coordinator.shard import (
 )
 from ottla.wire.errors import ErrorCode, KafkaError
 from ottla.wire.message import Message
-from tests.broker.nodes import running, topic, until
+from tests.broker.nodes import running, topic
 
 
 class Told:

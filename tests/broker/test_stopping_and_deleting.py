@@ -12,13 +12,14 @@ from pathlib import Path
 import pytest
 from structlog.testing import capture_logs
 
+from compat.waiting import until_on_loop as until
 from ottla.broker.node import Node
 from ottla.broker.start_error import StartError
 from ottla.broker.stores import METADATA_FILE
 from ottla.broker.topics import delete_topic
 from ottla.log.flushed_storage import SEGMENTS_IN_ONE_FLUSH
 from ottla.log.folder import CLEAN_SHUTDOWN, RECOVERY_POINTS
-from tests.broker.nodes import new_node, running, topic, until, write
+from tests.broker.nodes import new_node, running, topic, write
 
 
 class SyncedFolders:

@@ -3,6 +3,7 @@
 import asyncio
 import resource
 import sqlite3
+import threading
 from pathlib import Path
 from threading import Event
 
@@ -212,14 +213,24 @@ async def test_a_store_that_cannot_be_opened_leaves_no_thread(tmp_path: Path) ->
         await SqliteStore.open(tmp_path / "no" / "db", "one")
 
 
-def test_a_closed_store_is_polled_no_more(tmp_path: Path) -> None:
+def test_a_closed_store_is_polled_no_more(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    polled = threading.Event()
+    poll = SqliteStore._poll
+
+    def noted(store: SqliteStore) -> None:
+        polled.set()
+        poll(store)
+
+    monkeypatch.setattr(SqliteStore, "_poll", noted)
+
     async def live() -> None:
         complaints: list[object] = []
         loop = asyncio.get_running_loop()
         loop.set_exception_handler(lambda _, report: complaints.append(report))
         for _ in range(20):
             store = await SqliteStore.open(tmp_path / "store", "broker", poll_interval=0.0001)
-            await asyncio.sleep(0.002)
+            polled.clear()
+            assert await asyncio.to_thread(polled.wait, 10)
             await store.close()
         await asyncio.sleep(0)
         assert complaints == []

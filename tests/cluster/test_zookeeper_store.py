@@ -4,12 +4,13 @@ import asyncio
 import os
 import signal
 import socket
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from itertools import count
 
 import pytest
 from kazoo.client import KazooClient  # type: ignore[import-untyped]  # it has no types
 
+from compat.waiting import until_on_loop as until
 from ottla.cluster.clock import boottime
 from ottla.cluster.store import Create, Delete, Op, Put, StoreError, Update
 from ottla.cluster.zookeeper_address import ZooKeeperAddress, parse_address
@@ -52,12 +53,6 @@ async def _open_through(
         session_timeout=session_timeout,
         entries_kept=entries_kept,
     )
-
-
-async def _until(condition: Callable[[], bool]) -> None:
-    async with asyncio.timeout(30):
-        while not condition():  # noqa: ASYNC110 -- nobody tells when it becomes true
-            await asyncio.sleep(0.01)
 
 
 async def _complaint(address: str) -> str:
@@ -175,7 +170,7 @@ async def test_old_entries_are_trimmed(zookeeper: Ensemble, chroot: str, raw: Ka
     )
     for number in range(200):
         await store.commit([Put("a", b"%d" % number)])
-    await _until(lambda: len(raw.get_children(f"{chroot}/ottla/v1/changes")) == 30)
+    await until(lambda: len(raw.get_children(f"{chroot}/ottla/v1/changes")) == 30)
     await store.close()
 
 
@@ -313,10 +308,10 @@ async def test_life_is_proven_without_commits_but_not_without_answers(
         store = await _open_through(chroot, proxy, session_timeout=SHORT_SESSION_TIMEOUT)
         assert store.session_facts().timeout == pytest.approx(SHORT_SESSION_TIMEOUT)
         first = store.session_facts().answered
-        await _until(lambda: store.session_facts().answered > first)
+        await until(lambda: store.session_facts().answered > first)
         proxy.hold_answers()
         held = boottime()
-        await _until(lambda: boottime() > held + SHORT_SESSION_TIMEOUT)
+        await until(lambda: boottime() > held + SHORT_SESSION_TIMEOUT)
         assert store.session_facts().answered <= held
         await store.close()
 

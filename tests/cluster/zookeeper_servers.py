@@ -8,11 +8,12 @@ import os
 import signal
 import socket
 import subprocess
-import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from importlib.util import find_spec
 from pathlib import Path
+
+from compat.waiting import until
 
 TICK = 0.2
 MAX_SESSION_TIMEOUT = 30.0
@@ -104,12 +105,14 @@ class ZooKeeperServer:
 
     def wait_until_up(self) -> None:
         """Return when it serves."""
-        deadline = time.monotonic() + STARTS_WITHIN
-        while self.mode() is None:
+
+        def serves() -> bool:
             assert self._process is not None
-            if self._process.poll() is not None or time.monotonic() > deadline:
+            if self._process.poll() is not None:
                 raise RuntimeError(f"ZooKeeper does not start:\n{self.log.read_text()[-3000:]}")
-            time.sleep(0.02)
+            return self.mode() is not None
+
+        until(serves, f"ZooKeeper serves; see {self.log}", STARTS_WITHIN)
 
     def kill(self) -> None:
         """As kill -9."""

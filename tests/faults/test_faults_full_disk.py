@@ -6,9 +6,10 @@ The size of a broker's files is limited, as the harness does it where it may not
 from pathlib import Path
 
 from compat.batches import Batch, Plain
-from compat.cluster import ClusterProcesses, until
+from compat.cluster import ClusterProcesses
 from compat.process import BrokerProcess
 from compat.raw import Connection
+from compat.waiting import until
 from faults.disks import LimitedFiles
 from ottla.wire.errors import ErrorCode
 from ottla.wire.messages.create_topics import (

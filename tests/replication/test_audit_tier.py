@@ -5,7 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from compat.cluster import ClusterProcesses, until
+from compat.cluster import ClusterProcesses
+from compat.waiting import until
 from ottla.audit.events import AUDIT_TOPIC, Tier
 from ottla.cli.audit import read_events
 from ottla.client import Client

@@ -6,9 +6,10 @@ from collections.abc import Iterator
 import pytest
 from confluent_kafka import Consumer, Producer, TopicPartition
 
-from compat.cluster import ClusterProcesses, until
+from compat.cluster import ClusterProcesses
 from compat.process import BrokerProcess
 from compat.raw import Connection
+from compat.waiting import until
 from ottla.wire.errors import ErrorCode
 from ottla.wire.messages.find_coordinator import FindCoordinatorRequest, FindCoordinatorResponse
 from ottla.wire.messages.init_producer_id import InitProducerIdRequest, InitProducerIdResponse

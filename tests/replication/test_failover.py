@@ -4,7 +4,8 @@ from collections.abc import Iterator
 
 import pytest
 
-from compat.cluster import ClusterProcesses, until
+from compat.cluster import ClusterProcesses
+from compat.waiting import until
 from ottla.wire.errors import ErrorCode
 
 from .writing import Writer, produce_to, read_all

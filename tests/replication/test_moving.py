@@ -8,8 +8,9 @@ from collections.abc import Iterator
 import pytest
 from confluent_kafka import Consumer, Producer, TopicPartition
 
-from compat.cluster import ClusterProcesses, until
+from compat.cluster import ClusterProcesses
 from compat.raw import Connection
+from compat.waiting import until
 from ottla.wire.errors import ErrorCode
 from ottla.wire.messages.alter_partition_reassignments import (
     AlterPartitionReassignmentsRequest,

@@ -5,7 +5,8 @@ from pathlib import Path
 from confluent_kafka import OFFSET_BEGINNING, Consumer, TopicPartition
 
 from bench.server import free_port
-from compat.cluster import ClusterProcesses, until
+from compat.cluster import ClusterProcesses
+from compat.waiting import until
 from ottla.wire.errors import ErrorCode
 
 from .writing import Writer, metric, produce_to

@@ -12,8 +12,9 @@ from concurrent.futures import ThreadPoolExecutor
 import pytest
 
 from compat.batches import Batch
-from compat.cluster import ClusterProcesses, until
+from compat.cluster import ClusterProcesses
 from compat.raw import Connection
+from compat.waiting import until
 from ottla.wire.errors import ErrorCode
 from ottla.wire.messages.fetch import FetchResponse
 from ottla.wire.messages.produce import ProduceResponse

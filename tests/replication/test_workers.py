@@ -12,9 +12,9 @@ from pathlib import Path
 
 from confluent_kafka import Producer
 
-from compat.cluster import until
 from compat.process import plain_environment
 from compat.raw import ClosedError, Connection
+from compat.waiting import until
 from ottla.wire.messages.create_topics import (
     CreatableTopic,
     CreateTopicsRequest,

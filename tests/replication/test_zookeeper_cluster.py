@@ -9,8 +9,9 @@ import pytest
 
 from bench.server import free_port
 from compat.batches import values
-from compat.cluster import ClusterProcesses, until
+from compat.cluster import ClusterProcesses
 from compat.raw import Connection
+from compat.waiting import until
 from ottla.wire.errors import ErrorCode
 from ottla.wire.messages.create_topics import (
     CreatableTopic,

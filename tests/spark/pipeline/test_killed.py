@@ -4,19 +4,20 @@ import os
 import signal
 import subprocess
 import sys
-import time
 from collections import Counter
 from pathlib import Path
 
 from deltalake import DeltaTable
 from pyspark.sql import SparkSession
 
+from compat.waiting import until
 from ottla.client import Admin, Client
 from ottla.embedded import Broker
 
 from .running import SHORT_LIVED_JVM, committed, event, run, send
 
 ROWS = 4_000
+BATCHES_WITHIN_SECONDS = 200
 PIPELINE = """\
 checkpoint: state
 spark: {{spark.master: "local[2]"}}
@@ -47,12 +48,13 @@ def start(file: Path, bootstrap: str) -> subprocess.Popen[bytes]:
 
 def wait_for_batches(state: Path, number: int, process: subprocess.Popen[bytes]) -> None:
     """Wait until a query has finished some more batches."""
-    deadline = time.monotonic() + 200
-    before = len(list((state / "out" / "commits").glob("[0-9]*")))
-    while len(list((state / "out" / "commits").glob("[0-9]*"))) < before + number:
+
+    def finished() -> int:
         assert process.poll() is None, (state.parent / "out.txt").read_text()
-        assert time.monotonic() < deadline, (state.parent / "out.txt").read_text()
-        time.sleep(0.05)
+        return len(list((state / "out" / "commits").glob("[0-9]*")))
+
+    wanted = finished() + number
+    until(lambda: finished() >= wanted, f"{number} more batches", BATCHES_WITHIN_SECONDS)
 
 
 def interrupt(file: Path, bootstrap: str) -> subprocess.Popen[bytes]:

@@ -5,7 +5,6 @@ import re
 import socket
 import subprocess
 import sys
-import time
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -13,6 +12,7 @@ import pyspark
 import pytest
 from deltalake import DeltaTable
 
+from compat.waiting import until
 from ottla.client import Admin, Client
 from ottla.embedded import Broker
 
@@ -34,6 +34,7 @@ ENVIRONMENT = {
     "PYSPARK_PYTHON": sys.executable,
     "PYSPARK_DRIVER_PYTHON": sys.executable,
 }
+SAID_WITHIN_SECONDS = 120
 
 
 def spark_class(log: Path, *arguments: str) -> subprocess.Popen[bytes]:
@@ -48,12 +49,14 @@ def spark_class(log: Path, *arguments: str) -> subprocess.Popen[bytes]:
 
 def wait_for(log: Path, pattern: str, process: subprocess.Popen[bytes]) -> str:
     """The first match of a pattern in a log that grows."""
-    deadline = time.monotonic() + 120
-    while not (found := re.search(pattern, log.read_text())):
+
+    def found() -> re.Match[str] | None:
         assert process.poll() is None, log.read_text()
-        assert time.monotonic() < deadline, log.read_text()
-        time.sleep(0.05)
-    return found[1]
+        return re.search(pattern, log.read_text())
+
+    match = until(found, f"{pattern} in {log}", SAID_WITHIN_SECONDS)
+    assert match is not None
+    return match[1]
 
 
 def free_port() -> int:
