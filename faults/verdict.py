@@ -96,7 +96,7 @@ def check_keys(topic: str, partitions: Mapping[int, Found], written: Counter[str
         yield f"{topic}: {wrong} records out of place in all"
     for key in seen.keys() | written.keys():
         if seen[key] != written[key]:
-            yield f"{topic}: {key} ends at {seen[key]}, though {written[key]} were acknowledged"
+            yield f"{topic}: {key} ends at {seen[key]}, though {written[key]} were written"
 
 
 def check_transactions(found: Iterable[Found], transactors: Sequence[Transactor]) -> Iterator[str]:

@@ -37,15 +37,21 @@ def check_append(node: Node, leadership: Leadership, acks: int) -> None:
 class Uncommitted:
     """Records that are appended, not committed, and whose result stands in an answer."""
 
-    __slots__ = ("answers", "offset", "partition", "place")
+    __slots__ = ("answers", "leader_epoch", "offset", "partition", "place")
 
     def __init__(
         self, partition: Partition, offset: int, answers: list[PartitionResult], place: int
     ) -> None:
         self.partition = partition
+        self.leader_epoch = partition.leader_epoch
         self.offset = offset
         self.answers = answers
         self.place = place
+
+    @property
+    def is_lost(self) -> bool:
+        """Whether the term in which they were appended is over."""
+        return self.leader_epoch != self.partition.leader_epoch
 
     def fail(self, code: ErrorCode) -> None:
         """Put an error in the place of the result, unless there is one."""
@@ -91,6 +97,9 @@ def when_committed(
 
     timer = asyncio.get_running_loop().call_later(max(timeout_ms, 0) / 1000, time_is_up)
     for one in uncommitted:
-        one.partition.when_committed(
-            one.offset, partial(ended, one, False), partial(ended, one, True)
-        )
+        if one.is_lost:  # while a flush was waited for
+            ended(one, True)
+        else:
+            one.partition.when_committed(
+                one.offset, partial(ended, one, False), partial(ended, one, True)
+            )

@@ -440,7 +440,6 @@ class Node:
     def _delete_partition(self, partition: Partition) -> None:
         self.roles.give_up(partition)
         partition.retire()
-        self.ends_to_lead(partition)
         self.cleaner.forget(partition)
         self.maintenance.delete_log(partition)
 

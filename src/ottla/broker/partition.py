@@ -8,7 +8,8 @@ Rules kept here:
 3. No produce is answered before what its acks promise is true: `flush.messages` waits for the
    fsync.
 4. It leads, follows or stands by. Only who leads appends; only who follows copies. Losing the
-   leadership fails everybody who waits for a commit.
+   leadership fails everybody who waits for a commit; they are told when the role is given up
+   everywhere, for their connections go on with the next request at once.
 5. `leadership` is None where there is one replica: it commits what it appends. With more, the high
    watermark is what the leadership says, and followers are woken by appends, consumers by it.
 """
@@ -114,14 +115,21 @@ class Partition:
             self._set_high_watermark(leadership.high_watermark)
         self.wake_all()
 
-    def follow(self, leader_epoch: int, following: Following | None) -> None:
-        """Begin a term as follower; without a following nobody leads, and it stands by."""
+    def stand_by(self) -> None:
+        """End a term as leader. Nobody is told of it before `send_away`."""
         self.leads = False
         self.leadership = None
+        self.log.high_watermark = self.high_watermark
+
+    def send_away(self) -> None:
+        """Tell those who wait for a commit that it cannot be promised here any more."""
+        self._waiters.lost()
+
+    def follow(self, leader_epoch: int, following: Following | None) -> None:
+        """Begin a term as follower; without a following nobody leads, and it stands by."""
+        self.stand_by()
         self.leader_epoch = leader_epoch
         self.following = following
-        self.log.high_watermark = self.high_watermark
-        self._waiters.lost()
         self.wake_all()
 
     def get_replicas(self, leadership: Leadership) -> None:
@@ -171,6 +179,7 @@ class Partition:
         """Append one producer's batch; raises KafkaError with what is wrong with it."""
         if records is None:
             raise KafkaError(ErrorCode.INVALID_RECORD, "a batch is missing")
+        self._check_leads()
         log = self.log
         appended = log.append(
             records, now=now, leader_epoch=self.leader_epoch, api_version=api_version
@@ -227,7 +236,10 @@ class Partition:
 
         They may be lost when this broker leads no more.
         """
-        if offset <= self.high_watermark:
+        if not self.leads:
+            if lost is not None:
+                lost()
+        elif offset <= self.high_watermark:
             action()
         else:
             self._waiters.add(offset, action, lost)
@@ -343,7 +355,6 @@ class Partition:
                 reader.wake()
 
     def retire(self) -> None:
-        """The partition leaves this broker: those who wait learn it now."""
+        """The partition, led no more, leaves this broker: those who wait learn it now."""
         self.deleted = True
-        self._waiters.lost()
         self.wake_all()

@@ -55,6 +55,8 @@ class Partitions:
         found = indexes[index]
         if isinstance(found, KafkaError):
             raise KafkaError(found.code, found.message)
+        if not found.leads:
+            raise KafkaError(NOT_LED_HERE.code, NOT_LED_HERE.message)
         return found
 
     def replica(self, topic: TopicKey, index: int) -> Partition | None:
@@ -90,10 +92,9 @@ class Partitions:
             indexes.append(NOT_HERE)
 
     def put(self, partition: Partition) -> None:
-        """A partition is open, or has got another role."""
+        """A partition is open."""
         self.changes += 1
-        found = partition if partition.leads else NOT_LED_HERE
-        self._topics[partition.topic][partition.index] = found
+        self._topics[partition.topic][partition.index] = partition
         self._all[partition.topic, partition.index] = partition
 
     def remove(self, partition: Partition) -> None:

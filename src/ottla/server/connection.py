@@ -9,6 +9,8 @@ Rules kept here:
 4. A client that sends many requests at once gives way to the others after some of them.
 5. A frame that cannot be answered closes the connection; nothing else it says does.
 6. Before replies leave, what coordinators let linger is written, or they do not leave at all.
+7. No request is handled inside of another's handler, nor inside of what made a reply ready: a
+   change that answers somebody is finished before what stands behind it is looked at.
 """
 
 from __future__ import annotations
@@ -234,7 +236,7 @@ class Connection:
                     return
 
     def _rest(self) -> None:
-        """Let the other clients have a turn, then go on."""
+        """Let whatever goes on now be finished, and the other clients have a turn; then go on."""
         if not self._resting:
             self._resting = True
             self._server.loop.call_soon(self._after_rest)
@@ -344,7 +346,11 @@ class Connection:
             self._queue(slot.endpoint, slot.correlation_id, slot.flexible, slot.started, parts)
         if self._outbox and not self._writing:
             self._send()
-        if not self.closed() and not self._writing:
+        if self.closed() or self._writing:
+            return
+        if self._inbox.waiting:
+            self._rest()
+        else:
             self._go_on()
 
     def _go_on(self) -> None:

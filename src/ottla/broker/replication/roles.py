@@ -87,7 +87,7 @@ class Roles:
 
     def give_up(self, partition: Partition) -> None:
         """A replica leaves this broker."""
-        self.fetchers.remove(partition)
+        self._resign(partition)
 
     # Leading ------------------------------------------------------------------------------
 
@@ -99,7 +99,6 @@ class Roles:
         self._resign(partition)
         leadership = None if len(replicas) == 1 else self._leadership(partition, state, replicas)
         partition.lead(state.leader_epoch, leadership)
-        self._node.partitions.put(partition)
         self._node.begins_to_lead(partition)
 
     def _go_on(self, partition: Partition, state: PartitionImage, replicas: list[int]) -> None:
@@ -172,7 +171,6 @@ class Roles:
         self._resign(partition)
         following = None if leader == NO_LEADER else Following(leader, state.leader_epoch)
         partition.follow(state.leader_epoch, following)
-        self._node.partitions.put(partition)
         if following is not None:
             self.fetchers.add(partition, leader)
 
@@ -180,8 +178,9 @@ class Roles:
         """End the term, whatever it was."""
         self.fetchers.remove(partition)
         if partition.leads:
-            partition.follow(partition.leader_epoch, None)
+            partition.stand_by()
             self._node.ends_to_lead(partition)
+            partition.send_away()
 
     @staticmethod
     def now() -> float:

@@ -1,0 +1,115 @@
+"""A leader that loses its role while clients wait for it: nothing behind them is acknowledged."""
+
+from collections.abc import Iterator
+
+import pytest
+
+from compat.batches import values
+from compat.raw import Connection, frame, request_bytes
+from ottla.broker.partition import Partition
+from ottla.cluster.image import NO_EPOCH, PartitionImage
+from ottla.cluster.replicas import Leadership
+from ottla.embedded import Broker
+from ottla.wire.errors import ErrorCode
+from ottla.wire.messages.metadata import MetadataRequest, MetadataResponse
+from ottla.wire.messages.produce import ProduceResponse
+from tests.e2e.asking import PRODUCE, produce_request
+from tests.e2e.conftest import create_topic
+from tests.server.inside import on_loop, running, until
+
+METADATA = 12
+SOMEBODY_ELSE = 99
+
+
+@pytest.fixture
+def broker() -> Iterator[Broker]:
+    with Broker() as broker:
+        yield broker
+
+
+def shared(broker: Broker, topic: str) -> Partition:
+    """A partition with a second replica in sync that never asks for anything."""
+    node = running(broker).server.node
+
+    def share() -> Partition:
+        partition = node.partitions.find(topic, 0)
+        now = node.image.partitions[topic, 0]
+        state = PartitionImage(
+            topic,
+            0,
+            now.topic_id,
+            node.id,
+            now.leader_epoch,
+            [node.id, SOMEBODY_ELSE],
+            now.partition_epoch,
+            now.version,
+            [node.broker_epoch, 1],
+        )
+        partition.get_replicas(
+            Leadership(
+                node.id,
+                state,
+                [node.id, SOMEBODY_ELSE],
+                log_end=partition.log.end_offset,
+                high_watermark=partition.high_watermark,
+                min_isr=1,
+                lag=1000.0,
+                now=node.roles.now(),
+            )
+        )
+        return partition
+
+    return on_loop(broker, share)
+
+
+def lose_all_roles(broker: Broker) -> None:
+    node = running(broker).server.node
+
+    def lose() -> None:
+        node.membership.epoch = NO_EPOCH
+        node.roles.take_all()
+
+    on_loop(broker, lose)
+
+
+def written(topic: str, value: bytes) -> bytes:
+    return frame(request_bytes(produce_request(topic, values(value)), PRODUCE))
+
+
+def answered(client: Connection) -> int:
+    _, answer = client.receive(ProduceResponse, PRODUCE)
+    return answer.responses[0].partition_responses[0].error_code
+
+
+@pytest.mark.parametrize("settings", [{}, {"flush.messages": "1"}], ids=["plain", "flushed"])
+def test_a_produce_behind_one_that_is_sent_away_is_not_acknowledged(
+    broker: Broker, settings: dict[str, str]
+) -> None:
+    with Connection(broker.bootstrap_servers) as client:
+        create_topic(client, "t", configs=settings)
+        partition = shared(broker, "t")
+        # Metadata waits for the reply before it, and so does the produce behind it.
+        asks = frame(request_bytes(MetadataRequest(topics=[]), METADATA))
+        client.send_bytes(written("t", b"waits") + asks + written("t", b"behind"))
+        until(broker, lambda: partition.log.end_offset == 1)
+        lose_all_roles(broker)
+        assert answered(client) == ErrorCode.NOT_LEADER_OR_FOLLOWER
+        client.receive(MetadataResponse, METADATA)
+        assert answered(client) == ErrorCode.NOT_LEADER_OR_FOLLOWER
+        assert on_loop(broker, lambda: partition.log.end_offset) == 1
+
+
+def test_the_role_is_given_up_before_anybody_is_told(broker: Broker) -> None:
+    with Connection(broker.bootstrap_servers) as client:
+        create_topic(client, "t")
+    partition = shared(broker, "t")
+    node = running(broker).server.node
+    led: list[bool] = []
+
+    def wait() -> None:
+        partition.when_committed(1, lambda: None, lambda: led.append(partition.leads))
+
+    on_loop(broker, wait)
+    lose_all_roles(broker)
+    assert led == [False]
+    assert on_loop(broker, lambda: node.partitions.get("t", 0)) is partition
