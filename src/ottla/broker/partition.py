@@ -248,10 +248,11 @@ class Partition:
         """Bring everything appended so far to the disk; raises KAFKA_STORAGE_ERROR if it fails.
 
         Callers that come while a flush is under way wait for the next one and share it: the
-        one under way may have begun before their records were written.
+        one under way may have begun before their records were written. Records that are cut off
+        meanwhile are not waited for: no flush will ever cover them.
         """
         wanted = self.log.end_offset
-        while self.log.recovery_point < wanted:
+        while self.log.recovery_point < min(wanted, self.log.end_offset):
             if self._flushing is None or self._flushing.done():
                 self._flushing = asyncio.get_running_loop().create_task(self._flush_once())
                 self._flushing.add_done_callback(self._flush_done)

@@ -2,7 +2,8 @@
 
 Rules kept here (the decision is in `cluster/follower.py`):
 1. Before a log is cut, the recovery point's checkpoint is lowered: a log that ends before it counts
-   as damaged. Then it is looked whether the term is still the same.
+   as damaged. Then it is looked whether the term is still the same, and whether no flush has raised
+   it again.
 2. Nothing is copied in another term than the one that asked.
 """
 
@@ -69,7 +70,7 @@ class Copying:
         return True
 
     async def _truncate(self, partition: Partition, offset: int) -> None:
-        its_log, following = partition.log, partition.following
+        its_log = partition.log
         if offset < its_log.end_offset:
             log.info(
                 "a log parts from its leader's and is cut",
@@ -77,29 +78,36 @@ class Copying:
                 from_offset=its_log.end_offset,
                 to_offset=offset,
             )
-            its_log.lower_recovery_point(its_log.end_if_truncated_to(offset))
-            await self._node.maintenance.checkpoints.write_recovery_points()
-            if partition.following is not following or partition.deleted:
+            if not await self._promise_no_more(partition, its_log.end_if_truncated_to(offset)):
                 return
         its_log.truncate_to(offset)
         partition.was_cut()
         self._node.maintenance.remove_doomed(partition)
 
     async def _begin_anew(self, partition: Partition, offset: int) -> None:
-        its_log, following = partition.log, partition.following
+        its_log = partition.log
         log.warning(
             "a log ends before its leader's begins, and begins there anew",
             partition=str(partition),
             from_offset=its_log.end_offset,
             to_offset=offset,
         )
-        its_log.lower_recovery_point(0)
-        await self._node.maintenance.checkpoints.write_recovery_points()
-        if partition.following is not following or partition.deleted:
+        if not await self._promise_no_more(partition, 0):
             return
         its_log.truncate_fully_and_start_at(offset)
         partition.was_cut()
         self._node.maintenance.remove_doomed(partition)
+
+    async def _promise_no_more(self, partition: Partition, end: int) -> bool:
+        """Let the checkpoint promise nothing from an offset on; False where the term has ended."""
+        its_log, following = partition.log, partition.following
+        while True:
+            its_log.lower_recovery_point(end)
+            await self._node.maintenance.checkpoints.write_recovery_points()
+            if partition.following is not following or partition.deleted:
+                return False
+            if its_log.recovery_point <= end:
+                return True
 
 
 def _answer(data: PartitionAnswer) -> Answer:

@@ -1,0 +1,74 @@
+"""A follower's log is cut while something else is done to it: neither is spoilt."""
+
+import asyncio
+from pathlib import Path
+
+import pytest
+
+from ottla.broker.checkpoints import Checkpoints
+from ottla.broker.partition import Partition
+from ottla.broker.replication.copying import Copying
+from ottla.cluster.follower import Fetch, Following
+from ottla.wire.fetch_answer import PartitionAnswer
+from tests.broker.nodes import killed, running, topic, write
+
+LEADER = 99
+EPOCH = 0
+WRITTEN = 10
+KEPT = 3
+
+
+def parting(offset: int) -> PartitionAnswer:
+    """The leader's log parts from ours at an offset."""
+    return PartitionAnswer(0, 0, -1, 0, (EPOCH, offset), memoryview(b""))
+
+
+def follow(partition: Partition) -> Fetch:
+    """Let a partition follow; what it asks."""
+    following = Following(LEADER, EPOCH)
+    partition.follow(EPOCH, following)
+    log = partition.log
+    return following.fetch(log.end_offset, log.epochs, log.start_offset)
+
+
+def test_a_flush_ends_though_the_log_is_cut_meanwhile(tmp_path: Path) -> None:
+    async def live() -> None:
+        async with running(tmp_path) as node:
+            partition = await topic(node, "t")
+            write(partition, WRITTEN)
+            flush = asyncio.get_running_loop().create_task(partition.flush())
+            while not partition.log.flushing:  # noqa: ASYNC110 (nobody sets an event)
+                await asyncio.sleep(0)
+            partition.log.truncate_to(KEPT)
+            async with asyncio.timeout(10):
+                await flush
+            assert partition.log.recovery_point == KEPT
+
+    asyncio.run(live())
+
+
+def test_a_log_that_is_flushed_while_it_is_being_cut_is_not_taken_for_damaged(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The flush covers what is about to go, and the checkpoint may not promise that."""
+
+    async def live() -> None:
+        async with running(tmp_path / "alive") as node:
+            partition = await topic(node, "t")
+            write(partition, WRITTEN)
+            asked = follow(partition)
+            write_recovery_points = Checkpoints.write_recovery_points
+
+            async def flush_first(checkpoints: Checkpoints) -> None:
+                monkeypatch.undo()
+                await partition.flush()
+                await write_recovery_points(checkpoints)
+
+            monkeypatch.setattr(Checkpoints, "write_recovery_points", flush_first)
+            assert await Copying(node).take(partition, asked, parting(KEPT))
+            assert partition.log.end_offset == KEPT
+            killed(tmp_path / "alive", tmp_path / "dead")
+        async with running(tmp_path / "dead") as node:
+            assert node.partitions.find("t", 0).log.end_offset == KEPT
+
+    asyncio.run(live())
