@@ -15,7 +15,10 @@ from ottla.broker import opening
 from ottla.broker.node import Node
 from ottla.broker.opening import LogOpener
 from ottla.broker.topics import delete_topic
-from ottla.log.folder import CLEAN_SHUTDOWN, DataFolder
+from ottla.cluster.controller import change_assignment, change_partition
+from ottla.cluster.documents import PartitionState
+from ottla.cluster.elections import NO_LEADER
+from ottla.log.folder import CLEAN_SHUTDOWN, HIGH_WATERMARKS, DataFolder
 from ottla.wire.errors import ErrorCode, KafkaError
 from tests.broker.nodes import killed, new_node, running, topic, write
 
@@ -310,3 +313,45 @@ def test_folders_of_a_deleted_topic_go_also_where_they_were_not_open(unclean: Un
             assert (unclean.folder / "b-0").exists()
 
     asyncio.run(live())
+
+
+def test_a_replica_that_nobody_leads_compacts_only_what_is_known_as_committed(
+    tmp_path: Path,
+) -> None:
+    """What it has beyond that may be cut off again, and would have hidden older values."""
+    known = 4
+
+    async def lose_the_leader() -> None:
+        async with running(tmp_path) as node:
+            write(await topic(node, "t"), 10)
+            now = node.image.partitions["t", 0]
+            elsewhere = node.id + 1
+            state = PartitionState(
+                now.topic_id,
+                leader=NO_LEADER,
+                leader_epoch=now.leader_epoch + 1,
+                isr=[elsewhere],
+                partition_epoch=now.partition_epoch + 1,
+                isr_epochs=[1],
+            )
+            replicas = change_assignment(node.image.topics["t"], {0: [node.id, elsewhere]})
+            await node.change(
+                lambda image: (
+                    None,
+                    []
+                    if image.partitions["t", 0].leader == NO_LEADER
+                    else [change_partition(image.partitions["t", 0], state), replicas],
+                )
+            )
+
+    async def live_again() -> None:
+        async with running(tmp_path) as node:
+            partition = node.partitions.get("t", 0)
+            assert partition is not None
+            assert not partition.leads
+            assert partition.log.end_offset == 10
+            assert partition.log.last_stable_offset == known
+
+    asyncio.run(lose_the_leader())
+    DataFolder(tmp_path).write_checkpoint(HIGH_WATERMARKS, {("t", 0): known})
+    asyncio.run(live_again())

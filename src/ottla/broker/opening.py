@@ -299,9 +299,7 @@ class LogOpener:
             node.metrics_of(topic.name),
             node.maintenance.flush_later,
         )
-        partition.high_watermark = min(
-            self._checkpoints.high_watermark(place.key), opened.end_offset
-        )
+        partition.opened(self._checkpoints.high_watermark(place.key))
         self._unopened.discard(place.key)
         node.serve(partition)
         if opened.unflushed_messages and not partition.has_unflushed:

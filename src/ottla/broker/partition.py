@@ -102,6 +102,10 @@ class Partition:
 
     # Roles --------------------------------------------------------------------------------
 
+    def opened(self, high_watermark: int) -> None:
+        """The log was opened, and so much of it is known as committed. It has no role yet."""
+        self._set_high_watermark(min(high_watermark, self.log.end_offset))
+
     def lead(self, leader_epoch: int, leadership: Leadership | None) -> None:
         """Begin a term as leader; without a leadership as the only replica."""
         self.following = None
