@@ -23,3 +23,15 @@ def test_what_is_lost_is_told_once_and_never_committed() -> None:
     waiters.committed(10)
     waiters.lost()
     assert told == ["lost"]
+
+
+def test_who_gave_up_is_not_told_and_takes_no_memory() -> None:
+    waiters, told = CommitWaiters(), list[str]()
+    for _ in range(1000):
+        waiters.give_up(waiters.add(3, lambda: told.append("gave up"), None))
+    left = waiters.add(3, lambda: told.append("waits"), None)
+    assert len(waiters) == 1
+    assert waiters.size < 100
+    waiters.committed(3)
+    waiters.give_up(left)
+    assert told == ["waits"]

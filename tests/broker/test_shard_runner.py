@@ -1,7 +1,7 @@
 """What joins a shard to its log and its clock, with a shard that does as it is told."""
 
 import asyncio
-from collections.abc import AsyncIterator, Hashable
+from collections.abc import AsyncIterator, Hashable, Mapping
 from contextlib import asynccontextmanager
 from pathlib import Path
 
@@ -45,8 +45,10 @@ class Told:
 
 
 @asynccontextmanager
-async def runner_of(folder: Path) -> AsyncIterator[tuple[Node, ShardRunner[Told]]]:
-    async with running(folder) as node:
+async def runner_of(
+    folder: Path, settings: Mapping[str, str] | None = None
+) -> AsyncIterator[tuple[Node, ShardRunner[Told]]]:
+    async with running(folder, settings) as node:
         runner = ShardRunner(node, await topic(node, "state"), Told)
         runner.load()
         await until(lambda: runner._shard is not None)
@@ -160,6 +162,23 @@ def test_a_write_that_too_few_replicas_would_get_is_refused(
             await until(lambda: runner._shard is not None)
             assert runner.shard.replayed == [b"a"]
             assert runner.ask(lambda _, __: Result("read")) == "read"
+
+    asyncio.run(live())
+
+
+def test_replies_that_were_held_for_too_long_take_no_memory(tmp_path: Path) -> None:
+    """Replicas may be missing for hours, and clients ask again and again."""
+
+    async def live() -> None:
+        async with runner_of(tmp_path, {"offsets.commit.timeout.ms": "1"}) as (node, runner):
+            lose_replicas(node, runner)
+            runner.perform(lambda _, __: Result(None, records(b"by a timer")))
+            asked = [runner.ask(lambda _, __: Result("read")) for _ in range(1000)]
+            answers = [answer for answer in asked if isinstance(answer, asyncio.Future)]
+            assert len(answers) == 1000
+            await asyncio.wait(answers)
+            assert {type(answer.exception()) for answer in answers} == {KafkaError}
+            assert runner.partition.waiting == 0
 
     asyncio.run(live())
 

@@ -92,14 +92,16 @@ def when_committed(
         late = list(waiting)
         waiting.clear()
         for one in late:
+            one.partition.give_up(waiters[one])
             one.fail(ErrorCode.REQUEST_TIMED_OUT)
         done()
 
     timer = asyncio.get_running_loop().call_later(max(timeout_ms, 0) / 1000, time_is_up)
+    waiters: dict[Uncommitted, int] = {}
     for one in uncommitted:
         if one.is_lost:  # while a flush was waited for
             ended(one, True)
         else:
-            one.partition.when_committed(
+            waiters[one] = one.partition.when_committed(
                 one.offset, partial(ended, one, False), partial(ended, one, True)
             )

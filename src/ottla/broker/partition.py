@@ -20,7 +20,7 @@ import asyncio
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Protocol
 
-from ottla.broker.commit_waiters import CommitWaiters
+from ottla.broker.commit_waiters import NOBODY, CommitWaiters
 from ottla.broker.refusals import Refusals, producer_of
 from ottla.cluster.follower import Following
 from ottla.cluster.replicas import Leadership
@@ -235,10 +235,11 @@ class Partition:
         offset: int,
         action: Callable[[], object],
         lost: Callable[[], object] | None = None,
-    ) -> None:
+    ) -> int:
         """Do something once all records below an offset are committed, or another if they get lost.
 
-        They may be lost when this broker leads no more.
+        They may be lost when this broker leads no more. Whoever does not wait without end says so
+        with `give_up` and the number that is returned.
         """
         if not self.leads:
             if lost is not None:
@@ -246,7 +247,17 @@ class Partition:
         elif offset <= self.high_watermark:
             action()
         else:
-            self._waiters.add(offset, action, lost)
+            return self._waiters.add(offset, action, lost)
+        return NOBODY
+
+    def give_up(self, number: int) -> None:
+        """Somebody waits for a commit no more."""
+        self._waiters.give_up(number)
+
+    @property
+    def waiting(self) -> int:
+        """How many wait for a commit."""
+        return len(self._waiters)
 
     async def flush(self) -> None:
         """Bring everything appended so far to the disk; raises KAFKA_STORAGE_ERROR if it fails.

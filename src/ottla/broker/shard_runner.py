@@ -19,7 +19,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Hashable
-from typing import TYPE_CHECKING, Any, Final, Generic, Protocol, TypeVar
+from typing import TYPE_CHECKING, Any, Final, Generic, NamedTuple, Protocol, TypeVar
 
 import structlog
 
@@ -78,6 +78,13 @@ class _Timer:
         self.due_at = at_ms
 
 
+class _Held(NamedTuple):
+    """How a reply waits: for the commit, and how long."""
+
+    waiter: int
+    timer: asyncio.TimerHandle
+
+
 class ShardRunner(Generic[S]):
     """Runs one shard."""
 
@@ -91,7 +98,7 @@ class ShardRunner(Generic[S]):
         self._shard: S | None = None
         self._timers: dict[Hashable, _Timer] = {}
         self._parked: dict[int, asyncio.Future[Any]] = {}
-        self._held: set[asyncio.Future[Any]] = set()
+        self._held: dict[asyncio.Future[Any], _Held] = {}
         """Replies that wait for what was appended before them to be committed."""
         self._loading: asyncio.Task[None] | None = None
         self._ended = False
@@ -160,7 +167,8 @@ class ShardRunner(Generic[S]):
         self._timers.clear()
         waiting = [*self._parked.values(), *self._held]
         self._parked.clear()
-        self._held.clear()
+        for future in [*self._held]:
+            self._release(future)
         for future in waiting:
             if not future.done():
                 future.set_exception(KafkaError(ErrorCode.NOT_COORDINATOR))
@@ -330,23 +338,26 @@ class ShardRunner(Generic[S]):
         if self.partition.high_watermark >= end:
             _resolve(future, reply)
             return
-        self._held.add(future)
 
         def committed() -> None:
-            timer.cancel()
-            if future in self._held:
-                self._held.discard(future)
-                _resolve(future, reply)
+            self._release(future)
+            _resolve(future, reply)
 
         def time_is_up() -> None:
-            if future in self._held:
-                self._held.discard(future)
-                if not future.done():
-                    future.set_exception(KafkaError(ErrorCode.COORDINATOR_NOT_AVAILABLE))
+            self._release(future)
+            if not future.done():
+                future.set_exception(KafkaError(ErrorCode.COORDINATOR_NOT_AVAILABLE))
 
         patience = self._node.config.offsets_commit_timeout_ms / 1000
+        waiter = self.partition.when_committed(end, committed)
         timer = asyncio.get_running_loop().call_later(patience, time_is_up)
-        self.partition.when_committed(end, committed)
+        self._held[future] = _Held(waiter, timer)
+
+    def _release(self, future: asyncio.Future[Any]) -> None:
+        """Hold a reply no more."""
+        held = self._held.pop(future)
+        held.timer.cancel()
+        self.partition.give_up(held.waiter)
 
     def _complete(self, token: int, reply: Any) -> None:
         future = self._parked.pop(token, None)
