@@ -7,7 +7,8 @@ KIPs: 98 (idempotence, transactions), 467 (faulty records), 516 (topic ids), 890
 """
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Coroutine
+from typing import Any
 
 from ottla.api.registry import (
     Outcome,
@@ -145,9 +146,9 @@ def _produce_in_transaction(request: Request, asked: ProduceRequest) -> Outcome:
                 except KafkaError:
                     pass  # the append says what is wrong
     verdict = verify(request.node, asked.transactional_id, request.version, begun)
-    if isinstance(verdict, asyncio.Future):
-        return _append_when_verified(request, _copied(asked), verdict)
-    return _append(request, asked, verdict)
+    if isinstance(verdict, dict):
+        return _append(request, asked, verdict)
+    return _append_when_verified(request, _copied(asked), verdict)
 
 
 def _copied(asked: ProduceRequest) -> ProduceRequest:
@@ -167,7 +168,7 @@ def _copied(asked: ProduceRequest) -> ProduceRequest:
 
 
 async def _append_when_verified(
-    request: Request, asked: ProduceRequest, verdict: asyncio.Future[Verdict]
+    request: Request, asked: ProduceRequest, verdict: Coroutine[Any, Any, Verdict]
 ) -> Parts:
     outcome = _append(request, asked, await verdict)
     if outcome is None:

@@ -5,6 +5,7 @@ transaction by this request).
 """
 
 from ottla.api.registry import Request, api, error_of, settled
+from ottla.broker.verification import Moment
 from ottla.wire.apis import ApiKey
 from ottla.wire.errors import ErrorCode, KafkaError
 from ottla.wire.messages.add_partitions_to_txn import (
@@ -28,7 +29,11 @@ async def txn_offset_commit(
     """Write the offsets as part of the producer's transaction."""
     try:
         runner = request.node.groups.runner_of(asked.group_id)
+        moment = Moment(runner.partition, asked.producer_id)
         await _verify(request, asked, runner.partition.index)
+        if request.version < FIRST_THAT_ADDS and moment.is_over:
+            # Its marker would not end what is written behind it: let the client ask again.
+            raise KafkaError(ErrorCode.COORDINATOR_LOAD_IN_PROGRESS)
         return await settled(
             runner.ask(
                 lambda shard, now: shard.handle_txn_offset_commit(asked, request.context, now)

@@ -5,13 +5,17 @@ Rules kept here:
    coordinator knows of the partition: Produce 12 and later adds it, older versions must have
    added it and are verified. Later batches of the same transaction pass: the log knows it is open.
 2. So no batch can be left behind by a transaction that has ended: nothing would end it.
+3. Where the answer is waited for, the transaction may end meanwhile: its marker overtakes the
+   answer. A producer that keeps its epoch over the end (before Produce 12) would not be noticed by
+   it, so what was verified counts only while the partition has got no marker of that producer.
 """
 
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Coroutine
 from struct import Struct
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from ottla.broker.partition import Partition
 from ottla.wire.batch import HEADER_SIZE, TRANSACTIONAL
@@ -45,6 +49,27 @@ Verdict = dict[tuple[str, int], KafkaError]
 """Why batches are refused, by topic and partition; those not in it may be appended."""
 
 
+class Moment:
+    """What a partition knew of a producer's transactions when the coordinator was asked."""
+
+    __slots__ = ("_leader_epoch", "_marker", "_partition", "_producer_id")
+
+    def __init__(self, partition: Partition, producer_id: int) -> None:
+        self._partition = partition
+        self._producer_id = producer_id
+        self._leader_epoch = partition.leader_epoch
+        self._marker = partition.log.producers.last_marker_of(producer_id)
+
+    @property
+    def is_over(self) -> bool:
+        """Whether the transaction may have ended here since, or under another leader."""
+        partition = self._partition
+        return (
+            self._leader_epoch != partition.leader_epoch
+            or self._marker != partition.log.producers.last_marker_of(self._producer_id)
+        )
+
+
 def is_transactional(records: memoryview | None) -> bool:
     """True if a batch says that it is part of a transaction."""
     return (
@@ -56,11 +81,12 @@ def is_transactional(records: memoryview | None) -> bool:
 
 def verify(
     node: Node, transactional_id: str, version: int, batches: list[tuple[Partition, memoryview]]
-) -> Verdict | asyncio.Future[Verdict]:
+) -> Verdict | Coroutine[Any, Any, Verdict]:
     """Ask the coordinator about the batches that begin a transaction in their partition."""
     if version < FIRST_THAT_ADDS and not node.config.transaction_partition_verification_enable:
         return {}
     topics: dict[str, AddPartitionsToTxnTopic] = {}
+    moments: dict[tuple[str, int], Moment] = {}
     producer = (-1, -1)
     for partition, records in batches:
         producer = _PRODUCER.unpack_from(records, _PRODUCER_AT)
@@ -70,6 +96,8 @@ def verify(
                 partition.topic, AddPartitionsToTxnTopic(name=partition.topic)
             )
             topic.partitions.append(partition.index)
+            if version < FIRST_THAT_ADDS:
+                moments[partition.topic, partition.index] = Moment(partition, producer[0])
     if not topics:
         return {}
     question = AddPartitionsToTxnTransaction(
@@ -86,28 +114,25 @@ def verify(
         return {(name, index): failure for name in topics for index in topics[name].partitions}
     if not isinstance(answer, asyncio.Future):
         return _verdict(answer, version)
-    later: asyncio.Future[Verdict] = asyncio.get_running_loop().create_future()
-    answer.add_done_callback(lambda done: _pass_on(done, later, topics, version))
-    return later
+    return _verdict_later(answer, moments, topics, version)
 
 
-def _pass_on(
+async def _verdict_later(
     answer: asyncio.Future[AddPartitionsToTxnResult],
-    later: asyncio.Future[Verdict],
+    moments: dict[tuple[str, int], Moment],
     topics: dict[str, AddPartitionsToTxnTopic],
     version: int,
-) -> None:
-    if later.done():
-        return
-    problem = answer.exception()
-    if problem is None:
-        later.set_result(_verdict(answer.result(), version))
-    else:
-        code = problem.code if isinstance(problem, KafkaError) else ErrorCode.NOT_COORDINATOR
-        failure = _told(code, version)
-        later.set_result(
-            {(name, index): failure for name in topics for index in topics[name].partitions}
-        )
+) -> Verdict:
+    """The verdict when the answer is there. It is true of now: to be used before any other wait."""
+    try:
+        verdict = _verdict(await answer, version)
+    except KafkaError as problem:
+        failure = _told(problem.code, version)
+        return {(name, index): failure for name in topics for index in topics[name].partitions}
+    overtaken = KafkaError(
+        ErrorCode.NOT_ENOUGH_REPLICAS, "a transaction has ended while it was verified"
+    )
+    return {where: overtaken for where, moment in moments.items() if moment.is_over} | verdict
 
 
 def _verdict(answer: AddPartitionsToTxnResult, version: int) -> Verdict:

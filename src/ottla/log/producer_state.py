@@ -31,6 +31,7 @@ from ottla.wire.batch import (
 from ottla.wire.errors import ErrorCode, KafkaError
 
 REMEMBERED_BATCHES = 5
+NO_MARKER = -1
 SEQUENCE_MASK = 0x7FFFFFFF
 """Sequences go from 0 to 2^31 - 1 and begin again."""
 
@@ -62,6 +63,7 @@ class Producer:
         "batches",
         "coordinator_epoch",
         "epoch",
+        "last_marker",
         "last_seen",
         "last_timestamp",
         "producer_id",
@@ -79,6 +81,8 @@ class Producer:
         """When it last wrote. Its timestamps cannot say: a producer may replay old events."""
         self.txn_first_offset = -1
         """Where its open transaction begins; -1 without one."""
+        self.last_marker = NO_MARKER
+        """Where its last transaction ended, as far as it was seen since the log was opened."""
 
     @property
     def last_sequence(self) -> int:
@@ -205,6 +209,7 @@ class ProducerStates:
             producer.batches.clear()
             producer.epoch = marker.producer_epoch
         producer.coordinator_epoch = marker.coordinator_epoch
+        producer.last_marker = offset
         producer.last_timestamp = timestamp
         producer.last_seen = now
         first_offset, producer.txn_first_offset = producer.txn_first_offset, -1
@@ -243,6 +248,11 @@ class ProducerStates:
             seen,
         )
         return None
+
+    def last_marker_of(self, producer_id: int) -> int:
+        """Where the last transaction of a producer ended, as far as that is known."""
+        producer = self.by_id.get(producer_id)
+        return NO_MARKER if producer is None else producer.last_marker
 
     def first_undecided_offset(self) -> int | None:
         """Where the oldest open transaction begins."""
