@@ -73,6 +73,8 @@ def test_every_leader_counts_and_a_new_one_goes_on_from_there(cluster: ClusterPr
 
 def test_the_audit_topic_gets_its_replicas(cluster: ClusterProcesses) -> None:
     topic = cluster.create("small")
-    Writer(cluster).write(topic, 1)
+    writer = Writer(cluster)
+    writer.write(topic, 1)
+    writer.flush()
     until(lambda: cluster.metadata(AUDIT_TOPIC).topics[0].partitions, "the audit has begun")
     cluster.until_in_sync(AUDIT_TOPIC)
