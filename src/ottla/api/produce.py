@@ -22,7 +22,6 @@ from ottla.api.registry import (
 from ottla.broker.acknowledging import ALL, Uncommitted, check_append, when_committed
 from ottla.broker.leader_hints import leader_endpoints, leader_hint
 from ottla.broker.partition import Partition
-from ottla.broker.refusals import producer_of
 from ottla.broker.verification import Verdict, is_transactional, verify
 from ottla.wire import produce as wire
 from ottla.wire.apis import ApiKey
@@ -67,7 +66,13 @@ def _append_one(
         if partition.leadership is not None:
             return _append(request, asked, None)
         partition.metrics.produces += 1
-        appended = partition.append(records, node.now_ms(), request.version)
+        now = node.now_ms()
+        refusals = node.refusals or None
+        if refusals is not None:
+            refusals.check((topic, index), records, partition.log.producers.by_id, now)
+        appended = partition.append(records, now, request.version)
+        if refusals is not None and not appended.duplicate:
+            refusals.accepted((topic, index), records)
     except Exception as problem:  # noqa: BLE001 the reply says what went wrong
         refusal = _refused(request, topic, partition, index, records, problem)
         return (_response(request, [(topic, [refusal])]),)
@@ -103,7 +108,12 @@ def _append(request: Request, asked: ProduceRequest, refused: Verdict | None) ->
                     raise refused[partition.topic, index]
                 if partition.leadership is not None:
                     check_append(node, partition.leadership, asked.acks)
+                refusals = node.refusals or None
+                if refusals is not None:
+                    refusals.check((topic, index), records, partition.log.producers.by_id, now)
                 appended = partition.append(records, now, version)
+                if refusals is not None and not appended.duplicate:
+                    refusals.accepted((topic, index), records)
                 if appended.must_flush:
                     to_flush[partition] = None
                 if asked.acks == ALL and appended.last_offset >= partition.high_watermark:
@@ -206,15 +216,16 @@ def _refused(
     records: memoryview | None,
     problem: Exception,
 ) -> PartitionResult:
-    code, message = error_of(problem)
+    node = request.node
+    reason, message = error_of(problem)
+    code = node.refusals.told((topic, index), records, reason, node.now_ms())
     start = -1
     leader = None
     if code == ErrorCode.NOT_LEADER_OR_FOLLOWER:
-        leader = leader_hint(request.node, topic, index)
+        leader = leader_hint(node, topic, index)
     if partition is not None:
         partition.metrics.failed_produces += 1
-        code = partition.refusals.told(producer_of(records), code, request.node.now_ms())
-        request.node.roles.refused(partition, code)
+        node.roles.refused(partition, reason)
         start = partition.log.start_offset
     blamed = problem.record_errors if isinstance(problem, KafkaError) else ()
     return PartitionResult(

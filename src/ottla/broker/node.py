@@ -41,6 +41,7 @@ from ottla.broker.opening import LogOpener
 from ottla.broker.partition import Partition
 from ottla.broker.partitions import Partitions
 from ottla.broker.producer_ids import ProducerIdSource
+from ottla.broker.refusals import Refusals
 from ottla.broker.replication.peers import Peers
 from ottla.broker.replication.roles import Roles
 from ottla.broker.shard_runner import ShardRunner
@@ -89,6 +90,7 @@ class Node:
             config.max_incremental_fetch_session_cache_slots, lambda: random.randrange(1, 2**31)
         )
         self.parked_fetches = 0
+        self.refusals = Refusals()
         self.metadata_changes = 0
         self.kept_answers = KeptAnswers(self)
         self.lingering: list[ShardRunner[Any]] = []

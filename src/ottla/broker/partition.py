@@ -21,7 +21,6 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Protocol
 
 from ottla.broker.commit_waiters import NOBODY, CommitWaiters
-from ottla.broker.refusals import Refusals, producer_of
 from ottla.cluster.follower import Following
 from ottla.cluster.replicas import Leadership
 from ottla.log.appended import Appended
@@ -63,7 +62,6 @@ class Partition:
         "leads",
         "log",
         "metrics",
-        "refusals",
         "topic",
         "topic_id",
     )
@@ -94,7 +92,6 @@ class Partition:
         self._readers: dict[Reader, None] = {}
         self._followers: dict[Reader, None] = {}
         self._waiters = CommitWaiters()
-        self.refusals = Refusals()
         self._flushing: asyncio.Task[None] | None = None
 
     def __repr__(self) -> str:
@@ -192,8 +189,6 @@ class Partition:
             metrics = self.metrics
             metrics.bytes_in += len(records)
             metrics.messages_in += appended.last_offset - appended.base_offset + 1
-            if self.refusals:
-                self.refusals.accepted(producer_of(records))
             self._appended()
         return appended
 
