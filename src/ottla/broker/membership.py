@@ -8,7 +8,9 @@ Rules kept here:
 4. A session that others have ended leaves no role. Where it can have been by mistake (silence), the
    broker begins another session and another life; where its process was declared dead, or another
    one has taken its id, it ends.
-5. A registration that outlives its process (ZooKeeper keeps it for the session's timeout) is waited
+5. A registration counts in the session that made it: what is heard of it after that session's end
+   is nothing.
+6. A registration that outlives its process (ZooKeeper keeps it for the session's timeout) is waited
    for, before it counts as another broker of the same id.
 """
 
@@ -65,6 +67,8 @@ class Membership:
         self.epoch = NO_EPOCH
         self.lease: Lease | None = None
         self._rejoining: asyncio.Task[None] | None = None
+        self._ends = 0
+        """How many sessions have been ended by others."""
 
     async def join(self) -> None:
         """Register; raises StartError."""
@@ -73,6 +77,7 @@ class Membership:
         patience = 0.0 if math.isinf(timeout) else timeout + 1.0
         loop = asyncio.get_running_loop()
         deadline = loop.time() + patience
+        ends = self._ends
         while True:
             try:
                 registered = await node.store.register(
@@ -85,6 +90,8 @@ class Membership:
                 await asyncio.sleep(JOIN_AGAIN_SECONDS)
             except StoreError as problem:
                 raise StartError(str(problem)) from None
+        if ends != self._ends:
+            raise StartError("the session with the metadata store has ended meanwhile")
         self.lease = None if math.isinf(timeout) else StoreLease(node)
         self.epoch = registered.epoch
         if self.lease is not None:
@@ -93,6 +100,7 @@ class Membership:
     def session_ended(self, reason: str) -> None:
         """Others have ended this broker's session: it has no role until it has another."""
         node = self._node
+        self._ends += 1
         if not node.running or self._rejoining is not None:
             return
         log.error("the session with the metadata store has ended", reason=reason)
