@@ -408,11 +408,14 @@ class Node:
         coordinators = self._coordinators_of(name)
         return NewTopic(name) if coordinators is None else coordinators.new_topic()
 
-    def end_transaction(self, partition: Partition, marker: Marker) -> None:
+    def end_transaction(
+        self, partition: Partition, marker: Marker, transaction_version: int
+    ) -> None:
         """Write a transaction's marker into a partition; raises KafkaError."""
         if partition.topic == GROUP_METADATA:
             self.groups.write_out(partition.index)
-        partition.append_marker(marker_batch(marker, self.now_ms()), self.now_ms())
+        now = self.now_ms()
+        partition.append_marker(marker_batch(marker, now), now, transaction_version)
         if partition.topic == GROUP_METADATA:
             self.groups.transaction_ended(partition.index, marker)
 

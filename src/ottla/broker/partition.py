@@ -201,10 +201,15 @@ class Partition:
         self._appended()
         return appended
 
-    def append_marker(self, marker: memoryview, now: int) -> None:
+    def append_marker(self, marker: memoryview, now: int, transaction_version: int) -> None:
         """Append the control batch that ends a producer's transaction here."""
         self._check_leads()
-        self.log.append_marker(marker, now=now, leader_epoch=self.leader_epoch)
+        self.log.append_marker(
+            marker,
+            now=now,
+            leader_epoch=self.leader_epoch,
+            transaction_version=transaction_version,
+        )
         self._appended()
 
     def _appended(self) -> None:

@@ -48,7 +48,7 @@ def write_marker(
     except KafkaError as problem:
         return problem.code
     try:
-        node.end_transaction(partition, marker)
+        node.end_transaction(partition, marker, markers.transaction_version)
     except KafkaError as problem:
         node.roles.refused(partition, problem.code)
         return problem.code

@@ -298,9 +298,11 @@ class Log(FlushedStorage):
             end_offset - self.recovery_point >= self._flush_messages,
         )
 
-    def append_marker(self, batch: memoryview, *, now: int, leader_epoch: int) -> Appended:
+    def append_marker(
+        self, batch: memoryview, *, now: int, leader_epoch: int, transaction_version: int = 0
+    ) -> Appended:
         """Append the control batch that ends a producer's transaction here."""
-        self.producers.check_marker(decode_marker(batch))
+        self.producers.check_marker(decode_marker(batch), transaction_version)
         offset = self.end_offset
         _BASE_LENGTH_EPOCH.pack_into(batch, 0, offset, len(batch) - LOG_OVERHEAD, leader_epoch)
         self.write_batches(batch, [(0, read_header(batch))], now)

@@ -32,6 +32,8 @@ from ottla.wire.errors import ErrorCode, KafkaError
 
 REMEMBERED_BATCHES = 5
 NO_MARKER = -1
+EPOCH_BUMP_VERSION = 2
+"""The transaction version from which every marker raises the producer's epoch."""
 SEQUENCE_MASK = 0x7FFFFFFF
 """Sequences go from 0 to 2^31 - 1 and begin again."""
 
@@ -156,12 +158,26 @@ class ProducerStates:
                 f"producer {producer.producer_id} sent epoch {epoch} after {producer.epoch}",
             )
 
-    def check_marker(self, marker: Marker) -> None:
-        """Refuse a marker of an older producer epoch or of an older coordinator."""
+    def check_marker(self, marker: Marker, transaction_version: int) -> None:
+        """Refuse a marker of an older producer epoch or of an older coordinator.
+
+        From transaction version 2 on a marker has a higher epoch than what it ends (KIP-890). One
+        with the epoch of an open transaction ended the transaction before that, and comes again.
+        """
         producer = self.by_id.get(marker.producer_id)
         if producer is None:
             return
         self._check_epoch(producer, marker.producer_epoch)
+        if (
+            transaction_version >= EPOCH_BUMP_VERSION
+            and producer.txn_first_offset >= 0
+            and marker.producer_epoch == producer.epoch
+        ):
+            raise KafkaError(
+                ErrorCode.INVALID_PRODUCER_EPOCH,
+                f"a marker of producer {marker.producer_id} with epoch {producer.epoch}, in which "
+                "its next transaction is open",
+            )
         if marker.coordinator_epoch < producer.coordinator_epoch:
             raise KafkaError(
                 ErrorCode.TRANSACTION_COORDINATOR_FENCED,
