@@ -6,9 +6,7 @@ import pytest
 
 from compat.batches import values
 from compat.raw import Connection, frame, request_bytes
-from ottla.broker.partition import Partition
-from ottla.cluster.image import NO_EPOCH, PartitionImage
-from ottla.cluster.replicas import Leadership
+from ottla.cluster.image import NO_EPOCH
 from ottla.embedded import Broker
 from ottla.wire.errors import ErrorCode
 from ottla.wire.messages.metadata import MetadataRequest, MetadataResponse
@@ -16,50 +14,15 @@ from ottla.wire.messages.produce import ProduceResponse
 from tests.e2e.asking import PRODUCE, produce_request
 from tests.e2e.conftest import create_topic
 from tests.server.inside import on_loop, running, until
+from tests.server.sharing import shared
 
 METADATA = 12
-SOMEBODY_ELSE = 99
 
 
 @pytest.fixture
 def broker() -> Iterator[Broker]:
     with Broker() as broker:
         yield broker
-
-
-def shared(broker: Broker, topic: str) -> Partition:
-    """A partition with a second replica in sync that never asks for anything."""
-    node = running(broker).server.node
-
-    def share() -> Partition:
-        partition = node.partitions.find(topic, 0)
-        now = node.image.partitions[topic, 0]
-        state = PartitionImage(
-            topic,
-            0,
-            now.topic_id,
-            node.id,
-            now.leader_epoch,
-            [node.id, SOMEBODY_ELSE],
-            now.partition_epoch,
-            now.version,
-            [node.broker_epoch, 1],
-        )
-        partition.get_replicas(
-            Leadership(
-                node.id,
-                state,
-                [node.id, SOMEBODY_ELSE],
-                log_end=partition.log.end_offset,
-                high_watermark=partition.high_watermark,
-                min_isr=1,
-                lag=1000.0,
-                now=node.roles.now(),
-            )
-        )
-        return partition
-
-    return on_loop(broker, share)
 
 
 def lose_all_roles(broker: Broker) -> None:

@@ -59,8 +59,7 @@ def _look_up(
     found = ListOffsetsPartitionResponse(partition_index=wanted.partition_index)
     match wanted.timestamp:
         case -1:  # latest
-            if partition.leadership is not None:
-                partition.leadership.check_latest()
+            _check_latest(partition)
             found.offset = limit
             found.leader_epoch = partition.leader_epoch
         case -2 | -4:  # earliest, earliest on this disk
@@ -70,15 +69,25 @@ def _look_up(
             pass
         case -3:  # the record with the maximum timestamp
             newest = log.max_timestamp_offset(limit)
-            if newest is not None:
+            if newest is None:
+                _check_latest(partition)
+            else:
                 found.timestamp, found.offset, found.leader_epoch = newest
         case timestamp if timestamp >= 0:
             first = log.offset_for_timestamp(timestamp, limit)
-            if first is not None:
+            if first is None:
+                _check_latest(partition)
+            else:
                 found.timestamp, found.offset, found.leader_epoch = first
         case _:
             raise KafkaError(ErrorCode.UNSUPPORTED_VERSION)
     return found
+
+
+def _check_latest(partition: Partition) -> None:
+    """Refuse to say where the log ends, or that it lacks something, before that is known."""
+    if partition.leadership is not None:
+        partition.leadership.check_latest()
 
 
 def _epoch_of(partition: Partition, offset: int) -> int:
