@@ -1,6 +1,7 @@
 """What joins a shard to its log and its clock, with a shard that does as it is told."""
 
 import asyncio
+import errno
 from collections.abc import AsyncIterator, Hashable, Mapping
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -8,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from compat.waiting import until_on_loop as until
+from ottla.broker import log_reading, shard_runner
 from ottla.broker.node import Node
 from ottla.broker.shard_runner import ShardRunner
 from ottla.cluster.replicas import Leadership
@@ -88,6 +90,27 @@ def test_what_was_written_is_there_after_a_reload(tmp_path: Path) -> None:
             assert refused.value.code == ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
             await until(lambda: runner._shard is not None)
             assert runner.shard.replayed == [b"a", b"b", b"c"]
+
+    asyncio.run(live())
+
+
+def test_a_log_that_could_not_be_read_is_read_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Else its groups and transactions have no coordinator until another broker leads them."""
+
+    def broken(*_: object) -> memoryview:
+        monkeypatch.undo()
+        raise OSError(errno.EIO, "Input/output error")
+
+    async def live() -> None:
+        async with runner_of(tmp_path) as (_, runner):
+            runner.ask(lambda _, __: Result("done", records(b"a")))
+            monkeypatch.setattr(shard_runner, "RELOAD_SECONDS", 0.0)
+            monkeypatch.setattr(log_reading, "_read", broken)
+            runner.drop(reload=True)
+            await until(lambda: runner._shard is not None)
+            assert runner.shard.replayed == [b"a"]
 
     asyncio.run(live())
 

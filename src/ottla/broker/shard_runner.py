@@ -139,7 +139,7 @@ class ShardRunner(Generic[S]):
             self._shard = shard
             if count:
                 log.info("coordinator loaded", partition=str(self.partition), records=count)
-        except (KafkaError, ValueError) as problem:  # ValueError: a record that is none
+        except (KafkaError, OSError, ValueError) as problem:  # ValueError: a record that is none
             log.error("coordinator not loaded", partition=str(self.partition), reason=str(problem))
             asyncio.get_running_loop().call_later(RELOAD_SECONDS, self.load)
             return
