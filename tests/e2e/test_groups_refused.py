@@ -7,6 +7,7 @@ import pytest
 from compat.raw import ClosedError, Connection, frame
 from ottla.wire.errors import ErrorCode
 from ottla.wire.headers import write_request_header
+from ottla.wire.messages.describe_groups import DescribeGroupsRequest, DescribeGroupsResponse
 from ottla.wire.messages.find_coordinator import FindCoordinatorRequest, FindCoordinatorResponse
 from ottla.wire.messages.heartbeat import HeartbeatRequest
 from ottla.wire.messages.join_group import JoinGroupResponse
@@ -30,6 +31,7 @@ from tests.e2e.asking_groups import (
 
 STRANGER = Joined("nobody-1234", 1)
 LONGEST_STRING = 32_767
+NOT_TOLD = -(2**31)
 
 
 @pytest.fixture
@@ -265,3 +267,15 @@ def test_a_nameless_group_or_transaction_has_a_coordinator_too(
     connection: Connection, kind: int
 ) -> None:
     find_coordinator(connection, "", kind)
+
+
+def test_what_may_be_done_with_a_group_is_told_of_groups_that_are_there(
+    connection: Connection, group: str
+) -> None:
+    request = DescribeGroupsRequest(groups=[group], include_authorized_operations=True)
+    missing = connection.ask(request, DescribeGroupsResponse, 6).groups[0]
+    assert missing.authorized_operations == NOT_TOLD
+    join_alone(connection, group)
+    present = connection.ask(request, DescribeGroupsResponse, 6).groups[0]
+    # READ, DELETE, DESCRIBE, DESCRIBE_CONFIGS and ALTER_CONFIGS.
+    assert present.authorized_operations == 0b1101_0100_1000

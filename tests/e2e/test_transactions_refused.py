@@ -14,6 +14,12 @@ from ottla.wire.messages.add_partitions_to_txn import (
     AddPartitionsToTxnTransaction,
 )
 from ottla.wire.messages.init_producer_id import InitProducerIdRequest, InitProducerIdResponse
+from ottla.wire.messages.txn_offset_commit import (
+    TxnOffsetCommitRequest,
+    TxnOffsetCommitRequestPartition,
+    TxnOffsetCommitRequestTopic,
+    TxnOffsetCommitResponse,
+)
 from tests.e2e.asking import end_offset
 from tests.e2e.asking_groups import Joined, committed, coordinated, join_alone
 from tests.e2e.asking_transactions import (
@@ -340,3 +346,37 @@ def test_offsets_need_a_group_a_topic_and_a_producer(
     fenced = commit_offset(connection, other, group, topic, 1)
     assert fenced == ErrorCode.INVALID_PRODUCER_EPOCH
     assert committed(connection, group, topic) == -1
+
+
+def test_an_unknown_partition_is_told_so_whoever_asks_and_joins_no_transaction(
+    connection: Connection, producer: Producer, topic: str
+) -> None:
+    group = coordinated(connection, producer.transactional_id)
+    for asking in (producer, stranger(producer), nobody(producer)):
+        for named in (group, ""):
+            answer = commit_offset(connection, asking, named, "no-such-topic", 1)
+            assert answer == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+    state = describe_transaction(connection, producer.transactional_id)
+    assert (state.transaction_state, state.topics) == ("Empty", [])
+
+
+def test_an_unknown_partition_does_not_keep_the_known_from_being_committed(
+    connection: Connection, producer: Producer, topic: str
+) -> None:
+    group = coordinated(connection, producer.transactional_id)
+    places = [
+        TxnOffsetCommitRequestPartition(partition_index=index, committed_offset=7)
+        for index in (0, 99)
+    ]
+    request = TxnOffsetCommitRequest(
+        transactional_id=producer.transactional_id,
+        group_id=group,
+        producer_id=producer.producer_id,
+        producer_epoch=producer.epoch,
+        topics=[TxnOffsetCommitRequestTopic(name=topic, partitions=places)],
+    )
+    answer = connection.ask(request, TxnOffsetCommitResponse, 5)
+    codes = {part.partition_index: part.error_code for part in answer.topics[0].partitions}
+    assert codes == {0: ErrorCode.NONE, 99: ErrorCode.UNKNOWN_TOPIC_OR_PARTITION}
+    ended(connection, producer, commit=True)
+    assert committed(connection, group, topic) == 7

@@ -201,3 +201,9 @@ def test_a_transaction_that_no_coordinator_knows_hangs_until_it_is_aborted(
         assert [state.producer_id for state in hanging] == [lost.producer_id]
         assert write_marker(connection, "topic", hanging[0], hanging[0].coordinator_epoch) == 0
         assert visible(fetch_committed(connection, "topic")) == ["waits"]
+
+
+def test_producers_of_a_topic_that_cannot_be_are_not_described(connection: Connection) -> None:
+    request = DescribeProducersRequest(topics=[TopicRequest(name="a b", partition_indexes=[0])])
+    (part,) = connection.ask(request, DescribeProducersResponse, 0).topics[0].partitions
+    assert part.error_code == ErrorCode.INVALID_TOPIC_EXCEPTION

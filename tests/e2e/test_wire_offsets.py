@@ -30,10 +30,12 @@ from tests.e2e.asking import (
     list_offset,
     produce,
 )
+from tests.e2e.asking_groups import coordinated
 from tests.e2e.conftest import OwnBroker, Topics, create_topic, describe
 
 EARLIEST_LOCAL = -4
 LATEST_TIERED = -5
+NOT_TIERED = -6
 
 
 def delete_before(
@@ -69,6 +71,18 @@ def test_every_version_of_list_offsets_is_served(
     assert (last.offset, last.timestamp, last.error_code) == (2, -1, 0)
     if version >= 4:
         assert last.leader_epoch == describe(connection, topic).partitions[0].leader_epoch
+
+
+@pytest.mark.parametrize(
+    ("place", "first"),
+    [(MAX_TIMESTAMP, 7), (EARLIEST_LOCAL, 8), (LATEST_TIERED, 9), (NOT_TIERED, 11)],
+)
+def test_a_place_is_unknown_to_versions_before_it(
+    connection: Connection, topic: str, place: int, first: int
+) -> None:
+    early = list_offset(connection, topic, place, version=first - 1)
+    assert (early.error_code, early.offset) == (ErrorCode.UNSUPPORTED_VERSION, -1)
+    assert list_offset(connection, topic, place, version=first).error_code == 0
 
 
 def test_an_empty_partition_begins_and_ends_at_0(connection: Connection, topic: str) -> None:
@@ -221,3 +235,9 @@ def test_deleted_records_stay_deleted_over_a_restart(own_broker: OwnBroker, endi
     with Connection(broker.bootstrap) as connection:
         assert list_offset(connection, "shortened", EARLIEST).offset == 6
         assert list_offset(connection, "shortened", LATEST).offset == 10
+
+
+def test_internal_topics_keep_their_records(connection: Connection) -> None:
+    coordinated(connection, "a-group")
+    answer = delete_before(connection, "__consumer_offsets", 0)
+    assert (answer.error_code, answer.low_watermark) == (ErrorCode.INVALID_TOPIC_EXCEPTION, -1)

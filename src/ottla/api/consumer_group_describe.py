@@ -24,5 +24,6 @@ async def consumer_group_describe(
     )
     if asked.include_authorized_operations:
         for group in groups:
-            group.authorized_operations = ON_A_GROUP
+            if not group.error_code:
+                group.authorized_operations = ON_A_GROUP
     return ConsumerGroupDescribeResponse(groups=groups)

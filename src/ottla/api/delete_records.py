@@ -7,6 +7,7 @@ leads.
 import asyncio
 
 from ottla.api.registry import Request, api, error_of
+from ottla.config.topic_names import INTERNAL_TOPICS
 from ottla.wire.apis import ApiKey
 from ottla.wire.errors import ErrorCode, KafkaError
 from ottla.wire.messages.delete_records import (
@@ -54,6 +55,8 @@ async def delete_records(request: Request, asked: DeleteRecordsRequest) -> Delet
 
 
 def _delete(request: Request, topic: str, index: int, offset: int) -> int:
+    if topic in INTERNAL_TOPICS:
+        raise KafkaError(ErrorCode.INVALID_TOPIC_EXCEPTION, "an internal topic keeps its records")
     partition = request.node.partitions.find(topic, index)
     if "delete" not in partition.log.config.cleanup_policy:
         raise KafkaError(ErrorCode.POLICY_VIOLATION, "the topic is compacted, not deleted from")

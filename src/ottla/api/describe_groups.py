@@ -22,5 +22,6 @@ async def describe_groups(request: Request, asked: DescribeGroupsRequest) -> Des
     )
     if asked.include_authorized_operations:
         for group in groups:
-            group.authorized_operations = ON_A_GROUP
+            if not group.error_code:
+                group.authorized_operations = ON_A_GROUP
     return DescribeGroupsResponse(groups=groups)

@@ -1,6 +1,7 @@
 """DescribeProducers, version 0: who writes to a partition, with open transactions (KIP-664)."""
 
 from ottla.api.registry import Request, api, error_of
+from ottla.config.topic_names import check_topic_name
 from ottla.wire.apis import ApiKey
 from ottla.wire.messages.describe_producers import (
     DescribeProducersRequest,
@@ -24,6 +25,7 @@ def describe_producers(
             result = PartitionResponse(partition_index=index)
             results.partitions.append(result)
             try:
+                check_topic_name(topic.name)
                 producers = request.node.partitions.find(topic.name, index).log.producers
                 result.active_producers = [
                     ProducerState(

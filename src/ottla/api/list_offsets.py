@@ -2,6 +2,9 @@
 
 KIPs: 79 (by timestamp), 207 (leader epochs), 734 (the maximum timestamp), 405 and 1005 (tiers:
 without a remote tier the local log is all there is).
+
+A negative timestamp stands for a place in the log. Each place came with a version of this API; an
+older request that names it is told UNSUPPORTED_VERSION, before anything else is looked at.
 """
 
 from collections import Counter
@@ -18,6 +21,9 @@ from ottla.wire.messages.list_offsets import (
     ListOffsetsResponse,
     ListOffsetsTopicResponse,
 )
+
+PLACES = {-2: 1, -1: 1, -3: 7, -4: 8, -5: 9, -6: 11}
+"""The first version that knows each negative timestamp."""
 
 
 @api(ApiKey.LIST_OFFSETS, 1, 11, ListOffsetsRequest)
@@ -36,6 +42,10 @@ def list_offsets(request: Request, asked: ListOffsetsRequest) -> ListOffsetsResp
             try:
                 if named[topic.name, wanted.partition_index] > 1:
                     raise KafkaError(ErrorCode.INVALID_REQUEST)
+                if wanted.timestamp < 0:
+                    first = PLACES.get(wanted.timestamp)
+                    if first is None or request.version < first:
+                        raise KafkaError(ErrorCode.UNSUPPORTED_VERSION)
                 partition = request.node.partitions.find(topic.name, wanted.partition_index)
                 partition.check_leader_epoch(wanted.current_leader_epoch)
                 committed = asked.isolation_level == READ_COMMITTED
@@ -73,14 +83,12 @@ def _look_up(
                 _check_latest(partition)
             else:
                 found.timestamp, found.offset, found.leader_epoch = newest
-        case timestamp if timestamp >= 0:
+        case timestamp:
             first = log.offset_for_timestamp(timestamp, limit)
             if first is None:
                 _check_latest(partition)
             else:
                 found.timestamp, found.offset, found.leader_epoch = first
-        case _:
-            raise KafkaError(ErrorCode.UNSUPPORTED_VERSION)
     return found
 
 

@@ -2,10 +2,14 @@
 
 KIPs: 98, 447 (members are checked), 890 (from version 5 the group's partition joins the
 transaction by this request).
+
+A partition that does not exist is told so first, whoever asks: where none of them exists, neither
+the transaction nor the group hears of the request.
 """
 
 from ottla.api.registry import Request, api, error_of, settled
 from ottla.broker.verification import Moment
+from ottla.cluster.image import Image
 from ottla.wire.apis import ApiKey
 from ottla.wire.errors import ErrorCode, KafkaError
 from ottla.wire.messages.add_partitions_to_txn import (
@@ -14,6 +18,8 @@ from ottla.wire.messages.add_partitions_to_txn import (
 )
 from ottla.wire.messages.txn_offset_commit import (
     TxnOffsetCommitRequest,
+    TxnOffsetCommitRequestPartition,
+    TxnOffsetCommitRequestTopic,
     TxnOffsetCommitResponse,
     TxnOffsetCommitResponsePartition,
     TxnOffsetCommitResponseTopic,
@@ -27,7 +33,12 @@ async def txn_offset_commit(
     request: Request, asked: TxnOffsetCommitRequest
 ) -> TxnOffsetCommitResponse:
     """Write the offsets as part of the producer's transaction."""
+    image = request.node.image
+    if not any(_exists(image, topic, part) for topic in asked.topics for part in topic.partitions):
+        return _refuse(image, asked, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
     try:
+        if not asked.group_id:
+            raise KafkaError(ErrorCode.INVALID_GROUP_ID)
         runner = request.node.groups.runner_of(asked.group_id)
         moment = Moment(runner.partition, asked.producer_id)
         await _verify(request, asked, runner.partition.index)
@@ -40,7 +51,13 @@ async def txn_offset_commit(
             )
         )
     except Exception as problem:  # noqa: BLE001 the reply says what went wrong
-        return _refuse(asked, error_of(problem)[0])
+        return _refuse(image, asked, error_of(problem)[0])
+
+
+def _exists(
+    image: Image, topic: TxnOffsetCommitRequestTopic, part: TxnOffsetCommitRequestPartition
+) -> bool:
+    return (topic.name, part.partition_index) in image.partitions
 
 
 async def _verify(request: Request, asked: TxnOffsetCommitRequest, partition: int) -> None:
@@ -63,14 +80,17 @@ async def _verify(request: Request, asked: TxnOffsetCommitRequest, partition: in
         raise KafkaError(ErrorCode(code))
 
 
-def _refuse(asked: TxnOffsetCommitRequest, code: ErrorCode) -> TxnOffsetCommitResponse:
+def _refuse(image: Image, asked: TxnOffsetCommitRequest, code: int) -> TxnOffsetCommitResponse:
     return TxnOffsetCommitResponse(
         topics=[
             TxnOffsetCommitResponseTopic(
                 name=topic.name,
                 partitions=[
                     TxnOffsetCommitResponsePartition(
-                        partition_index=partition.partition_index, error_code=code
+                        partition_index=partition.partition_index,
+                        error_code=code
+                        if _exists(image, topic, partition)
+                        else ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
                     )
                     for partition in topic.partitions
                 ],

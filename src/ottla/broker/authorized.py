@@ -48,4 +48,10 @@ ON_THE_CLUSTER = bits(
     Operation.ALTER_CONFIGS,
     Operation.IDEMPOTENT_WRITE,
 )
-ON_A_GROUP = bits(Operation.READ, Operation.DELETE, Operation.DESCRIBE)
+ON_A_GROUP = bits(
+    Operation.READ,
+    Operation.DELETE,
+    Operation.DESCRIBE,
+    Operation.DESCRIBE_CONFIGS,
+    Operation.ALTER_CONFIGS,
+)
