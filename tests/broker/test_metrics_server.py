@@ -17,7 +17,7 @@ from ottla.broker.metrics_server import LONGEST_REQUEST, MOST_CLIENTS, MetricsSe
 from ottla.broker.node import Node
 from ottla.broker.topics import delete_topic
 from ottla.wire.apis import ApiKey
-from tests.broker.nodes import running, topic, write
+from tests.broker.nodes import new_node, running, topic, write
 
 Client = tuple[asyncio.StreamReader, asyncio.StreamWriter]
 
@@ -221,3 +221,19 @@ def test_all_who_ask_at_once_share_one_answer(
             assert written_out == 1
 
     asyncio.run(live())
+
+
+def test_metrics_are_served_before_the_broker_is_started(tmp_path: Path) -> None:
+    async def go() -> None:
+        node = new_node(tmp_path)
+        await node.open()
+        try:
+            async with served(node) as server:
+                assert (await get(server, "/healthz"))[0] == "HTTP/1.1 503 Service Unavailable"
+                status, text = await get(server, "/metrics")
+                assert status == "HTTP/1.1 200 OK"
+                assert samples(text)["kafka_server_replicamanager_partitioncount", ""] == 0
+        finally:
+            await node.close()
+
+    asyncio.run(go())

@@ -2,6 +2,7 @@ import json
 import os
 import re
 import signal
+import socket
 import subprocess
 import sys
 from pathlib import Path
@@ -43,6 +44,18 @@ def test_a_file_of_settings_may_be_wrong_too(offline: Ottla, tmp_path: Path) -> 
     assert f"{file}:2: Invalid value 0 for configuration num.partitions" in ran.err
     file.write_bytes(b"\xff\xfe")
     assert "is not a text file" in offline("serve", "--config", str(file)).err
+
+
+def test_a_taken_metrics_port_is_one_line_and_no_broker_is_started(
+    offline: Ottla, tmp_path: Path
+) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as other:
+        port = other.getsockname()[1]
+        flags = ("--port", "0", "--data", str(tmp_path), "--set", f"ottla.metrics.port={port}")
+        ran = offline("serve", *flags)
+    assert ran.status == 1
+    problem = f"cannot serve metrics on 127.0.0.1:{port}: another program listens there"
+    assert ran.err == f"ottla: {problem}\n"
 
 
 def test_flags_are_stronger_than_the_environment_than_the_file(tmp_path: Path) -> None:

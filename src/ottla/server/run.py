@@ -7,6 +7,7 @@ loop that somebody else owns (see `ottla.embedded`).
 from __future__ import annotations
 
 import asyncio
+import errno
 import gc
 import resource
 import signal
@@ -60,9 +61,11 @@ class RunningBroker:
         except ListenError as problem:
             raise StartError(str(problem)) from None
         self._stack.push_async_callback(server.stop)
-        await node.start(ports)
+        # Before the logs are opened, so that /healthz can say that they are being opened, and a
+        # taken port is found out before the broker is one of its cluster.
         if self.config.ottla_metrics_port >= 0:
             await self._serve_metrics()
+        await node.start(ports)
         server.start()
         node.ready = True
 
@@ -74,9 +77,9 @@ class RunningBroker:
         try:
             await self.metrics.start(host, port)
         except OSError as problem:
-            raise StartError(
-                f"cannot serve metrics on {host}:{port}: {problem.strerror or problem}"
-            ) from None
+            taken = problem.errno == errno.EADDRINUSE
+            reason = "another program listens there" if taken else problem.strerror or problem
+            raise StartError(f"cannot serve metrics on {host}:{port}: {reason}") from None
         self._stack.push_async_callback(self.metrics.stop)
 
     async def stop(self) -> None:
