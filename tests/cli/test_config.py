@@ -79,3 +79,12 @@ def test_an_unknown_setting_of_a_broker_is_refused(ottla: Ottla) -> None:
 def test_a_broker_that_does_not_exist_is_named(ottla: Ottla) -> None:
     ran = ottla("config", "describe", "broker", "99")
     assert (ran.status, ran.err) == (1, "ottla: there is no broker 99 now\n")
+
+
+def test_a_misspelt_setting_is_not_deleted_in_silence(ottla: Ottla, topic: str) -> None:
+    ran = ottla("config", "delete", "topic", topic, "retention.mss")
+    assert (ran.status, ran.out) == (2, "")
+    assert "did you mean retention.ms?" in ran.err
+    ran = ottla("config", "delete", "broker", "default", "log.retention.mss")
+    assert (ran.status, ran.out) == (2, "")
+    assert "did you mean log.retention.ms?" in ran.err

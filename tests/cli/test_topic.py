@@ -63,3 +63,23 @@ def test_a_deleted_topic_is_gone(ottla: Ottla, topic: str) -> None:
         assert ran.err == f"ottla: topic {topic} does not exist (see: ottla topic list)\n"
     ran = ottla("topic", "delete", topic, "--if-exists", "--json")
     assert (ran.status, ran.json) == (0, [{"name": topic, "deleted": False}])
+
+
+def test_a_topic_has_a_partition_and_a_replica_at_least(ottla: Ottla, topic: str) -> None:
+    for words in (
+        ("create", "cli.never", "--partitions", "-1"),
+        ("create", "cli.never", "--partitions", "0"),
+        ("create", "cli.never", "--replication-factor", "-1"),
+        ("alter", topic, "--partitions", "0"),
+    ):
+        ran = ottla("topic", *words)
+        assert ran.status == 2
+        assert "is not in the range" in ran.err
+        assert ran.err.count("\n") == 1
+    assert "cli.never" not in ottla("topic", "list").out
+
+
+def test_a_misspelt_setting_is_not_taken_back_in_silence(ottla: Ottla, topic: str) -> None:
+    ran = ottla("topic", "alter", topic, "--unset", "retention.mss")
+    assert ran.status == 2
+    assert "Unknown topic config name: retention.mss (did you mean retention.ms?)" in ran.err

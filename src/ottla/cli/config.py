@@ -5,7 +5,13 @@ from typing import TYPE_CHECKING
 
 import click
 
-from ottla.cli.options import bootstrap_option, connect, json_option, pairs
+from ottla.cli.options import (
+    bootstrap_option,
+    check_topic_settings,
+    connect,
+    json_option,
+    pairs,
+)
 from ottla.cli.output import Json, print_json, print_table
 
 if TYPE_CHECKING:
@@ -165,6 +171,10 @@ def delete(kind: str, name: str, settings: tuple[str, ...], bootstrap: str, as_j
     """
     from ottla.client.admin import Admin
 
+    if kind == "topic":
+        check_topic_settings(settings)
+    else:
+        _check_names(settings)
     with connect(bootstrap) as client:
         Admin(client).alter_settings(_resource(kind, name), delete=settings)
     if as_json:

@@ -1,6 +1,6 @@
 """What the commands have in common: their options, and how they reach a cluster."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from datetime import datetime
 from typing import TYPE_CHECKING, TypeVar
 
@@ -44,6 +44,16 @@ def pairs(items: Sequence[str], option: str) -> dict[str, str]:
             raise click.UsageError(f"{option} {item}: it is not name=value.")
         found[name.strip()] = value
     return found
+
+
+def check_topic_settings(names: Iterable[str]) -> None:
+    """Refuse names that no topic's setting has: taking it back would change nothing."""
+    from ottla.config.errors import unknown_name
+    from ottla.config.topic_configs import TOPIC_CONFIGS
+
+    for name in names:
+        if name not in TOPIC_CONFIGS:
+            raise click.UsageError(unknown_name("topic ", name, TOPIC_CONFIGS).message or name)
 
 
 def timestamp_ms(text: str) -> int:

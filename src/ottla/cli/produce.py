@@ -89,7 +89,7 @@ def command(
                         key, found, value = line.partition(separator)
                         if not found:
                             raise click.ClickException(
-                                f"line {number} of {name} has no key separator {key_separator!r} "
+                                f"line {number} of {name} has no key separator '{key_separator}' "
                                 f"(acknowledged before it: {producer.acknowledged})"
                             )
                     producer.send(
@@ -179,8 +179,9 @@ class _Progress:
     def _text(self) -> str:
         seconds = max(monotonic() - self._started, 1e-6)
         records = self._producer.acknowledged
+        count = "1 record" if records == 1 else f"{records:,} records"
         return (
-            f"{records:,} records, {size_text(self._bytes)} in {seconds:.1f} s: "
+            f"{count}, {size_text(self._bytes)} in {seconds:.1f} s: "
             f"{records / seconds:,.0f} records/s, {size_text(self._bytes / seconds)}/s"
         )
 

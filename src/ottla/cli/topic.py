@@ -6,11 +6,19 @@ from uuid import UUID
 
 import click
 
-from ottla.cli.options import bootstrap_option, connect, json_option, pairs
+from ottla.cli.options import (
+    bootstrap_option,
+    check_topic_settings,
+    connect,
+    json_option,
+    pairs,
+)
 from ottla.cli.output import Json, print_json, print_table
 
 if TYPE_CHECKING:
     from ottla.client.admin import Admin, TopicInfo
+
+MOST_REPLICAS = 32_767
 
 
 @click.group("topic")
@@ -25,8 +33,16 @@ def command() -> None:
 
 @command.command("create")
 @click.argument("name")
-@click.option("--partitions", type=int, help="How many; by default the broker's num.partitions.")
-@click.option("--replication-factor", type=int, help="How many replicas each partition has.")
+@click.option(
+    "--partitions",
+    type=click.IntRange(min=1),
+    help="How many; by default the broker's num.partitions.",
+)
+@click.option(
+    "--replication-factor",
+    type=click.IntRange(1, MOST_REPLICAS),
+    help="How many replicas each partition has.",
+)
 @click.option("--set", "settings", multiple=True, metavar="NAME=VALUE", help="A topic setting.")
 @click.option("--if-not-exists", is_flag=True, help="An existing topic is no error.")
 @bootstrap_option
@@ -132,7 +148,11 @@ def describe(names: tuple[str, ...], bootstrap: str, as_json: bool) -> None:
 
 @command.command("alter")
 @click.argument("name")
-@click.option("--partitions", type=int, help="The new number of partitions; it can only grow.")
+@click.option(
+    "--partitions",
+    type=click.IntRange(min=1),
+    help="The new number of partitions; it can only grow.",
+)
 @click.option("--set", "settings", multiple=True, metavar="NAME=VALUE", help="Set a topic setting.")
 @click.option("--unset", multiple=True, metavar="NAME", help="Take a setting back to its default.")
 @bootstrap_option
@@ -156,6 +176,7 @@ def alter(
     changes = pairs(settings, "--set")
     if partitions is None and not changes and not unset:
         raise click.UsageError("nothing to change: give --partitions, --set or --unset.")
+    check_topic_settings(unset)
     with connect(bootstrap) as client:
         admin = Admin(client)
         if changes or unset:
