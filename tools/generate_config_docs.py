@@ -9,6 +9,7 @@ from collections.abc import Iterable
 from pathlib import Path
 
 from ottla.config import BROKER_CONFIGS, TOPIC_CONFIGS, ConfigDef, DynamicMode, Scope, format_value
+from ottla.config.group_configs import GROUP_CONFIGS
 
 PAGE = Path(__file__).resolve().parents[1] / "docs" / "configuration.md"
 
@@ -35,12 +36,12 @@ ZooKeeper, Java's TLS files) are accepted with a warning. Settings that promise 
 does not give (an authorizer, a policy class, a TLS or SASL listener) are refused.
 
 While the broker runs, settings marked *cluster-wide* can be changed with `ottla config`, with
-Kafka's `kafka-configs.sh` or with any admin client, for one broker or for all; topic settings
-always can.
+Kafka's `kafka-configs.sh` or with any admin client, for one broker or for all; settings of
+topics and of consumer groups always can.
 
 ## Which setting counts
 
-- For a topic: its own setting, then the broker's (named under *falls back to*).
+- For a topic or a consumer group: its own setting, then the broker's (named under *falls back to*).
 - For a broker: the dynamic setting of that broker, then the dynamic default of the cluster, then
   flags, environment and file, then the default.
 - Of several units for the same thing, `ms` is stronger than `minutes`, and `minutes` than `hours`.
@@ -60,6 +61,10 @@ def render() -> str:
             INTRODUCTION,
             "## Topic settings\n",
             *_entries(shown),
+            "## Settings of consumer groups\n",
+            "Of groups with the consumer protocol (`group.protocol=consumer`). The broker's",
+            "`group.consumer.min.*` and `group.consumer.max.*` bound them.\n",
+            *_entries(GROUP_CONFIGS.values()),
             "## Broker settings\n",
             *_entries(BROKER_CONFIGS.values()),
         ]
@@ -83,7 +88,7 @@ def _entry(row: ConfigDef) -> str:
 
 def _fallbacks(row: ConfigDef) -> tuple[str, ...]:
     """The broker settings that count when this one is not made, strongest first."""
-    if row.scope is Scope.TOPIC:
+    if row.scope is not Scope.BROKER:
         return row.synonyms
     own = row.synonyms.index(row.name) if row.name in row.synonyms else len(row.synonyms)
     return row.synonyms[own + 1 :]

@@ -81,6 +81,22 @@ def test_a_broker_that_does_not_exist_is_named(ottla: Ottla) -> None:
     assert (ran.status, ran.err) == (1, "ottla: there is no broker 99 now\n")
 
 
+def test_a_group_has_settings_of_its_own(ottla: Ottla, topic: str) -> None:
+    name, group = "consumer.session.timeout.ms", f"{topic}.group"
+    assert ottla("config", "alter", "group", group, f"{name}=50000").status == 0
+    described = ottla("config", "describe", "group", group, "--json").json
+    assert isinstance(described, list)
+    assert [(item["name"], item["value"], item["source"]) for item in described] == [
+        (name, "50000", "GROUP_CONFIG")
+    ]
+    assert ottla("config", "delete", "group", group, name).status == 0
+    assert "no settings of its own" in ottla("config", "describe", "group", group).out
+    ran = ottla("config", "alter", "group", group, f"{name}=1")
+    assert ran.status == 1
+    assert "group.consumer.min.session.timeout.ms" in ran.err
+    assert name in ottla("config", "list", "group").out
+
+
 def test_a_misspelt_setting_is_not_deleted_in_silence(ottla: Ottla, topic: str) -> None:
     ran = ottla("config", "delete", "topic", topic, "retention.mss")
     assert (ran.status, ran.out) == (2, "")

@@ -17,6 +17,7 @@ from ottla.cluster.documents import (
     broker_configs_key,
     broker_key,
     encode,
+    group_configs_key,
     partition_key,
     topic_key,
 )
@@ -124,6 +125,21 @@ def test_settings_of_brokers_and_of_the_cluster_are_told_apart() -> None:
     assert list(cluster.image.broker_configs) == [None]
 
 
+def test_a_group_may_have_any_name_and_settings_of_its_own() -> None:
+    cluster = Cluster()
+    cluster.commit(
+        Create(group_configs_key("../a b/c"), encode(Configs({"a": "1"}))),
+        Create(group_configs_key("default"), encode(Configs({"a": "2"}))),
+    )
+    assert {name: own.configs["a"] for name, own in cluster.image.group_configs.items()} == {
+        "../a b/c": "1",
+        "default": "2",
+    }
+    assert not cluster.delta.changed_broker_configs
+    cluster.commit(Delete(group_configs_key("../a b/c")))
+    assert list(cluster.image.group_configs) == ["default"]
+
+
 def test_the_cluster_and_its_controller_are_known() -> None:
     cluster = Cluster()
     cluster.commit(Create("cluster", encode(ClusterInfo("abc"))))
@@ -169,6 +185,7 @@ def _documents(draw: st.DrawFn) -> Op:
         Put(broker_key(number), encode(Broker(number, []))),
         Put(broker_configs_key(number), encode(Configs({"x": str(index)}))),
         Put(broker_configs_key(None), encode(Configs({"x": str(index)}))),
+        Put(group_configs_key(f"g/{index}"), encode(Configs({"x": str(number)}))),
         Put("controller", encode(Controller(number, index))),
         Put("cluster", encode(ClusterInfo(name))),
     ]

@@ -89,6 +89,8 @@ class World:
 
     config: GroupConfig = field(default_factory=GroupConfig)
     topics: Topics = field(default_factory=lambda: Topics(a=4, b=2))
+    own_configs: dict[str, GroupConfig] = field(default_factory=dict)
+    """Of groups that have settings of their own."""
     now: int = START
     log: list[Written | Marker] = field(default_factory=list)
     timers: dict[Hashable, int] = field(default_factory=dict)
@@ -101,7 +103,13 @@ class World:
         self.take(self.shard.loaded(self.now))
 
     def _new_shard(self) -> GroupShard:
-        return GroupShard(self.config, self.topics, self.topics.matching, self._new_id)
+        return GroupShard(
+            self.config,
+            self.topics,
+            self.topics.matching,
+            self._new_id,
+            lambda group_id: self.own_configs.get(group_id, self.config),
+        )
 
     def _new_id(self) -> str:
         self._ids += 1

@@ -99,6 +99,24 @@ def test_a_member_that_leaves_hands_its_partitions_on() -> None:
     assert (describe(world).group_state, describe(world).members) == ("Empty", [])
 
 
+def test_a_group_has_the_times_that_were_set_for_it() -> None:
+    world = World()
+    world.own_configs["g"] = GroupConfig(
+        group_consumer_session_timeout_ms=60_000, group_consumer_heartbeat_interval_ms=15_000
+    )
+    (member,) = joined(world, "m")
+    assert member.heartbeat().heartbeat_interval_ms == 15_000
+    world.advance(59_999)
+    assert len(describe(world).members) == 1
+    world.restart()
+    world.advance(59_999)
+    assert len(describe(world).members) == 1
+    del world.own_configs["g"]
+    assert member.heartbeat().heartbeat_interval_ms == 5_000
+    world.advance(45_001)
+    assert describe(world).members == []
+
+
 def test_a_silent_member_is_removed_with_its_session() -> None:
     world = World()
     first, second = joined(world, "m1", "m2")

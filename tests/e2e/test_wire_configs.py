@@ -43,11 +43,13 @@ from ottla.wire.messages.list_config_resources import (
     ListConfigResourcesResponse,
 )
 from tests.e2e.asking import From, fetch, produce
+from tests.e2e.asking_groups import consumer_heartbeat, coordinated, join_consumer_group
 from tests.e2e.conftest import Eventually, OwnBroker, Topics, create_topic, describe
 
-TOPIC, BROKER, BROKER_LOGGER = 2, 4, 8
+TOPIC, BROKER, BROKER_LOGGER, GROUP = 2, 4, 8, 32
 SET, DELETE, APPEND, SUBTRACT = 0, 1, 2, 3
 DYNAMIC_TOPIC, DYNAMIC_BROKER, DYNAMIC_DEFAULT, STATIC_BROKER, DEFAULT = 1, 2, 3, 4, 5
+GROUP_SOURCE = 8
 BOOLEAN, STRING, INT, SHORT, LONG, DOUBLE, LIST = 1, 2, 3, 4, 5, 6, 7
 
 
@@ -103,6 +105,11 @@ def replace(connection: Connection, topic: str, **configs: str) -> int:
     resource = AlterConfigsResource(resource_type=TOPIC, resource_name=topic, configs=pairs)
     request = AlterConfigsRequest(resources=[resource])
     return connection.ask(request, AlterConfigsResponse, 2).responses[0].error_code
+
+
+def config_resources(connection: Connection) -> set[tuple[int, str]]:
+    answer = connection.ask(ListConfigResourcesRequest(), ListConfigResourcesResponse, 1)
+    return {(each.resource_type, each.resource_name) for each in answer.config_resources}
 
 
 @pytest.mark.parametrize("version", range(1, 5))
@@ -276,6 +283,70 @@ def test_changed_configs_outlive_a_restart(own_broker: OwnBroker) -> None:
     with Connection(broker.bootstrap) as connection:
         assert value_of(connection, "changed", "retention.ms") == "4321000"
         assert value_of(connection, "changed", "segment.bytes") == "2097152"
+
+
+def test_a_consumer_group_can_have_settings_of_its_own(
+    connection: Connection, topic: str, new_name: Callable[[], str]
+) -> None:
+    group, interval = coordinated(connection, new_name()), "consumer.heartbeat.interval.ms"
+    assert (GROUP, group) not in config_resources(connection)
+    joined = join_consumer_group(connection, group, "m", [topic])
+    assert joined.heartbeat_interval_ms == 5000
+    assert change(connection, group, (interval, SET, "12000"), kind=GROUP) == 0
+    again = consumer_heartbeat(connection, group, "m", joined.member_epoch)
+    assert (again.error_code, again.heartbeat_interval_ms) == (0, 12000)
+    assert (GROUP, group) in config_resources(connection)
+    found = entries(describe_configs(connection, GROUP, group, [interval], synonyms=True))[interval]
+    assert (found.value, found.config_source, found.read_only) == ("12000", GROUP_SOURCE, False)
+    assert [(each.name, each.value) for each in found.synonyms] == [
+        (interval, "12000"),
+        (f"group.{interval}", "5000"),
+    ]
+    assert change(connection, group, (interval, DELETE, None), kind=GROUP) == 0
+    again = consumer_heartbeat(connection, group, "m", joined.member_epoch)
+    assert again.heartbeat_interval_ms == 5000
+    assert (GROUP, group) not in config_resources(connection)
+
+
+def test_settings_of_a_group_are_refused_as_those_of_a_topic(
+    connection: Connection, new_name: Callable[[], str]
+) -> None:
+    group, session = new_name(), "consumer.session.timeout.ms"
+    for name, value in ((session, "1"), (session, "x"), ("retention.ms", "5")):
+        refused = change(connection, group, (name, SET, value), kind=GROUP)
+        assert refused == ErrorCode.INVALID_CONFIG
+    nameless = change(connection, "", (session, SET, "50000"), kind=GROUP)
+    assert nameless == ErrorCode.INVALID_REQUEST
+    described = describe_configs(connection, GROUP, "")
+    assert described.error_code == ErrorCode.INVALID_REQUEST
+    assert change(connection, group, (session, SET, "50000"), kind=GROUP, validate_only=True) == 0
+    assert (GROUP, group) not in config_resources(connection)
+
+
+def test_settings_of_a_group_outlive_a_restart(own_broker: OwnBroker) -> None:
+    broker = own_broker()
+    group, session = "a/group", "consumer.session.timeout.ms"
+    with Connection(broker.bootstrap) as connection:
+        assert change(connection, group, (session, SET, "50000"), kind=GROUP) == 0
+    broker.kill()
+    broker.start()
+    with Connection(broker.bootstrap) as connection:
+        found = entries(describe_configs(connection, GROUP, group))
+        assert found[session].value == "50000"
+
+
+def test_the_time_between_assignments_changes_without_a_restart(own_broker: OwnBroker) -> None:
+    with Connection(own_broker().bootstrap) as connection:
+        create_topic(connection, "shared", partitions=2)
+        interval = "group.consumer.assignment.interval.ms"
+        coordinated(connection, "g")
+        assert change(connection, "", (interval, SET, "15000"), kind=BROKER) == 0
+        first = join_consumer_group(connection, "g", "first", ["shared"])
+        late = join_consumer_group(connection, "g", "second", ["shared"])
+        assert late.member_epoch == first.member_epoch, "it was given a share at once"
+        assert change(connection, "", (interval, SET, "0"), kind=BROKER) == 0
+        again = consumer_heartbeat(connection, "g", "second", late.member_epoch)
+        assert again.member_epoch > first.member_epoch
 
 
 @pytest.mark.parametrize("wanted", ["uncompressed", "gzip", "snappy", "lz4", "zstd"])

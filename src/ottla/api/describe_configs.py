@@ -3,7 +3,7 @@
 from ottla.api.registry import Request, api, error_of
 from ottla.broker.config_resources import ResourceType, broker_of, unsupported
 from ottla.config import Described, describe_broker, describe_topic
-from ottla.config.describe import describe_cluster_default
+from ottla.config.describe import describe_cluster_default, describe_group
 from ottla.config.topic_names import check_topic_name
 from ottla.wire.apis import ApiKey
 from ottla.wire.errors import ErrorCode, KafkaError
@@ -48,6 +48,11 @@ def _describe(request: Request, resource: DescribeConfigsResource) -> list[Descr
         if broker_of(node, resource.resource_name) is None:
             return describe_cluster_default(node.config.settings.dynamic_default, names)
         return describe_broker(node.config.settings, names)
+    if resource.resource_type == ResourceType.GROUP:
+        if not resource.resource_name:
+            raise KafkaError(ErrorCode.INVALID_REQUEST, "Group name must not be empty")
+        own = node.image.group_configs.get(resource.resource_name)
+        return describe_group(own.configs if own else {}, node.config.settings, names)
     raise unsupported(resource.resource_type)
 
 

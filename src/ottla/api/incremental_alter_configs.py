@@ -4,7 +4,7 @@ from collections import Counter
 
 from ottla.api.registry import Request, api, error_of
 from ottla.broker.config_resources import ResourceType, broker_of, unsupported
-from ottla.broker.topics import alter_broker_configs, alter_topic_configs
+from ottla.broker.topics import alter_broker_configs, alter_group_configs, alter_topic_configs
 from ottla.config.dynamic import Alteration, AlterOp
 from ottla.wire.apis import ApiKey
 from ottla.wire.errors import ErrorCode, KafkaError
@@ -52,6 +52,10 @@ async def _alter(request: Request, resource: AlterConfigsResource, validate_only
     elif resource.resource_type == ResourceType.BROKER:
         broker = broker_of(node, resource.resource_name)
         await alter_broker_configs(node, broker, alterations, validate_only=validate_only)
+    elif resource.resource_type == ResourceType.GROUP:
+        await alter_group_configs(
+            node, resource.resource_name, alterations, validate_only=validate_only
+        )
     else:
         raise unsupported(resource.resource_type)
 

@@ -27,6 +27,7 @@ def list_config_resources(
         (ResourceType.TOPIC, list(image.topics)),
         (ResourceType.BROKER, [str(broker) for broker in image.brokers]),
         (ResourceType.BROKER_LOGGER, [str(broker) for broker in image.brokers]),
+        (ResourceType.GROUP, list(image.group_configs)),
     ]
     for kind, names in found:
         if kind in kinds:

@@ -1,4 +1,4 @@
-"""What DescribeConfigs and its relatives can name: topics, brokers, all brokers."""
+"""What DescribeConfigs and its relatives can name: topics, brokers, all brokers, groups."""
 
 from __future__ import annotations
 

@@ -4,6 +4,8 @@ Rules kept here:
 1. A group's id is checked here, once for all requests: a classic group may not be nameless.
 2. Offsets committed in a transaction count when its marker reaches the partition.
 3. Groups learn of topics from the image, and of a change when it is carried out.
+4. A setting that changes, of the broker or of one group, counts from the next request on; timers
+   that run already are not set anew.
 """
 
 from __future__ import annotations
@@ -11,6 +13,7 @@ from __future__ import annotations
 import asyncio
 import uuid
 from collections.abc import Awaitable, Callable, Set
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from ottla.broker.coordinators import Coordinators, segment_bytes
@@ -18,6 +21,13 @@ from ottla.broker.partition import Partition
 from ottla.broker.patterns import full_matcher
 from ottla.broker.shard_runner import ShardRunner
 from ottla.cluster.image import TopicImage
+from ottla.config.group_configs import (
+    ASSIGNMENT_INTERVAL,
+    BROKER_SETTINGS,
+    HEARTBEAT_INTERVAL,
+    SESSION_TIMEOUT,
+    group_values,
+)
 from ottla.config.topic_names import GROUP_METADATA
 from ottla.coordinator.group_config import GroupConfig
 from ottla.coordinator.groups import GroupShard
@@ -96,6 +106,7 @@ class Groups(Coordinators[GroupRunner]):
     def __init__(self, node: Node) -> None:
         super().__init__(node)
         self._topics = Topics(node)
+        self._config_from, self._config = node.config, _settings(node)
 
     def partition_count(self) -> int:
         """`offsets.topic.num.partitions`."""
@@ -115,12 +126,33 @@ class Groups(Coordinators[GroupRunner]):
 
     def make_runner(self, partition: Partition) -> GroupRunner:
         """A runner with the node's settings."""
-        settings = _settings(self.node)
         topics = self._topics
         return GroupRunner(
             self.node,
             partition,
-            lambda: GroupShard(settings, topics, topics.matching, lambda: str(uuid.uuid4())),
+            lambda: GroupShard(
+                _settings(self.node),
+                topics,
+                topics.matching,
+                lambda: str(uuid.uuid4()),
+                self._config_of,
+            ),
+        )
+
+    def _config_of(self, group_id: str) -> GroupConfig:
+        config = self.node.config
+        if config is not self._config_from:
+            self._config_from, self._config = config, _settings(self.node)
+        own = self.node.image.group_configs.get(group_id)
+        if own is None:
+            return self._config
+        broker = {name: getattr(config, name.replace(".", "_")) for name in BROKER_SETTINGS}
+        values = group_values(own.configs, broker)
+        return replace(
+            self._config,
+            group_consumer_session_timeout_ms=values[SESSION_TIMEOUT],
+            group_consumer_heartbeat_interval_ms=values[HEARTBEAT_INTERVAL],
+            group_consumer_assignment_interval_ms=values[ASSIGNMENT_INTERVAL],
         )
 
     def ask(

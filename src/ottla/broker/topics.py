@@ -14,6 +14,7 @@ from ottla.cluster.image import Image
 from ottla.cluster.store import Create, Op, Update
 from ottla.cluster.topics import NewTopic, Wanted
 from ottla.config.dynamic import Alteration
+from ottla.config.resolve import broker_values
 from ottla.wire.errors import KafkaError
 
 if TYPE_CHECKING:
@@ -131,6 +132,32 @@ async def replace_broker_configs(
         return None, _unless(validate_only, ops)
 
     await node.change(decide)
+
+
+async def alter_group_configs(
+    node: Node, group_id: str, alterations: Iterable[Alteration], *, validate_only: bool
+) -> None:
+    """Change single settings of a consumer group, which need not exist yet."""
+    wanted, broker = list(alterations), broker_values(node.config.settings)
+    await node.change(
+        lambda image: (
+            None,
+            _unless(validate_only, topics.alter_group_configs(image, group_id, wanted, broker)),
+        )
+    )
+
+
+async def replace_group_configs(
+    node: Node, group_id: str, configs: Mapping[str, str], *, validate_only: bool
+) -> None:
+    """Give a consumer group exactly these settings."""
+    broker = broker_values(node.config.settings)
+    await node.change(
+        lambda image: (
+            None,
+            _unless(validate_only, topics.replace_group_configs(image, group_id, configs, broker)),
+        )
+    )
 
 
 def _check_fit(node: Node, broker: int | None, ops: list[Op]) -> None:

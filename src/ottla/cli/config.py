@@ -7,7 +7,7 @@ import click
 
 from ottla.cli.options import (
     bootstrap_option,
-    check_topic_settings,
+    check_settings,
     connect,
     json_option,
     pairs,
@@ -18,16 +18,16 @@ if TYPE_CHECKING:
     from ottla.client.admin import Resource
     from ottla.config.definition import ConfigDef
 
-KINDS = click.Choice(["topic", "broker"])
+KINDS = click.Choice(["topic", "broker", "group"])
 ALL_BROKERS = "default"
 
 
 @click.group("config")
 def command() -> None:
-    """Look up and change the settings of topics and brokers.
+    """Look up and change the settings of topics, brokers and consumer groups.
 
-    KIND is topic or broker. NAME is a topic's name or a broker's id; the broker called "default"
-    stands for all brokers together.
+    KIND is topic, broker or group. NAME is a topic's or group's name, or a broker's id; the broker
+    called "default" stands for all brokers together.
 
     \b
     Example:
@@ -50,9 +50,10 @@ def list_settings(kind: str | None, setting: str | None, docs: bool, as_json: bo
       ottla config list topic retention --docs
     """
     from ottla.config.broker_configs import BROKER_CONFIGS
+    from ottla.config.group_configs import GROUP_CONFIGS
     from ottla.config.topic_configs import TOPIC_CONFIGS
 
-    tables = {"topic": TOPIC_CONFIGS, "broker": BROKER_CONFIGS}
+    tables = {"topic": TOPIC_CONFIGS, "group": GROUP_CONFIGS, "broker": BROKER_CONFIGS}
     found = [
         definition
         for name, table in tables.items()
@@ -90,7 +91,7 @@ def describe(
     bootstrap: str,
     as_json: bool,
 ) -> None:
-    """Show the settings of a topic or broker: those that were set, all, or the named SETTINGS.
+    """Show the settings of a topic, broker or group: those set, all, or the named SETTINGS.
 
     \b
     Example:
@@ -136,10 +137,11 @@ def describe(
 @bootstrap_option
 @json_option
 def alter(kind: str, name: str, settings: tuple[str, ...], bootstrap: str, as_json: bool) -> None:
-    """Give settings of a topic or broker new values; they count at once.
+    """Give settings of a topic, broker or group new values; they count at once.
 
     \b
     Examples:
+      ottla config alter group billing consumer.session.timeout.ms=50000
       ottla config alter topic events retention.ms=3600000 cleanup.policy=compact
       ottla config alter broker default log.retention.ms=86400000
     """
@@ -163,7 +165,7 @@ def alter(kind: str, name: str, settings: tuple[str, ...], bootstrap: str, as_js
 @bootstrap_option
 @json_option
 def delete(kind: str, name: str, settings: tuple[str, ...], bootstrap: str, as_json: bool) -> None:
-    """Take settings of a topic or broker back to what they are by default.
+    """Take settings of a topic, broker or group back to what they are by default.
 
     \b
     Example:
@@ -171,10 +173,10 @@ def delete(kind: str, name: str, settings: tuple[str, ...], bootstrap: str, as_j
     """
     from ottla.client.admin import Admin
 
-    if kind == "topic":
-        check_topic_settings(settings)
-    else:
+    if kind == "broker":
         _check_names(settings)
+    else:
+        check_settings(kind, settings)
     with connect(bootstrap) as client:
         Admin(client).alter_settings(_resource(kind, name), delete=settings)
     if as_json:
@@ -200,6 +202,8 @@ def _resource(kind: str, name: str) -> "Resource":
 
     if kind == "topic":
         return Resource(ResourceType.TOPIC, name)
+    if kind == "group":
+        return Resource(ResourceType.GROUP, name)
     if name == ALL_BROKERS:
         return Resource(ResourceType.BROKER, "")
     if not (name.isascii() and name.isdigit()):
@@ -216,7 +220,7 @@ def _default(item: "ConfigDef") -> str | None:
 
 
 def _changes(item: "ConfigDef") -> str:
-    return "any time" if item.scope.value == "topic" else item.dynamic.value
+    return item.dynamic.value if item.scope.value == "broker" else "any time"
 
 
 def _definition(item: "ConfigDef") -> dict[str, Json]:

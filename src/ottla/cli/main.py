@@ -25,7 +25,7 @@ COMMANDS = {
     "pipeline": "Run a pipeline file on Spark, or look for mistakes in it.",
     "audit": "Show what was produced, stored and consumed, and what is missing.",
     "cluster": "Look at brokers, leaders, and partitions that lack replicas.",
-    "config": "Look up and change the settings of topics and brokers.",
+    "config": "Look up and change the settings of topics, brokers and groups.",
     "log": "Look into a partition's files.",
 }
 """Each is the attribute `command` of the module with its name."""

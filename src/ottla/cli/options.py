@@ -46,14 +46,16 @@ def pairs(items: Sequence[str], option: str) -> dict[str, str]:
     return found
 
 
-def check_topic_settings(names: Iterable[str]) -> None:
-    """Refuse names that no topic's setting has: taking it back would change nothing."""
+def check_settings(kind: str, names: Iterable[str]) -> None:
+    """Refuse names that no setting of a topic or group has: taking it back would change nothing."""
     from ottla.config.errors import unknown_name
+    from ottla.config.group_configs import GROUP_CONFIGS
     from ottla.config.topic_configs import TOPIC_CONFIGS
 
+    known = TOPIC_CONFIGS if kind == "topic" else GROUP_CONFIGS
     for name in names:
-        if name not in TOPIC_CONFIGS:
-            raise click.UsageError(unknown_name("topic ", name, TOPIC_CONFIGS).message or name)
+        if name not in known:
+            raise click.UsageError(unknown_name(f"{kind} ", name, known).message or name)
 
 
 def timestamp_ms(text: str) -> int:

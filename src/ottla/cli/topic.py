@@ -8,7 +8,7 @@ import click
 
 from ottla.cli.options import (
     bootstrap_option,
-    check_topic_settings,
+    check_settings,
     connect,
     json_option,
     pairs,
@@ -176,7 +176,7 @@ def alter(
     changes = pairs(settings, "--set")
     if partitions is None and not changes and not unset:
         raise click.UsageError("nothing to change: give --partitions, --set or --unset.")
-    check_topic_settings(unset)
+    check_settings("topic", unset)
     with connect(bootstrap) as client:
         admin = Admin(client)
         if changes or unset:

@@ -72,6 +72,7 @@ _SOURCES = {
     4: "STATIC_BROKER_CONFIG",
     5: "DEFAULT_CONFIG",
     6: "DYNAMIC_BROKER_LOGGER_CONFIG",
+    8: "GROUP_CONFIG",
 }
 _TYPES = {
     1: "BOOLEAN",
@@ -91,10 +92,11 @@ class ResourceType(IntEnum):
 
     TOPIC = 2
     BROKER = 4
+    GROUP = 32
 
 
 class Resource(NamedTuple):
-    """A topic, a broker by its id, or with an empty name all brokers."""
+    """A topic, a group, a broker by its id, or with an empty name all brokers."""
 
     type: ResourceType
     name: str

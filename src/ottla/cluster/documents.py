@@ -61,7 +61,7 @@ class PartitionState(msgspec.Struct, frozen=True):
 
 
 class Configs(msgspec.Struct, frozen=True):
-    """Dynamic settings of one broker, or the cluster's defaults."""
+    """Dynamic settings of one broker, the cluster's defaults, or the settings of a group."""
 
     configs: dict[str, str]
 
@@ -95,6 +95,7 @@ TOPIC_IDS = "topic-ids/"
 PARTITIONS = "partitions/"
 BROKER_CONFIGS = "configs/brokers/"
 DEFAULT_BROKER = "default"
+GROUP_CONFIGS = "configs/groups/"
 
 T = TypeVar("T")
 
@@ -126,6 +127,11 @@ def partition_key(topic: str, partition: int) -> str:
 def broker_configs_key(broker: int | None) -> str:
     """The key of a broker's dynamic settings; None for the cluster's defaults."""
     return f"{BROKER_CONFIGS}{DEFAULT_BROKER if broker is None else broker}"
+
+
+def group_configs_key(group_id: str) -> str:
+    """The key of a consumer group's own settings; an id may have any character in it."""
+    return f"{GROUP_CONFIGS}{group_id}"
 
 
 def encode(document: msgspec.Struct) -> bytes:

@@ -4,7 +4,7 @@
    as building it from a snapshot of their result, in whatever order the keys of one commit come.
 2. `apply` changes the image and answers with the difference in the terms of the broker: which
    topics, partitions, brokers and settings are new, different or gone. What was made and removed
-   again within one call is not in it.
+   again within one call is not in it. Settings of groups are not: they are looked up when needed.
 3. Values are never changed in place: whoever holds a topic or a partition holds a moment of it.
 4. Documents of other kinds are skipped: producer ids are read where they are cut, and a newer
    broker may have written kinds that are not known here.
@@ -105,6 +105,7 @@ class Image:
         self.partitions: dict[PartitionKey, PartitionImage] = {}
         self.brokers: dict[int, BrokerImage] = {}
         self.broker_configs: dict[int | None, ConfigsImage] = {}
+        self.group_configs: dict[str, ConfigsImage] = {}
         self.names_by_collision_key: dict[str, set[str]] = {}
         self.cluster_id: str | None = None
         self.controller: documents.Controller | None = None
@@ -128,6 +129,7 @@ class Image:
         known += [documents.topic_id_key(topic_id) for topic_id in self.topic_ids]
         known += [documents.broker_key(broker) for broker in self.brokers]
         known += [documents.broker_configs_key(broker) for broker in self.broker_configs]
+        known += [documents.group_configs_key(group_id) for group_id in self.group_configs]
         known += [documents.CONTROLLER, documents.CLUSTER]
         gone = [Change(key, None, -1, -1) for key in known if key not in stored]
         return gone + [Change(*document) for document in snapshot]
@@ -154,6 +156,8 @@ class Image:
             self._take_broker(int(rest), change, before)
         elif change.key.startswith(documents.BROKER_CONFIGS):
             self._take_configs(rest.partition("/")[2], change, before)
+        elif change.key.startswith(documents.GROUP_CONFIGS):
+            self._take_group_configs(change.key.removeprefix(documents.GROUP_CONFIGS), change)
         elif change.key == documents.CONTROLLER:
             before.controller = True
             self.controller = _CONTROLLER.decode(change.value) if change.value else None
@@ -226,6 +230,13 @@ class Image:
         else:
             configs = _CONFIGS.decode(change.value).configs
             self.broker_configs[broker] = ConfigsImage(configs, change.version)
+
+    def _take_group_configs(self, group_id: str, change: Change) -> None:
+        if change.value is None:
+            self.group_configs.pop(group_id, None)
+        else:
+            configs = _CONFIGS.decode(change.value).configs
+            self.group_configs[group_id] = ConfigsImage(configs, change.version)
 
 
 class _Before:

@@ -26,11 +26,14 @@ from ottla.cluster.store import Create, Delete, Op, Update
 from ottla.config.dynamic import (
     Alteration,
     altered_broker_configs,
+    altered_group_configs,
     altered_topic_configs,
     check_dynamic_broker_configs,
 )
+from ottla.config.group_configs import check_group_configs
 from ottla.config.topic_configs import check_topic_configs
 from ottla.config.topic_names import CLUSTER_METADATA, check_topic_name, collision_key
+from ottla.config.types import Value
 from ottla.wire.errors import ErrorCode, KafkaError
 
 MAX_PARTITIONS_IN_REQUEST = 10_000
@@ -202,6 +205,23 @@ def replace_broker_configs(
     return _set_broker_configs(image, broker, dict(configs))
 
 
+def alter_group_configs(
+    image: Image, group_id: str, alterations: Iterable[Alteration], broker: Mapping[str, Value]
+) -> list[Op]:
+    """Change single settings of a consumer group; `broker` has the broker's values."""
+    old = image.group_configs.get(group_id)
+    configs = altered_group_configs(old.configs if old else {}, alterations, broker)
+    return _set_group_configs(image, group_id, configs)
+
+
+def replace_group_configs(
+    image: Image, group_id: str, configs: Mapping[str, str], broker: Mapping[str, Value]
+) -> list[Op]:
+    """Give a consumer group exactly these settings."""
+    check_group_configs(configs, broker)
+    return _set_group_configs(image, group_id, dict(configs))
+
+
 def _check_new_name(image: Image, name: str) -> None:
     check_topic_name(name)
     if name == CLUSTER_METADATA:
@@ -302,6 +322,19 @@ def _set_broker_configs(image: Image, broker: int | None, configs: dict[str, str
         return []
     key, value = documents.broker_configs_key(broker), encode(documents.Configs(configs))
     return [Update(key, value, old.version) if old else Create(key, value)]
+
+
+def _set_group_configs(image: Image, group_id: str, configs: dict[str, str]) -> list[Op]:
+    if not group_id:
+        _refuse(ErrorCode.INVALID_REQUEST, "Default group resources are not allowed.")
+    old = image.group_configs.get(group_id)
+    if configs == (old.configs if old else {}):
+        return []
+    key, value = documents.group_configs_key(group_id), encode(documents.Configs(configs))
+    if old is None:
+        return [Create(key, value)]
+    # A group without settings is not among those that have some.
+    return [Update(key, value, old.version) if configs else Delete(key, old.version)]
 
 
 def _existing(image: Image, name: str) -> TopicImage:

@@ -20,10 +20,14 @@ class Scope(Enum):
 
     BROKER = "broker"
     TOPIC = "topic"
+    GROUP = "group"
 
 
 class DynamicMode(Enum):
-    """How a broker setting may change while the broker runs. Topic settings always may."""
+    """How a broker setting may change while the broker runs.
+
+    Those of topics and groups always may.
+    """
 
     READ_ONLY = "read-only"
     PER_BROKER = "per-broker"
@@ -156,8 +160,9 @@ class Parsed(msgspec.Struct, frozen=True):
 class ConfigDef(msgspec.Struct, frozen=True):
     """One row of the table. `default` None means: unset, or taken from a synonym.
 
-    `synonyms` are broker settings, strongest first: those that a topic setting falls back to, or
-    those that share one meaning in different units (`log.retention.ms`, `.minutes`, `.hours`).
+    `synonyms` are broker settings, strongest first: those that a setting of a topic or group falls
+    back to, or those that share one meaning in different units (`log.retention.ms`, `.minutes`,
+    `.hours`).
     """
 
     name: str

@@ -12,6 +12,7 @@ import msgspec
 
 from ottla.config.broker_configs import BROKER_CONFIGS
 from ottla.config.definition import ConfigDef, DynamicMode
+from ottla.config.group_configs import GROUP_CONFIGS, group_values
 from ottla.config.resolve import BrokerSettings, broker_values, topic_defaults, topic_values
 from ottla.config.topic_configs import TOPIC_CONFIGS
 from ottla.config.types import ConfigType, Value, format_value
@@ -26,6 +27,7 @@ class Source(IntEnum):
     STATIC_BROKER_CONFIG = 4
     DEFAULT_CONFIG = 5
     DYNAMIC_BROKER_LOGGER_CONFIG = 6
+    GROUP_CONFIG = 8
 
 
 class Synonym(msgspec.Struct, frozen=True):
@@ -69,6 +71,24 @@ def describe_topic(
         synonyms = _broker_synonyms(broker_name, settings) if broker_name else []
         if name in overrides:
             synonyms.insert(0, Synonym(name, format_value(values[name]), Source.TOPIC_CONFIG))
+        described.append(_described(definition, values[name], synonyms, read_only=False))
+    return described
+
+
+def describe_group(
+    overrides: Mapping[str, str],
+    settings: BrokerSettings,
+    names: Collection[str] | None = None,
+) -> list[Described]:
+    """A consumer group's settings, all or those named. A group need not exist to have some."""
+    values = group_values(overrides, broker_values(settings))
+    described = []
+    for name, definition in GROUP_CONFIGS.items():
+        if names is not None and name not in names:
+            continue
+        synonyms = _broker_synonyms(definition.synonyms[0], settings)
+        if name in overrides:
+            synonyms.insert(0, Synonym(name, format_value(values[name]), Source.GROUP_CONFIG))
         described.append(_described(definition, values[name], synonyms, read_only=False))
     return described
 

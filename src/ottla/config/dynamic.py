@@ -12,9 +12,10 @@ import msgspec
 from ottla.config.broker_configs import BROKER_CONFIGS
 from ottla.config.definition import ConfigDef, DynamicMode
 from ottla.config.errors import ConfigError
+from ottla.config.group_configs import GROUP_CONFIGS, check_group_configs
 from ottla.config.ignored_configs import dynamic_mode
 from ottla.config.topic_configs import TOPIC_CONFIGS, check_topic_configs
-from ottla.config.types import ConfigType, format_value
+from ottla.config.types import ConfigType, Value, format_value
 from ottla.wire.errors import ErrorCode, KafkaError
 
 
@@ -41,6 +42,15 @@ def altered_topic_configs(
     """A topic's settings after the alterations, checked."""
     result = _apply(current, alterations, TOPIC_CONFIGS)
     check_topic_configs(result)
+    return result
+
+
+def altered_group_configs(
+    current: Mapping[str, str], alterations: Iterable[Alteration], broker: Mapping[str, Value]
+) -> dict[str, str]:
+    """A group's settings after the alterations, checked against the broker's values."""
+    result = _apply(current, alterations, GROUP_CONFIGS)
+    check_group_configs(result, broker)
     return result
 
 

@@ -69,14 +69,15 @@ def heartbeat(
     moved = MemberUpdate(state, group, before, after, step).apply(request.topic_partitions)
     if classic is not None:
         dismiss_all(classic, step)
+    config = state.config_of(group.group_id)
     step.set_timer(
         GroupTimer(TimerKind.CONSUMER_SESSION, group.group_id, member_id),
-        state.config.group_consumer_session_timeout_ms,
+        config.group_consumer_session_timeout_ms,
     )
     reply = ConsumerGroupHeartbeatResponse(
         member_id=member_id,
         member_epoch=moved.member_epoch,
-        heartbeat_interval_ms=state.config.group_consumer_heartbeat_interval_ms,
+        heartbeat_interval_ms=config.group_consumer_heartbeat_interval_ms,
     )
     tells_all = (
         request.rebalance_timeout_ms != -1

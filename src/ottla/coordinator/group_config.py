@@ -1,5 +1,9 @@
-"""The broker settings that groups and committed offsets depend on, by Kafka's names."""
+"""The broker settings that groups and committed offsets depend on, by Kafka's names.
 
+A group can have some of its own; those are asked for by the group's id whenever they are needed.
+"""
+
+from collections.abc import Callable
 from dataclasses import dataclass
 
 INT_MAX = 2**31 - 1
@@ -27,3 +31,7 @@ class GroupConfig:
     offsets_retention_ms: int = 10_080 * 60_000
     """`offsets.retention.minutes`, in milliseconds."""
     offsets_retention_check_interval_ms: int = 600_000
+
+
+ConfigOf = Callable[[str], GroupConfig]
+"""The settings of one group as they are now: what it has set for itself, else the broker's."""

@@ -6,7 +6,7 @@ from itertools import count
 
 from ottla.coordinator.classic_group import ClassicGroup
 from ottla.coordinator.consumer_group import ConsumerGroup
-from ottla.coordinator.group_config import GroupConfig
+from ottla.coordinator.group_config import ConfigOf, GroupConfig
 from ottla.coordinator.offset_store import OffsetStore
 from ottla.coordinator.topics import TopicMatcher, TopicView
 from ottla.wire.errors import ErrorCode, KafkaError
@@ -23,6 +23,7 @@ class GroupState:
     matching_topics: TopicMatcher
     new_id: Callable[[], str]
     """Gives a text that was never given before (a random UUID)."""
+    config_of: ConfigOf
     groups: dict[str, Group] = field(default_factory=dict)
     offsets: OffsetStore = field(default_factory=OffsetStore)
     tokens: Iterator[int] = field(default_factory=count)

@@ -25,7 +25,7 @@ from ottla.coordinator.consumer_group import ConsumerGroup
 from ottla.coordinator.consumer_leave import CONSUMER_TIMERS, remove_members
 from ottla.coordinator.consumer_member import MemberState
 from ottla.coordinator.consumer_records import group_tombstones
-from ottla.coordinator.group_config import GroupConfig
+from ottla.coordinator.group_config import ConfigOf, GroupConfig
 from ottla.coordinator.group_listing import described, described_consumer_group, listed
 from ottla.coordinator.group_replay import replay
 from ottla.coordinator.group_state import GroupState
@@ -93,8 +93,11 @@ class GroupShard:
         topics: TopicView,
         matching_topics: TopicMatcher,
         new_id: Callable[[], str],
+        config_of: ConfigOf | None = None,
     ) -> None:
-        self._state = GroupState(config, topics, matching_topics, new_id)
+        self._state = GroupState(
+            config, topics, matching_topics, new_id, config_of or (lambda group_id: config)
+        )
         self._is_loading = True
         self._to_expire: list[str] = []
 
@@ -120,9 +123,10 @@ class GroupShard:
                 if len(group.members) > config.group_max_size:
                     start_rebalance(config, group, step)
                 continue
+            timeout_ms = self._state.config_of(group.group_id).group_consumer_session_timeout_ms
             for member in group.members.values():
                 session = GroupTimer(TimerKind.CONSUMER_SESSION, group.group_id, member.member_id)
-                step.set_timer(session, config.group_consumer_session_timeout_ms)
+                step.set_timer(session, timeout_ms)
                 if member.state is MemberState.UNREVOKED_PARTITIONS and member.classic is None:
                     revocation = session._replace(kind=TimerKind.CONSUMER_REBALANCE)
                     step.set_timer(revocation, member.rebalance_timeout_ms)

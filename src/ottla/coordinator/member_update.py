@@ -125,7 +125,8 @@ class MemberUpdate:
 
     def _update_target(self, epoch: int) -> tuple[int, Assignment]:
         group, step = self._group, self._step
-        if group.assignment_epoch >= epoch or not _may_assign(self._state.config, group, step.now):
+        config = self._state.config_of(group.group_id)
+        if group.assignment_epoch >= epoch or not _may_assign(config, group, step.now):
             return group.assignment_epoch, group.target_of(self._after)
         members = self._members()
         targets = _assign(
