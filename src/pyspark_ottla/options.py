@@ -20,6 +20,9 @@ from ottla.client import ClientSettings
 from pyspark_ottla.errors import OptionError
 from pyspark_ottla.kafka_options import KAFKA_PREFIX, KafkaOptions
 
+LARGEST = 2**63 - 1
+"""Offsets, times and counts have 64 bits."""
+
 
 class Use(Flag):
     """What a job does with the format."""
@@ -138,7 +141,7 @@ class Options:
         return None if value is None else value.strip()
 
     def number(self, name: str, *, least: int = 1) -> int | None:
-        """A whole number, not below `least`."""
+        """A whole number, not below `least`, of those that Kafka and Spark have."""
         text = self.text(name)
         if text is None:
             return None
@@ -148,6 +151,8 @@ class Options:
             raise wrong(name, text, "a whole number") from None
         if number < least:
             raise wrong(name, text, f"a whole number of at least {least}")
+        if number > LARGEST:
+            raise wrong(name, text, f"a whole number of at most {LARGEST}")
         return number
 
     def flag(self, name: str, default: bool) -> bool:

@@ -3,14 +3,15 @@
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
+from pyspark_ottla.errors import OptionError
 from pyspark_ottla.options import Use
 from pyspark_ottla.source.settings import SourceSettings
 
 if TYPE_CHECKING:
+    from pyspark.sql.datasource import DataSourceStreamReader
     from pyspark.sql.types import StructType
 
     from pyspark_ottla.source.batch import BatchReader
-    from pyspark_ottla.source.stream import StreamReader
 
 
 def source_schema(options: Mapping[str, str]) -> "StructType":
@@ -30,11 +31,17 @@ def batch_reader(schema: "StructType", options: Mapping[str, str]) -> "BatchRead
     return BatchReader(settings)
 
 
-def stream_reader(schema: "StructType", options: Mapping[str, str]) -> "StreamReader":
-    """The reader for `spark.readStream`."""
+def stream_reader(schema: "StructType", options: Mapping[str, str]) -> "DataSourceStreamReader":
+    """The reader for `spark.readStream`. What is wrong is raised by its first answer: Spark loses
+    what is raised here behind an error of its own.
+    """
     from pyspark_ottla.source.columns import check_schema
+    from pyspark_ottla.source.refusing import RefusingReader
     from pyspark_ottla.source.stream import StreamReader
 
-    settings = SourceSettings.of(options, Use.STREAM_READ)
-    check_schema(schema, settings.include_headers)
+    try:
+        settings = SourceSettings.of(options, Use.STREAM_READ)
+        check_schema(schema, settings.include_headers)
+    except OptionError as problem:
+        return RefusingReader(problem)
     return StreamReader(settings)

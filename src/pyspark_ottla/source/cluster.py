@@ -4,6 +4,8 @@ Rules kept here:
 1. The cluster is asked each time: partitions and topics come and go while a stream runs.
 2. With read_committed a log ends at its last stable offset: what lies after it is not decided.
 3. A topic that was named and does not exist is an error, never nothing.
+4. A pattern finds no internal topic (`__consumer_offsets`), as in Spark's Kafka source: one that
+   fits every name would read what the broker notes of the reading.
 """
 
 import logging
@@ -14,7 +16,7 @@ from ottla.client import Admin, Client, TopicPartition
 from ottla.client.admin import EARLIEST, LATEST
 from ottla.client.cluster import UnknownTopic
 from ottla.client.errors import check
-from ottla.wire.errors import ErrorCode
+from ottla.wire.errors import ErrorCode, KafkaError
 from pyspark_ottla.errors import DataLossError, OptionError
 from pyspark_ottla.source.loss import HINT, Bounds
 from pyspark_ottla.source.offsets import Offsets, in_words
@@ -46,6 +48,10 @@ class SourceCluster:
             }
         except UnknownTopic as problem:
             raise OptionError(f"option {option}: {problem}") from None
+        except KafkaError as problem:
+            if problem.code is not ErrorCode.INVALID_TOPIC_EXCEPTION:
+                raise
+            raise OptionError(f"option {option}: no topic has such a name: {problem}") from None
         if not wanted.partitions:
             return sorted(found)
         missing = set(wanted.partitions) - found
@@ -124,7 +130,7 @@ class SourceCluster:
         return [
             TopicPartition(topic.name, item.partition)
             for topic in self._admin.list_topics()
-            if fits(topic.name)
+            if fits(topic.name) and not topic.internal
             for item in topic.partitions
         ]
 
@@ -150,8 +156,7 @@ def _check_all_named(option: str, named: Offsets, partitions: Collection[TopicPa
     missing = set(partitions) - named.keys()
     if missing:
         raise OptionError(
-            f"option {option} must name every partition (-2 for earliest, -1 for latest): "
-            f"{in_words(missing)} is missing"
+            f"option {option} must name every partition: {in_words(missing)} is missing"
         )
     unknown = named.keys() - set(partitions)
     if unknown:

@@ -15,6 +15,7 @@ from typing import Any
 
 from ottla.client import TopicPartition
 from pyspark_ottla.errors import OptionError
+from pyspark_ottla.options import LARGEST
 
 Offsets = dict[TopicPartition, int]
 
@@ -59,7 +60,7 @@ def parse_offsets(name: str, text: str) -> Offsets:
         if not isinstance(partitions, dict):
             raise _wrong(name, text, expected)
         for partition, offset in partitions.items():
-            if not partition.isdecimal() or type(offset) is not int:
+            if not partition.isdecimal() or type(offset) is not int or offset > LARGEST:
                 raise _wrong(name, text, expected)
             found[TopicPartition(topic, int(partition))] = offset
     return found

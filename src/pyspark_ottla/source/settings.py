@@ -123,8 +123,8 @@ def _subscription(options: Options) -> Subscription:
     names = ("subscribe", "subscribePattern", "assign")
     given = {name: text for name in names if (text := options.text(name)) is not None}
     if len(given) != 1:
-        found = " and ".join(given) if given else "none"
-        raise OptionError(f"give one of the options {', '.join(names)}: {found} was given")
+        found = f"{' and '.join(given)} were given" if given else "none was given"
+        raise OptionError(f"give one of the options {', '.join(names)}: {found}")
     ((name, text),) = given.items()
     if name == "assign":
         return Subscription(partitions=tuple(parse_partitions(name, text)))

@@ -181,7 +181,11 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             return
         try:
             with borrowed(self._settings.client) as client:
-                GroupAdmin(client).commit_offsets(group, offsets)
+                # For a topic that is gone the broker would be asked again until the deadline.
+                there = set(SourceCluster(client, self._settings).existing_partitions())
+                told = {item: offset for item, offset in offsets.items() if item in there}
+                if told:
+                    GroupAdmin(client).commit_offsets(group, told)
         except KafkaError as problem:
             if not problem.retriable:
                 raise OptionError(f"option commitGroup is {group!r}: {problem}") from None

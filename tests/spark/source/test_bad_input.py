@@ -5,9 +5,11 @@ from collections.abc import Mapping
 import pytest
 from pyspark.sql import SparkSession
 
+from ottla.client import Client
 from pyspark_ottla.errors import OptionError
+from pyspark_ottla.pipeline.failures import cause
 from pyspark_ottla.source import source_schema
-from tests.spark.source.writing import named
+from tests.spark.source.writing import named, write
 
 # What is given beside the bootstrap servers, and what the error must say.
 WRONG_OPTIONS = {
@@ -20,7 +22,7 @@ WRONG_OPTIONS = {
     "nothing to read": ({}, "give one of the options subscribe, subscribePattern, assign"),
     "two ways to say what": (
         {"subscribe": "t", "assign": '{"t":[0]}'},
-        "subscribe and assign was given",
+        "subscribe and assign were given",
     ),
     "no topics": ({"subscribe": " , "}, "option subscribe is ',', but must be names of topics"),
     "a broken pattern": ({"subscribePattern": "("}, "option subscribePattern is"),
@@ -40,6 +42,14 @@ WRONG_OPTIONS = {
     "a negative offset": (
         {"subscribe": "t", "startingOffsets": '{"t":{"0":-5}}'},
         "with -2 for earliest and -1 for latest",
+    ),
+    "an offset that no log reaches": (
+        {"subscribe": "t", "startingOffsets": '{"t":{"0":9223372036854775808}}'},
+        "option startingOffsets is '{",
+    ),
+    "a time that never comes": (
+        {"subscribe": "t", "startingTimestamp": "9223372036854775808"},
+        "option startingTimestamp is '9223372036854775808', but must be a whole number of at most",
     ),
     "no number": (
         {"subscribe": "t", "minPartitions": "many"},
@@ -116,6 +126,11 @@ def test_a_topic_that_does_not_exist_is_named(spark: SparkSession, bootstrap: st
     assert "option subscribe: topic there-is-none does not exist" in refused(spark, options)
 
 
+def test_a_name_that_no_topic_can_have_is_named(spark: SparkSession, bootstrap: str) -> None:
+    message = refused(spark, named(bootstrap, {"subscribe": "no topic!"}))
+    assert "option subscribe: no topic has such a name: topic no topic!" in message
+
+
 def test_a_partition_that_does_not_exist_is_named(
     spark: SparkSession, bootstrap: str, topic: str
 ) -> None:
@@ -162,17 +177,33 @@ def test_a_start_after_the_end_is_refused(spark: SparkSession, bootstrap: str, t
     assert "option startingTimestamp (5) is after endingTimestamp (3)" in message
 
 
+def test_a_start_after_an_end_that_the_log_tells_is_no_loss_but_a_mistake(
+    spark: SparkSession, bootstrap: str, client: Client, topic: str
+) -> None:
+    write(client, topic, ["a", "b", "c"])
+    given = {"startingOffsets": f'{{"{topic}":{{"0":2}}}}', "endingTimestamp": "1"}
+    message = refused(spark, named(bootstrap, {"subscribe": topic, **given}))
+    assert f"startingOffsets is offset 2 for {topic}-0, after endingTimestamp" in message
+    assert "which is offset 0" in message
+
+
 def test_a_schema_of_ones_own_is_refused(spark: SparkSession, bootstrap: str, topic: str) -> None:
     reader = spark.read.format("ottla").options(**named(bootstrap, {"subscribe": topic}))
     with pytest.raises(Exception, match="the source has the schema struct<key:binary"):
         reader.schema("a int").load().collect()
 
 
-def test_a_stream_has_no_end(spark: SparkSession, bootstrap: str, topic: str) -> None:
+@pytest.mark.parametrize("trigger", [{"availableNow": True}, {"once": True}, {}])
+def test_a_stream_has_no_end(
+    spark: SparkSession, bootstrap: str, topic: str, trigger: Mapping[str, bool]
+) -> None:
     given = named(bootstrap, {"subscribe": topic, "endingOffsets": "latest"})
-    frame = spark.readStream.format("ottla").options(**given).load()
-    with pytest.raises(Exception, match=r"option endingOffsets is not for spark\.readStream"):
-        frame.writeStream.format("noop").trigger(availableNow=True).start().awaitTermination()
+    writer = spark.readStream.format("ottla").options(**given).load().writeStream.format("noop")
+    with pytest.raises(
+        Exception, match=r"option endingOffsets is not for spark\.readStream"
+    ) as found:
+        (writer.trigger(**trigger) if trigger else writer).start().awaitTermination()
+    assert cause(str(found.value)).startswith("option endingOffsets is not for spark.readStream")
 
 
 def test_a_stream_of_a_topic_that_does_not_exist_fails(spark: SparkSession, bootstrap: str) -> None:

@@ -5,9 +5,11 @@ import pickle
 from collections.abc import Callable
 from typing import Any
 
+import pytest
 from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadMaxRows, ReadMinRows
 
-from ottla.client import Admin, Client
+from ottla.client import Admin, Client, TopicPartition
+from ottla.client.group_admin import GroupAdmin
 from pyspark_ottla.options import Use
 from pyspark_ottla.source.ranges import Range
 from pyspark_ottla.source.reading import RangePartition
@@ -130,6 +132,39 @@ def test_a_topic_that_was_made_anew_is_read_from_its_start(
     anew = stream.latestOffset(first, ReadAllAvailable())
     assert anew == {topic: {"0": 1}}
     assert ranges(stream, first, anew) == [Range(topic, 0, 0, 1)]
+
+
+def test_a_group_is_told_of_the_topics_that_are_left(
+    bootstrap: str,
+    client: Client,
+    admin: Admin,
+    new_topic: NewTopic,
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    topic, gone = new_topic(), new_topic()
+    write(client, topic, ["a"])
+    stream = reader(
+        bootstrap,
+        subscribe=f"{topic},{gone}",
+        startingOffsets="earliest",
+        commitGroup=f"of {topic}",
+        kafka_default_api_timeout_ms=500,
+    )
+    end = stream.latestOffset(stream.initialOffset(), ReadAllAvailable())
+    admin.delete_topic(gone)
+    stream.commit(end)
+    committed = GroupAdmin(client).committed_offsets(f"of {topic}")
+    assert {partition: item.offset for partition, item in committed.items()} == {
+        TopicPartition(topic, 0): 1
+    }
+    assert "not committed" not in caplog.text
+
+
+def test_a_pattern_finds_no_internal_topics(bootstrap: str, client: Client, topic: str) -> None:
+    GroupAdmin(client).commit_offsets(f"of {topic}", {TopicPartition(topic, 0): 0})
+    found = reader(bootstrap, subscribePattern=".*").initialOffset()
+    assert topic in found
+    assert "__consumer_offsets" not in found
 
 
 def test_a_reader_can_be_sent_to_tasks(bootstrap: str, topic: str) -> None:
