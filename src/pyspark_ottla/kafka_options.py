@@ -19,7 +19,6 @@ KAFKA_PREFIX = "kafka."
 
 USED = frozenset(
     [
-        "acks",
         "batch.size",
         "bootstrap.servers",
         "client.id",
@@ -28,7 +27,6 @@ USED = frozenset(
         "fetch.max.bytes",
         "fetch.max.wait.ms",
         "isolation.level",
-        "linger.ms",
         "max.partition.fetch.bytes",
         "max.request.size",
         "request.timeout.ms",
@@ -42,6 +40,7 @@ USED = frozenset(
 
 WITHOUT_EFFECT = frozenset(
     [
+        "acks",
         "allow.auto.create.topics",
         "auto.commit.interval.ms",
         "buffer.memory",
@@ -62,6 +61,7 @@ WITHOUT_EFFECT = frozenset(
         "group.protocol",
         "group.remote.assignor",
         "heartbeat.interval.ms",
+        "linger.ms",
         "max.block.ms",
         "max.in.flight.requests.per.connection",
         "max.poll.interval.ms",

@@ -28,8 +28,8 @@ from pyspark_ottla.sink.fence import Fence, read_marker
 from pyspark_ottla.sink.marker import Decision, Done, Prepared, Written
 from pyspark_ottla.sink.messages import TaskReport
 from pyspark_ottla.sink.process import forget_fence, state_of
-from pyspark_ottla.sink.recovery import Action, merged
-from pyspark_ottla.sink.resolving import resolve
+from pyspark_ottla.sink.recovery import Action, Proof, merged
+from pyspark_ottla.sink.resolving import check_owner, check_rows, is_of, resolve
 from pyspark_ottla.sink.settings import SinkSettings
 from pyspark_ottla.sink.steps import Step
 
@@ -41,7 +41,7 @@ def commit_batch(settings: SinkSettings, reports: Sequence[TaskReport], batch: i
     sink, run = reports[0].sink, reports[0].run
     try:
         with borrowed(settings.client) as client:
-            _Commit(settings, client, sink, run).commit(reports, batch)
+            _Commit(settings, client, reports[0]).commit(reports, batch)
     except BaseException:
         forget_fence(settings.client.bootstrap_servers, sink, run)
         raise
@@ -51,11 +51,12 @@ def abort_batch(settings: SinkSettings, reports: Sequence[TaskReport], batch: in
     """Undo a batch that is not to be committed, unless it is decided already."""
     if not reports:
         return
-    sink, run = reports[0].sink, reports[0].run
+    sink, query, run = reports[0].sink, reports[0].query, reports[0].run
     forget_fence(settings.client.bootstrap_servers, sink, run)
     with borrowed(settings.client) as client:
         transactions = Transactions(client)
-        if not _is_overtaken(read_marker(client, sink).decision, run, batch):
+        seen = read_marker(client, sink).decision
+        if is_of(seen, query) and not _is_overtaken(seen, run, batch):
             Fence.take(client, transactions, sink)
             steps.reached(Step.ABORT_FENCED)
             decision = read_marker(client, sink).decision
@@ -80,13 +81,14 @@ def _written(reports: Sequence[TaskReport]) -> list[Written]:
 class _Commit:
     """One commit, in the process that does it."""
 
-    def __init__(self, settings: SinkSettings, client: Client, sink: str, run: str) -> None:
+    def __init__(self, settings: SinkSettings, client: Client, of: TaskReport) -> None:
         self._settings = settings
         self._client = client
         self._transactions = Transactions(client)
-        self._sink = sink
-        self._run = run
-        self._state = state_of(settings.client.bootstrap_servers, sink, run)
+        self._sink = of.sink
+        self._query = of.query
+        self._run = of.run
+        self._state = state_of(settings.client.bootstrap_servers, of.sink, of.run)
 
     def commit(self, reports: Sequence[TaskReport], batch: int) -> None:
         if self._state.fence is not None:
@@ -115,11 +117,14 @@ class _Commit:
         )
         match resolved.action:
             case Action.NOTHING:
+                assert isinstance(decision, Done)
+                self._check_rows(batch, decision.rows, reports)
                 abort_listed(self._transactions, _written(reports))
             case Action.FINISH:
-                abort_listed(self._transactions, _written(reports))
                 theirs = [written for written, _ in resolved.theirs.values()]
-                fence.decide(Done(batch, self._run), self._events(batch, theirs))
+                self._check_rows(batch, sum(item.rows for item in theirs), reports)
+                abort_listed(self._transactions, _written(reports))
+                fence.decide(self._done(batch, theirs), self._events(batch, theirs))
             case _:
                 parts = merged([item.report for item in reports], resolved.theirs)
                 abort_listed(self._transactions, parts.to_abort)
@@ -135,9 +140,13 @@ class _Commit:
         if key is not None:
             # All decisions since were made by this run, for earlier batches.
             return Fence(self._client, self._transactions, self._sink, key), None
+        # Before it is taken: the query whose sink it is would be stopped by it.
+        check_owner(self._sink, read_marker(self._client, self._sink).decision, self._query)
         fence = Fence.take_once(self._client, self._transactions, self._sink, self._run)
         steps.reached(Step.FENCED)
-        return fence, read_marker(self._client, self._sink).decision
+        decision = read_marker(self._client, self._sink).decision
+        check_owner(self._sink, decision, self._query)
+        return fence, decision
 
     def _decide(
         self, fence: Fence, batch: int, kept: list[Written], to_commit: list[Written]
@@ -146,13 +155,20 @@ class _Commit:
         steps.reached(Step.CHECKED)
         version = self._transactions.end_txn_version
         whole = [*kept, *to_commit]
-        prepared = Prepared(batch, self._run, version, whole)
+        prepared = Prepared(batch, self._run, version, whole, self._query)
         fence.decide(prepared)
         self._end(to_commit[:1], prepared)
         steps.reached(Step.HALF_ENDED)
         self._end(to_commit[1:], prepared)
         steps.reached(Step.ENDED)
-        fence.decide(Done(batch, self._run), self._events(batch, whole))
+        fence.decide(self._done(batch, whole), self._events(batch, whole))
+
+    def _done(self, batch: int, written: Iterable[Written]) -> Done:
+        return Done(batch, self._run, self._query, sum(item.rows for item in written))
+
+    def _check_rows(self, batch: int, before: int | None, reports: Sequence[TaskReport]) -> None:
+        if self._settings.unknown_outcome is not Proof.COMMITTED:
+            check_rows(self._sink, batch, before, sum(item.report.rows for item in reports))
 
     def _events(self, batch: int, written: Iterable[Written]) -> list[Event]:
         audit = self._settings.audit

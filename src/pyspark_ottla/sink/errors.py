@@ -24,4 +24,10 @@ class UnknownOutcomeError(SinkError):
 
 
 class RolledBackError(SinkError):
-    """The sink has written later batches than the one that is to be written now."""
+    """The sink has written later batches than the one that is to be written now, or the same one
+    with other rows.
+    """
+
+
+class SharedSinkError(SinkError):
+    """The sink belongs to another query."""

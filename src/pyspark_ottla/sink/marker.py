@@ -78,6 +78,8 @@ class Prepared(msgspec.Struct, frozen=True, tag="PREPARED"):
     run: str
     end_txn_version: int
     written: list[Written]
+    query: str = ""
+    """Whose batch it is: Spark's id of the query, which lasts as long as its checkpoint."""
 
 
 class Done(msgspec.Struct, frozen=True, tag="DONE"):
@@ -85,6 +87,9 @@ class Done(msgspec.Struct, frozen=True, tag="DONE"):
 
     batch: int
     run: str
+    query: str = ""
+    rows: int | None = None
+    """How many rows the batch had."""
 
 
 Decision = Prepared | Done

@@ -15,6 +15,8 @@ class Task(NamedTuple):
     """Which task of which batch this is."""
 
     sink: str
+    query: str
+    """Spark's id of the query; of a batch job, its run."""
     run: str
     batch: int
     partition: int
@@ -25,6 +27,7 @@ class TaskReport(WriterCommitMessage):
     """What became of a task's rows."""
 
     sink: str
+    query: str
     run: str
     report: Report
 

@@ -11,7 +11,12 @@ from typing import NamedTuple
 from ottla.client import Client
 from ottla.client.transactional import Transactions
 from ottla.wire.errors import ErrorCode
-from pyspark_ottla.sink.errors import RolledBackError, SinkError, UnknownOutcomeError
+from pyspark_ottla.sink.errors import (
+    RolledBackError,
+    SharedSinkError,
+    SinkError,
+    UnknownOutcomeError,
+)
 from pyspark_ottla.sink.marker import Decision, Prepared, Written
 from pyspark_ottla.sink.proof import prove
 from pyspark_ottla.sink.recovery import Action, Proof, action
@@ -29,6 +34,35 @@ class Resolved(NamedTuple):
         """True where an earlier attempt has committed the partition's rows."""
         return self.action in (Action.NOTHING, Action.FINISH) or (
             partition in self.theirs and self.theirs[partition][1] is Proof.COMMITTED
+        )
+
+
+def check_owner(sink: str, decision: Decision | None, query: str) -> None:
+    """Raise where a sink belongs to another query: the numbers of its batches are not this one's,
+    and a batch would count as written that never was.
+    """
+    if not is_of(decision, query):
+        assert decision is not None
+        raise SharedSinkError(
+            f"the sink {sink} belongs to the query {decision.query}, which has written its batch "
+            f"{decision.batch}; this is the query {query}. No two queries can share a sinkId, and "
+            "a new checkpoint cannot go on with an old one: give this query another sinkId"
+        )
+
+
+def is_of(decision: Decision | None, query: str) -> bool:
+    """Whether a decision may be the query's own."""
+    return decision is None or decision.query in ("", query)
+
+
+def check_rows(sink: str, batch: int, before: int | None, now: int) -> None:
+    """Raise where a batch that is committed, and will not be written again, has other rows now."""
+    if before is not None and before != now:
+        raise RolledBackError(
+            f"batch {batch} of the sink {sink} was written with {before} rows, and now has {now}: "
+            "the checkpoint is older than the sink (restored or copied), or the query gives other "
+            "rows for the same input. Use the newest checkpoint, or another sinkId; to leave the "
+            "batch as it was written, start once with the option unknownOutcome=committed"
         )
 
 

@@ -24,13 +24,13 @@ from ottla.wire.errors import ErrorCode, KafkaError
 from pyspark_ottla.connections import borrowed
 from pyspark_ottla.sink import steps
 from pyspark_ottla.sink.counting import Tally
-from pyspark_ottla.sink.errors import SinkError
+from pyspark_ottla.sink.errors import RowError, SinkError
 from pyspark_ottla.sink.fence import read_marker
 from pyspark_ottla.sink.marker import Written, places
 from pyspark_ottla.sink.messages import RowsWritten, Task, TaskReport
 from pyspark_ottla.sink.process import RunState, state_of
 from pyspark_ottla.sink.recovery import Action, Report
-from pyspark_ottla.sink.resolving import Resolved, resolve
+from pyspark_ottla.sink.resolving import Resolved, check_owner, resolve
 from pyspark_ottla.sink.routing import Routing
 from pyspark_ottla.sink.settings import SinkSettings
 from pyspark_ottla.sink.steps import Step
@@ -40,6 +40,9 @@ if TYPE_CHECKING:
     import pyarrow as pa  # type: ignore[import-untyped]  # it has no stubs
 
     Batches = Iterable[pa.RecordBatch]
+
+
+NO_SUCH_TOPIC = frozenset({ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, ErrorCode.INVALID_TOPIC_EXCEPTION})
 
 
 def write_at_least_once(settings: SinkSettings, writer: str, batches: "Batches") -> RowsWritten:
@@ -66,11 +69,10 @@ def write_in_stream(settings: SinkSettings, task: Task, batches: "Batches") -> T
         routing = _routing(settings, client)
         if resolved.action is Action.REPAIR:
             routing.count_only(batches)
+            report = Report(task.partition, routing.rows, routing.digest, None)
         else:
-            for _ in batches:
-                pass
-        report = Report(task.partition, routing.rows, routing.digest, None)
-        return TaskReport(task.sink, task.run, report)
+            report = Report(task.partition, sum(item.num_rows for item in batches), 0, None)
+        return TaskReport(task.sink, task.query, task.run, report)
 
 
 def write_in_batch(settings: SinkSettings, task: Task, batches: "Batches") -> TaskReport:
@@ -89,6 +91,7 @@ def _resolved(
 ) -> Resolved:
     if state.resolved is None:
         decision = read_marker(client, task.sink).decision
+        check_owner(task.sink, decision, task.query)
         state.resolved = resolve(
             client, transactions, task.sink, decision, task.batch, settings.unknown_outcome
         )
@@ -110,7 +113,7 @@ def _write(
     pieces = routing.pieces(batches, _now_ms, digest=True)
     first = next(pieces, None)
     if first is None:
-        return TaskReport(task.sink, task.run, Report(task.partition, 0, 0, None))
+        return TaskReport(task.sink, task.query, task.run, Report(task.partition, 0, 0, None))
     key = _begin(settings, transactions, state.ids.take(task.batch))
     with _aborting(transactions, key):
         steps.reached(Step.TASK_BEGUN)
@@ -131,7 +134,7 @@ def _write(
         tally.counted(sender.spans),
     )
     report = Report(task.partition, routing.rows, routing.digest, written)
-    return TaskReport(task.sink, task.run, report)
+    return TaskReport(task.sink, task.query, task.run, report)
 
 
 def _begin(
@@ -169,7 +172,13 @@ def _routing(settings: SinkSettings, client: Client) -> Routing:
         if topic not in counts:
             # Partitions may have been added since another task asked.
             client.forget(topic)
-            counts[topic] = partition_count(client, topic)
+            try:
+                counts[topic] = partition_count(client, topic)
+            except KafkaError as problem:
+                if problem.code not in NO_SUCH_TOPIC:
+                    raise
+                named = "column topic" if settings.topic is None else "option topic"
+                raise RowError(f"{named}: {problem}") from None
         return counts[topic]
 
     return Routing(

@@ -69,9 +69,10 @@ class StreamWriter(DataSourceStreamArrowWriter):
 
     def _task(self) -> Task:
         context = _context()
-        sink = self._settings.sink_id or _property(context, QUERY_ID)
+        query = _property(context, QUERY_ID)
+        sink = self._settings.sink_id or query
         batch = int(_property(context, BATCH_ID))
-        return Task(sink, _property(context, RUN_ID), batch, context.partitionId())
+        return Task(sink, query, _property(context, RUN_ID), batch, context.partitionId())
 
 
 class BatchWriter(DataSourceArrowWriter):
@@ -88,7 +89,7 @@ class BatchWriter(DataSourceArrowWriter):
         settle()
         if not self._settings.exactly_once:
             return task.write_at_least_once(self._settings, self._run, iterator)
-        this = Task(BATCH_SINK, self._run, 0, _context().partitionId())
+        this = Task(BATCH_SINK, self._run, self._run, 0, _context().partitionId())
         return task.write_in_batch(self._settings, this, iterator)
 
     def commit(self, messages: "Messages") -> None:

@@ -43,15 +43,16 @@ def settings(bootstrap: str, topic: str, **options: str) -> SinkSettings:
 class Run:
     """One run of a query: from its start, or restart, to its end."""
 
-    def __init__(self, options: SinkSettings, sink: str) -> None:
+    def __init__(self, options: SinkSettings, sink: str, query: str = "query") -> None:
         self.options = options
         self.sink = sink
+        self.query = query
         self.run = uuid4().hex
         forget_process()
 
     def task(self, batch: int, partition: int, values: Sequence[str]) -> TaskReport:
         """A task that writes some rows."""
-        this = Task(self.sink, self.run, batch, partition)
+        this = Task(self.sink, self.query, self.run, batch, partition)
         return write_in_stream(self.options, this, arrow(values))
 
     def tasks(self, batch: int, rows: Sequence[Sequence[str]]) -> list[TaskReport]:

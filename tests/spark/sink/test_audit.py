@@ -132,7 +132,7 @@ def test_rows_that_are_written_at_least_once_are_told_after_the_batch(
 
 def write_job(run: Run) -> list[TaskReport]:
     return [
-        write_in_batch(run.options, Task(run.sink, run.run, 0, partition), arrow(values))
+        write_in_batch(run.options, Task(run.sink, run.run, run.run, 0, partition), arrow(values))
         for partition, values in enumerate(ROWS)
     ]
 

@@ -101,7 +101,7 @@ def test_a_topic_is_never_overwritten() -> None:
         ("cast(null as string) topic, 'v' value", "a row has no topic"),
         ("'{topic}' topic, 9 partition, 'v' value", "has partitions 0 to 0"),
         ("'{topic}' topic, repeat('x', 2000000) value", "MESSAGE_TOO_LARGE"),
-        ("'no such/topic' topic, 'v' value", "no such/topic"),
+        ("'no such/topic' topic, 'v' value", "column topic: topic no such/topic"),
     ],
 )
 def test_a_row_that_cannot_be_written_says_why(
@@ -111,6 +111,14 @@ def test_a_row_that_cannot_be_written_says_why(
     writer = rows.write.format("ottla").mode("append")
     with pytest.raises(Exception, match=text):
         writer.option("kafka.bootstrap.servers", bootstrap).save()
+
+
+def test_a_topic_that_cannot_be_is_named_with_its_option(
+    spark: SparkSession, bootstrap: str
+) -> None:
+    writer = spark.range(1).selectExpr("'v' value").write.format("ottla").mode("append")
+    with pytest.raises(Exception, match="option topic: topic no such/topic"):
+        writer.options(**{"kafka.bootstrap.servers": bootstrap, "topic": "no such/topic"}).save()
 
 
 def test_a_broker_that_cannot_be_reached_is_named(spark: SparkSession) -> None:

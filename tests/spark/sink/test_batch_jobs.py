@@ -19,7 +19,7 @@ def job(bootstrap: str, topic: str) -> Run:
 
 def tasks(job: Run) -> list[TaskReport]:
     return [
-        write_in_batch(job.options, Task(job.sink, job.run, 0, partition), arrow(values))
+        write_in_batch(job.options, Task(job.sink, job.run, job.run, 0, partition), arrow(values))
         for partition, values in enumerate(ROWS)
     ]
 

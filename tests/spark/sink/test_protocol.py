@@ -11,6 +11,7 @@ from pyspark_ottla.sink import process, steps
 from pyspark_ottla.sink.errors import (
     FencedError,
     RolledBackError,
+    SharedSinkError,
     SinkError,
     UnknownOutcomeError,
 )
@@ -45,7 +46,7 @@ def run(bootstrap: str, topic: str, sink: str) -> Run:
 
 
 def restarted(run: Run) -> Run:
-    return Run(run.options, run.sink)
+    return Run(run.options, run.sink, run.query)
 
 
 def test_a_batch_is_visible_after_its_commit_and_not_before(
@@ -55,7 +56,7 @@ def test_a_batch_is_visible_after_its_commit_and_not_before(
     assert len(open_ids(client, run.sink)) == 2
     run.commit(0, reports)
     assert visible(client, topic) == ALL
-    assert read_marker(client, run.sink).decision == Done(0, run.run)
+    assert read_marker(client, run.sink).decision == Done(0, run.run, run.query, len(ALL))
 
 
 def test_ids_are_used_again_in_later_batches(client: Client, topic: str, run: Run) -> None:
@@ -93,6 +94,63 @@ def test_a_done_batch_is_not_written_again(client: Client, topic: str, run: Run)
     assert visible(client, topic) == ALL
 
 
+def test_a_done_batch_that_now_has_other_rows_fails_unless_it_is_to_stay_as_it_is(
+    client: Client, topic: str, run: Run
+) -> None:
+    """As with a checkpoint that was restored: what came since is in the batch, and not written."""
+    run.batch(0, ROWS)
+    again = restarted(run)
+    reports = again.tasks(0, [["a", "b"], ["c", "d"]])
+    with pytest.raises(RolledBackError, match="was written with 3 rows, and now has 4"):
+        again.commit(0, reports)
+    again.abort(0, reports)
+    told = Run(
+        settings(run.options.client.bootstrap_servers, topic, unknownOutcome="committed"), run.sink
+    )
+    told.batch(0, [["a", "b"], ["c", "d"]])
+    assert visible(client, topic) == ALL
+
+
+def test_a_prepared_batch_that_now_has_other_rows_fails(
+    client: Client, topic: str, run: Run
+) -> None:
+    prepare(client, run, 0, run.tasks(0, ROWS))
+    again = restarted(run)
+    reports = again.tasks(0, [["a"]])
+    with pytest.raises(RolledBackError, match="was written with 3 rows, and now has 1"):
+        again.commit(0, reports)
+    assert visible(client, topic) == ALL
+
+
+def test_a_sink_belongs_to_one_query(client: Client, topic: str, run: Run) -> None:
+    run.batch(0, ROWS)
+    other = Run(run.options, run.sink, "another")
+    with pytest.raises(
+        SharedSinkError, match=r"belongs to the query query.*batch 0;.*query another"
+    ):
+        other.tasks(0, ROWS)
+    forget_process()
+    run.batch(1, [["d"]])
+    assert visible(client, topic) == [*ALL, "d"]
+
+
+def test_a_query_that_finds_its_sink_taken_leaves_it_to_its_owner(
+    client: Client, topic: str, run: Run
+) -> None:
+    other = Run(run.options, run.sink, "another")
+    reports = other.tasks(0, ROWS)
+    forget_process()
+    run.batch(0, [["d"]])
+    forget_process()
+    with pytest.raises(SharedSinkError):
+        other.commit(0, reports)
+    other.abort(0, reports)
+    forget_process()
+    run.batch(1, [["e"]])
+    assert visible(client, topic) == ["d", "e"]
+    assert open_ids(client, run.sink) == []
+
+
 def test_an_undecided_record_counts_as_none_and_the_fence_aborts_it(
     client: Client, topic: str, run: Run, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -112,7 +170,7 @@ def test_an_undecided_record_counts_as_none_and_the_fence_aborts_it(
     again = restarted(run)
     again.batch(0, ROWS)
     assert visible(client, topic) == ALL
-    assert read_marker(client, run.sink).decision == Done(0, again.run)
+    assert read_marker(client, run.sink).decision == Done(0, again.run, again.query, len(ALL))
 
 
 @pytest.mark.parametrize("ended", [0, 1, 2])
@@ -126,7 +184,7 @@ def test_a_prepared_batch_is_finished_and_not_written_again(
     assert listed(reports) == []
     again.commit(0, reports)
     assert visible(client, topic) == ALL
-    assert read_marker(client, run.sink).decision == Done(0, again.run)
+    assert read_marker(client, run.sink).decision == Done(0, again.run, again.query, len(ALL))
 
 
 def test_a_prepared_batch_whose_transactions_are_all_aborted_is_written_again(
@@ -149,7 +207,7 @@ def test_a_half_committed_batch_is_repaired(client: Client, topic: str, run: Run
     assert [item.partition for item in listed(reports)] == [1]
     again.commit(0, reports)
     assert visible(client, topic) == ALL
-    assert read_marker(client, run.sink).decision == Done(0, again.run)
+    assert read_marker(client, run.sink).decision == Done(0, again.run, again.query, len(ALL))
 
 
 @pytest.mark.parametrize("rows", [[["a", "b"], ["x"]], [["a"], ["b", "c"]], [["a", "b"], []]])
@@ -194,7 +252,7 @@ def test_what_retention_took_away_is_unknown_and_the_operator_decides(
     told = Run(settings(bootstrap, topic, unknownOutcome="committed"), run.sink)
     told.batch(0, ROWS)
     assert visible(client, topic) == []
-    assert read_marker(client, run.sink).decision == Done(0, told.run)
+    assert read_marker(client, run.sink).decision == Done(0, told.run, told.query, len(ALL))
 
 
 def test_a_deleted_topic_is_unknown(

@@ -100,7 +100,7 @@ def test_a_partition_that_neither_list_has_fails() -> None:
 
 def test_decisions_survive_their_encoding() -> None:
     large = Prepared(3, "r", 5, [written(4, 10**9, 2**64 - 1)])
-    for decision in (large, Done(0, "r")):
+    for decision in (large, Done(0, "r"), Done(0, "r", "q", 7)):
         assert decode(encode(decision)) == decision
 
 
@@ -189,7 +189,7 @@ def test_an_id_is_used_again_in_a_later_batch_only() -> None:
 
 
 def test_a_batch_with_a_missing_report_is_not_committed() -> None:
-    whole = TaskReport("s", "r", report(0, None))
+    whole = TaskReport("s", "q", "r", report(0, None))
     assert complete([whole]) == [whole]
     for messages in ([whole, None], [None]):
         with pytest.raises(SinkError, match=r"Trigger\.Continuous"):
