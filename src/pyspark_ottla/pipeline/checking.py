@@ -8,6 +8,7 @@ Rules kept here:
 """
 
 import os
+import re
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 
@@ -25,6 +26,8 @@ from pyspark_ottla.pipeline.model import (
     TopicSource,
     Watermark,
 )
+from pyspark_ottla.pipeline.options import sink_problem, source_problem
+from pyspark_ottla.pipeline.places import resolve
 from pyspark_ottla.pipeline.problems import Problem, WrongFileError, nearest
 from pyspark_ottla.pipeline.reading import read_pipeline
 
@@ -74,6 +77,7 @@ class _Check:
         for name in pipeline.steps:
             self._step(name)
         self._circles()
+        self._folders()
         used = {table for tables in self._reads.values() for table in tables}
         for sink in pipeline.sinks.values():
             self._sink(sink)
@@ -109,6 +113,20 @@ class _Check:
             if before is not thing.name:
                 self._wrong(thing.name.line, f"the name {thing.name} is taken (line {before.line})")
 
+    def _folders(self) -> None:
+        """Each lake has a folder of its own: Spark's log of files, and tables, belong to one."""
+        taken: dict[tuple[str, str], LakeSink] = {}
+        for sink in self._pipeline.sinks.values():
+            if isinstance(sink, LakeSink) and sink.path:
+                table = str(sink.table or "") if sink.format == "iceberg" else ""
+                before = taken.setdefault((resolve(sink.path, self._pipeline.path), table), sink)
+                if before is not sink and (table or sink.format != "iceberg"):
+                    self._wrong(
+                        sink.path.line,
+                        f"sink {sink.name}: the sink {before.name} has the same folder "
+                        f"(line {before.path.line})",
+                    )
+
     def _source(self, source: Source) -> None:
         what = f"source {source.name}"
         columns: sql.Columns = None
@@ -124,12 +142,27 @@ class _Check:
                 columns = (*RECORD_COLUMNS, "headers") if headers else RECORD_COLUMNS
             elif columns is not None and source.metadata:
                 columns = (*columns, METADATA_COLUMN)
-            for topic in (*source.topics, source.dead_letters):
-                if topic is not None and not templates.TOPIC_NAME.fullmatch(topic):
-                    self._wrong(topic.line, f"{what}: {topic} cannot be a topic's name")
+            self._topic_source(source, what)
         self._columns[source.name.lower()] = columns
         if isinstance(source, TopicSource):
             self._watermark(what, source.watermark, columns)
+
+    def _topic_source(self, source: TopicSource, what: str) -> None:
+        for topic in (*source.topics, source.dead_letters):
+            if topic is not None and not templates.TOPIC_NAME.fullmatch(topic):
+                self._wrong(topic.line, f"{what}: {topic} cannot be a topic's name")
+        if source.dead_letters is not None and _reads(source, source.dead_letters):
+            self._wrong(
+                source.dead_letters.line,
+                f"{what}: dead_letters cannot be {source.dead_letters}, which is read: broken "
+                "records would come again without end",
+            )
+        if source.topics or source.pattern is not None:
+            self._option(source_problem(self._pipeline, source))
+
+    def _option(self, problem: Problem | None) -> None:
+        if problem is not None:
+            self._problems.append(problem)
 
     def _watermark(self, what: str, watermark: Watermark | None, columns: sql.Columns) -> None:
         if watermark is not None:
@@ -153,7 +186,8 @@ class _Check:
             self._streams.add(name.lower())
             self._wrong_sql(wrong.line, f"{what}: the SQL does not parse: {wrong.text}")
         else:
-            columns = query.columns
+            # What such a step gives is not known: one mistake is told once.
+            columns = None if query.unknown else query.columns
             for table in query.tables:
                 self._reads[name.lower()].append(table.name.lower())
                 self._table(what, name, table)
@@ -164,7 +198,8 @@ class _Check:
         for column_name in step.unique:
             self._column(f"{what}: unique", column_name, columns)
         self._columns[name.lower()] = columns
-        if self._streams.intersection(self._reads[name.lower()]):
+        reads = self._reads[name.lower()]
+        if self._streams.intersection(reads) or any(table not in self._columns for table in reads):
             self._streams.add(name.lower())
 
     def _table(self, what: str, step: str, table: sql.Name) -> None:
@@ -239,6 +274,7 @@ class _Check:
                 sink.topic.line,
                 f"{what}: {sink.topic} cannot be a topic's name (expressions stand in braces)",
             )
+        self._option(sink_problem(self._pipeline, sink))
         self._expressions(f"{what}: topic", templates.expressions(sink.topic), columns)
         given = [text for text in (sink.key, sink.value) if text is not None]
         self._expressions(what, [*given, *sink.headers.values()], columns)
@@ -252,6 +288,16 @@ class _Check:
                 continue
             for name in named:
                 self._column(what, Text(name, text.line), columns)
+
+
+def _reads(source: TopicSource, topic: str) -> bool:
+    """Whether a source reads a topic."""
+    if source.pattern is None:
+        return topic in source.topics
+    try:
+        return re.fullmatch(source.pattern, topic) is not None
+    except re.error:
+        return False  # That is told by itself.
 
 
 def query_names(pipeline: Pipeline) -> list[str]:

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 
 from pyspark_ottla.pipeline.failures import POSITION, cause
 from pyspark_ottla.pipeline.model import Pipeline, Source, Step, TableSource, TopicSource, Watermark
+from pyspark_ottla.pipeline.options import source_options
 from pyspark_ottla.pipeline.parsing import dead_letters, parsed_rows, strictly_parsed_rows
 from pyspark_ottla.pipeline.places import resolve
 from pyspark_ottla.pipeline.problems import Problem, WrongFileError
@@ -77,19 +78,7 @@ class Frames:
         """The source as it is in the topics."""
         from pyspark.errors import PySparkException
 
-        options = {
-            "kafka.bootstrap.servers": self._pipeline.bootstrap,
-            "startingOffsets": source.start,
-            "commitGroup": f"{self._pipeline.name}.{self._query}",
-        }
-        if source.pattern is not None:
-            options["subscribePattern"] = source.pattern
-        else:
-            options["subscribe"] = ",".join(source.topics)
-        if source.rows_per_batch is not None:
-            options["maxOffsetsPerTrigger"] = str(source.rows_per_batch)
-        options |= audit_options(self._pipeline, self._query)
-        options |= {**source.options, **extra}
+        options = source_options(self._pipeline, source, self._query) | extra
         try:
             return self._spark.readStream.format("ottla").options(**options).load()
         except PySparkException as wrong:
@@ -129,11 +118,6 @@ class Frames:
         if position is not None:
             line += int(position[1]) - 1
         return WrongFileError(self._pipeline.path, [Problem(line, f"{what}: {cause(text)}")])
-
-
-def audit_options(pipeline: Pipeline, query: str) -> dict[str, str]:
-    """What makes the source and the sink count for `ottla audit`, by the query's name."""
-    return {"audit": "true", "auditName": f"{pipeline.name}.{query}"} if pipeline.audit else {}
 
 
 def _watermarked(rows: "DataFrame", watermark: Watermark) -> "DataFrame":

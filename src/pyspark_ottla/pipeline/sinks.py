@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from pyspark_ottla.pipeline.document import Text
 from pyspark_ottla.pipeline.failures import cause
-from pyspark_ottla.pipeline.frames import Frames, audit_options
+from pyspark_ottla.pipeline.frames import Frames
 from pyspark_ottla.pipeline.lake.tables import TableOptions, arrow_schema, open_table
 from pyspark_ottla.pipeline.model import (
     DEAD_LETTERS,
@@ -28,6 +28,7 @@ from pyspark_ottla.pipeline.model import (
     TopicSink,
     TopicSource,
 )
+from pyspark_ottla.pipeline.options import topic_options
 from pyspark_ottla.pipeline.places import inside, resolve
 from pyspark_ottla.pipeline.problems import PipelineError, Problem, WrongFileError
 from pyspark_ottla.pipeline.session import session_of_query
@@ -172,10 +173,7 @@ def _records(rows: "DataFrame", sink: TopicSink) -> "DataFrame":
 def _topic_options(
     writer: "DataStreamWriter", pipeline: Pipeline, sink: TopicSink
 ) -> "DataStreamWriter":
-    options = {"kafka.bootstrap.servers": pipeline.bootstrap}
-    if not expressions(sink.topic):
-        options["topic"] = str(sink.topic)
-    options |= {**audit_options(pipeline, sink.name), **sink.options}
+    options = topic_options(pipeline, sink)
     return writer.format("ottla").outputMode(sink.mode).options(**options)
 
 

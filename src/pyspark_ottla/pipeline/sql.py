@@ -98,7 +98,7 @@ def read_query(sql: Text, known: Mapping[str, Columns]) -> Query:
         if available is not None:
             unknown += [
                 (Name(column.name, _line(column, sql)), tuple(dict.fromkeys(available)))
-                for column in _unknown_columns(scope, available)
+                for column in _unknown_columns(scope, available, columns_of, given)
             ]
         result = given[id(scope.expression)] = _output(scope, columns_of, given)
     return Query(tuple(tables), result, tuple(unknown))
@@ -114,6 +114,9 @@ def schema_columns(schema: Text) -> dict[str, str]:
     """Names and types of a schema such as `id BIGINT, at TIMESTAMP NOT NULL`."""
     tree = _parse(schema, Text(f"CREATE TABLE t ({schema})", schema.line))
     columns: dict[str, str] = {}
+    for part in tree.this.expressions if isinstance(tree.this, exp.Schema) else ():
+        if isinstance(part, exp.Identifier):
+            raise WrongSqlError(schema.line, f"the column {part.name} has no type")
     for column in tree.find_all(exp.ColumnDef):
         if isinstance(column.parent, exp.Schema):
             if column.kind is None:
@@ -193,11 +196,22 @@ def _available(
     return names
 
 
-def _unknown_columns(scope: Scope, available: list[str]) -> Iterator[exp.Column]:
+def _unknown_columns(
+    scope: Scope, available: list[str], known: Mapping[str, Columns], given: Mapping[int, Columns]
+) -> Iterator[exp.Column]:
     names = {name.lower() for name in available} | GENERATED
+    tables = {alias.lower(): source for alias, source in scope.sources.items()}
     for column in scope.columns:
-        # With a qualifier it may be a field of a struct, which only Spark can tell.
-        if not column.table and column.name.lower() not in names and column.name != "*":
+        of = column.table.lower()
+        if column.name == "*" or column.db or of in names:
+            continue  # A field of a struct, perhaps, which only Spark can tell.
+        if not of:
+            there = names
+        elif of in tables:
+            there = {name.lower() for name in _source_columns(tables[of], known, given) or ()}
+        else:
+            continue
+        if column.name.lower() not in there:
             yield column
 
 

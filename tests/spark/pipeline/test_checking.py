@@ -120,6 +120,7 @@ def test_all_mistakes_are_found_at_once(check: Check) -> None:
         ("FROM views", "FROM veiws", "18: step minutes: there is no source or step veiws: did you"),
         ("FROM views", "FROM views WHERE", "19: step minutes: the SQL does not parse: "),
         ("SELECT id, at", "SELECT ida, at", "14: step views: there is no column ida: did you mean"),
+        ("SELECT id, at", "SELECT clicks.ida, at", "14: step views: there is no column ida: did"),
         ("SELECT id, at", "DELETE id, at", "14: step views: "),
         ("day(at)", "day(att)", "29: sink lake: partition_by: there is no column att: did"),
         ("day(at)", "week(at)", "29: sink lake: partition_by takes a column or hour(column)"),
@@ -130,6 +131,18 @@ def test_all_mistakes_are_found_at_once(check: Check) -> None:
         ("column: at", "column: it", "9: source clicks: watermark: there is no column it"),
         ("delay: 10 minutes", "delay: soon", "9: source clicks: watermark: delay is a time"),
         ("id BIGINT NOT NULL,", "id BIGINT NOT NULL, id INT,", "7: source clicks: the schema does"),
+        ("tags ARRAY<STRING>", "tags", "7: source clicks: the schema does not parse: the"),
+        ("dead_letters: broken", "dead_letters: clicks", "8: source clicks: dead_letters cannot"),
+        ("format: json", "format: json\n    options: {minPartition: 2}",
+         "7: source clicks: the format ottla has no option minpartition: did you mean minPart"),
+        ("format: json", "format: json\n    options:\n      minPartitions: 2\n      audit: maybe",
+         "9: source clicks: option audit is 'maybe', but must be true or false"),
+        ("topic: clicks\n", "pattern: cl(\n", "5: source clicks: option subscribePattern is 'cl('"),
+        ("key: id", "key: id\n    options: {guarantee: twice}",
+         "25: sink split: option guarantee is 'twice', but must be exactly-once or at-least-once"),
+        ("checkpoint: state", "checkpoint: state\nbootstrap: http://x",
+         "3: source clicks: option kafka.bootstrap.servers: 'http://x' is not a broker's address"),
+        ("console: true", "lake: lake", "sink out: the sink lake has the same folder (line"),
         ("from: clicks", "from: pages", "22: sink split: pages is a table, not a stream"),
         ("topic: clicks\n", "topic: cl icks\n", "5: source clicks: cl icks cannot be a topic"),
         ("topic: clicks\n", "pattern: cl.*\n    topic: x\n", "4: source clicks: it needs one of"),
@@ -148,6 +161,15 @@ def test_all_mistakes_are_found_at_once(check: Check) -> None:
 def test_a_mistake_is_told_with_its_line(check: Check, old: str, new: str, problem: str) -> None:
     found = check(changed(old, new))
     assert any(problem in text for text in found), found
+
+
+@pytest.mark.parametrize(
+    ("old", "new"), [("SELECT id, at", "SELECT ida, at"), ("FROM clicks", "FROM clicsk")]
+)
+def test_a_mistake_in_a_step_is_not_told_again_by_what_reads_it(
+    check: Check, old: str, new: str
+) -> None:
+    assert [text.split(": there")[0] for text in check(changed(old, new))] == ["14: step views"]
 
 
 def test_a_step_must_stand_below_what_it_reads(check: Check) -> None:

@@ -1,0 +1,86 @@
+"""The options that a pipeline gives the format "ottla", and what is wrong with them (pure).
+
+Rules kept here:
+1. What the file says under `options` is stronger than what the pipeline sets by itself.
+2. Options are judged by the code that Spark will ask, so that `check` and `run` say the same.
+3. A problem has the line of the option that its text names, where the file has that option.
+"""
+
+from collections.abc import Iterable, Mapping
+
+from pyspark_ottla.errors import OptionError
+from pyspark_ottla.options import Use
+from pyspark_ottla.pipeline.document import Text
+from pyspark_ottla.pipeline.model import Pipeline, TopicSink, TopicSource
+from pyspark_ottla.pipeline.problems import Problem
+from pyspark_ottla.pipeline.templates import expressions
+from pyspark_ottla.sink.settings import sink_settings
+from pyspark_ottla.source.settings import SourceSettings
+
+
+def source_options(pipeline: Pipeline, source: TopicSource, query: str) -> dict[str, str]:
+    """The options of a topic's reader in one of the pipeline's queries."""
+    options = {
+        "kafka.bootstrap.servers": pipeline.bootstrap,
+        "startingOffsets": source.start,
+        "commitGroup": f"{pipeline.name}.{query}",
+    }
+    if source.pattern is not None:
+        options["subscribePattern"] = source.pattern
+    else:
+        options["subscribe"] = ",".join(source.topics)
+    if source.rows_per_batch is not None:
+        options["maxOffsetsPerTrigger"] = str(source.rows_per_batch)
+    return options | _audit(pipeline, query) | dict(source.options)
+
+
+def topic_options(pipeline: Pipeline, sink: TopicSink) -> dict[str, str]:
+    """The options of a topic's writer."""
+    options = {"kafka.bootstrap.servers": pipeline.bootstrap}
+    if not expressions(sink.topic):
+        options["topic"] = str(sink.topic)
+    return options | _audit(pipeline, sink.name) | dict(sink.options)
+
+
+def source_problem(pipeline: Pipeline, source: TopicSource) -> Problem | None:
+    """What is wrong with a source's options."""
+    try:
+        SourceSettings.of(source_options(pipeline, source, "check"), Use.STREAM_READ)
+    except OptionError as problem:
+        line = source.name.line if source.pattern is None else source.pattern.line
+        return Problem(
+            _line(problem, source.options, [pipeline.bootstrap], line),
+            f"source {source.name}: {problem}",
+        )
+    return None
+
+
+def sink_problem(pipeline: Pipeline, sink: TopicSink) -> Problem | None:
+    """What is wrong with a sink's options."""
+    from pyspark.sql.types import StringType, StructType
+
+    columns = StructType().add("topic", StringType()).add("value", StringType())
+    try:
+        sink_settings(columns, topic_options(pipeline, sink), Use.STREAM_WRITE)
+    except OptionError as problem:
+        line = _line(problem, sink.options, [pipeline.bootstrap], sink.name.line)
+        return Problem(line, f"sink {sink.name}: {problem}")
+    return None
+
+
+def _line(
+    problem: OptionError, given: Mapping[str, str], others: Iterable[str], otherwise: int
+) -> int:
+    text = str(problem).lower()
+    for name, value in given.items():
+        if name.lower() in text and isinstance(value, Text):
+            return value.line
+    for other in others:
+        if f"'{other}'".lower() in text and isinstance(other, Text):
+            return other.line
+    return otherwise
+
+
+def _audit(pipeline: Pipeline, query: str) -> dict[str, str]:
+    """What makes the source and the sink count for `ottla audit`, by the query's name."""
+    return {"audit": "true", "auditName": f"{pipeline.name}.{query}"} if pipeline.audit else {}
