@@ -55,6 +55,11 @@ class _Receiver(asyncio.BufferedProtocol):
             self._expected.set_exception(self._ended)
         return self._expected
 
+    @property
+    def is_open(self) -> bool:
+        """False once the connection has ended, or is about to."""
+        return self._ended is None and not self.transport.is_closing()
+
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         self.transport = cast(asyncio.Transport, transport)
 
@@ -153,6 +158,11 @@ class Link:
             self.close()
             raise
         return data, at
+
+    @property
+    def is_open(self) -> bool:
+        """False once either side has closed it."""
+        return self._receiver.is_open
 
     def close(self) -> None:
         """Let go of the connection."""

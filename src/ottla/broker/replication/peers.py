@@ -1,14 +1,18 @@
-"""Questions to other brokers: one kept connection to each, one question at a time on it.
+"""Questions to other brokers, over connections that are kept.
 
 Rules kept here:
-1. A connection belongs to one life of the other broker: a new life gets a new one.
-2. A question that fails is not asked again here: whoever asked knows whether that is safe.
+1. One question at a time is under way on a connection. A question waits for no other one, up to
+   `LINKS` of a kind to a broker: a marker is answered when it is committed, which may never be, and
+   must not keep the others waiting.
+2. A connection belongs to one life of the other broker. When that has ended it is closed, and who
+   waits for an answer learns it at once.
+3. A question that fails is not asked again here: whoever asked knows whether that is safe.
 """
 
 from __future__ import annotations
 
 import asyncio
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING, Final, NamedTuple, TypeVar
 
 from ottla.broker.replication.link import Link, LinkError
 from ottla.wire.message import Message
@@ -18,12 +22,23 @@ if TYPE_CHECKING:
 
 M = TypeVar("M", bound=Message)
 
+LINKS: Final = 8
+
+
+class _Line(NamedTuple):
+    """A connection, and the life of the broker at its other end."""
+
+    link: Link
+    life: int
+
 
 class _Peer:
+    """The connections to a broker for one kind of question."""
+
     def __init__(self) -> None:
-        self.turn = asyncio.Lock()
-        self.link: Link | None = None
-        self.life = -1
+        self.turns = asyncio.Semaphore(LINKS)
+        self.idle: list[_Line] = []
+        self.busy: set[_Line] = set()
 
 
 class Peers:
@@ -31,37 +46,46 @@ class Peers:
 
     def __init__(self, node: Node) -> None:
         self._node = node
-        self._peers: dict[int, _Peer] = {}
+        self._peers: dict[tuple[int, int], _Peer] = {}
 
     async def ask(self, broker: int, request: Message, answer: type[M], version: int) -> M:
         """Ask a broker; raises LinkError."""
-        peer = self._peers.setdefault(broker, _Peer())
+        peer = self._peers.setdefault((broker, request.API_KEY), _Peer())
         seconds = self._node.config.request_timeout_ms / 1000
-        async with peer.turn:
-            link = await self._link(broker, peer, seconds)
+        async with peer.turns:
+            line = await self._line(broker, peer, seconds)
+            peer.busy.add(line)
             try:
-                return await link.ask(request, answer, version, seconds)
-            except BaseException:
-                peer.link = None
-                raise
+                found = await line.link.ask(request, answer, version, seconds)
+            finally:
+                peer.busy.discard(line)
+            peer.idle.append(line)
+            return found
 
-    async def _link(self, broker: int, peer: _Peer, seconds: float) -> Link:
+    async def _line(self, broker: int, peer: _Peer, seconds: float) -> _Line:
         life = self._node.image.brokers.get(broker)
         where = None if life is None else life.endpoint(self._node.config.inter_broker.name)
         if life is None or where is None:
             raise LinkError(f"broker {broker} is not there")
-        if peer.link is not None and peer.life == life.epoch:
-            return peer.link
-        if peer.link is not None:
-            peer.link.close()
-        peer.link = None
-        peer.link = await Link.open(where, seconds)
-        peer.life = life.epoch
-        return peer.link
+        while peer.idle:
+            line = peer.idle.pop()
+            if line.life == life.epoch and line.link.is_open:
+                return line
+            line.link.close()
+        return _Line(await Link.open(where, seconds), life.epoch)
+
+    def brokers_changed(self) -> None:
+        """Brokers have come, gone or moved: wait for no answer of a life that is over."""
+        brokers = self._node.image.brokers
+        for (broker, _), peer in self._peers.items():
+            life = brokers.get(broker)
+            for line in (*peer.idle, *peer.busy):
+                if life is None or life.epoch != line.life:
+                    line.link.close()
 
     def close(self) -> None:
         """Let go of the connections."""
         for peer in self._peers.values():
-            if peer.link is not None:
-                peer.link.close()
-                peer.link = None
+            for line in (*peer.idle, *peer.busy):
+                line.link.close()
+            peer.idle.clear()

@@ -62,6 +62,7 @@ class Roles:
                 self.take(partition)
         if delta.brokers_up or delta.brokers_down:
             self.fetchers.brokers_changed()
+            self._node.peers.brokers_changed()
 
     def take_all(self) -> None:
         """This broker lives a new life: every role is to be looked at."""
