@@ -351,9 +351,10 @@ class Node:
     async def _carry_out(self) -> None:
         try:
             while self._deltas:
-                await self._carry_out_one(self._deltas.popleft())
-        except Exception:
-            log.exception("a change of metadata could not be carried out")
+                try:
+                    await self._carry_out_one(self._deltas.popleft())
+                except Exception:  # the next ones are carried out all the same
+                    log.exception("a change of metadata could not be carried out")
         finally:
             self._carrying_out = None
 
@@ -364,9 +365,12 @@ class Node:
         for topic in delta.deleted_topics:
             await self._delete_topic(opener, topic)
         for topic in (*delta.created_topics, *delta.changed_topics):
-            self._give_up_replicas(opener, topic)
-            await opener.open_new_partitions(topic)
-            self._configure_topic(topic)
+            try:
+                self._give_up_replicas(opener, topic)
+                await opener.open_new_partitions(topic)
+                self._configure_topic(topic)
+            except Exception:  # the others are served, and every role is taken
+                log.exception("a topic could not be opened", topic=topic.name)
         self.roles.learned(delta)
         if delta.created_topics or delta.deleted_topics or delta.changed_topics:
             self.groups.topics_changed(delta.deleted_topics)
