@@ -1,8 +1,6 @@
 """Questions to other brokers: none waits for another one, nor for a broker that has gone."""
 
 import asyncio
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
 from pathlib import Path
 
 import pytest
@@ -11,55 +9,13 @@ from compat.waiting import until_on_loop as until
 from ottla.broker.node import Node
 from ottla.broker.replication.link import LinkError
 from ottla.cluster import documents
-from ottla.cluster.store import Create, Delete
-from ottla.wire import codec
+from ottla.cluster.store import Delete
 from ottla.wire.messages.end_txn import EndTxnRequest, EndTxnResponse
 from ottla.wire.messages.list_groups import ListGroupsRequest, ListGroupsResponse
-from tests.broker.nodes import running
-from tests.broker.test_link import answer, asked
+from tests.broker.others import OTHER, beside_another
 
-OTHER = 99
 VERSION = 3
 SECONDS = 10.0
-
-
-class Silent:
-    """A broker that answers when it is told to, and counts its connections."""
-
-    def __init__(self) -> None:
-        self.asked = 0
-        self.connections = 0
-        self._answers = asyncio.Event()
-
-    def answer(self) -> None:
-        self._answers.set()
-
-    async def serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        self.connections += 1
-        try:
-            while True:
-                number = await asked(reader)
-                self.asked += 1
-                await self._answers.wait()
-                writer.write(answer(number, codec.encode(EndTxnResponse(), VERSION)))
-        except (asyncio.IncompleteReadError, ConnectionError):
-            writer.close()
-
-
-@asynccontextmanager
-async def beside_another(folder: Path) -> AsyncIterator[tuple[Node, Silent]]:
-    silent = Silent()
-    server = await asyncio.start_server(silent.serve, "127.0.0.1", 0)
-    host, port = server.sockets[0].getsockname()
-    endpoint = documents.Endpoint("PLAINTEXT", host, port, "PLAINTEXT")
-    value = documents.encode(documents.Broker(OTHER, [endpoint], None, False))
-    async with running(folder) as node:
-        await node.store.commit([Create(documents.broker_key(OTHER), value)])
-        await node.caught_up()
-        try:
-            yield node, silent
-        finally:
-            server.close()
 
 
 def ask(node: Node) -> asyncio.Task[EndTxnResponse]:

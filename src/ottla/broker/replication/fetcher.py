@@ -8,7 +8,8 @@ Rules kept here (what an answer means is in `cluster/follower.py`):
    `replica.fetch.backoff.ms`, also where the session begins anew meanwhile. A connection that
    failed is opened anew after as long, or when the image tells of brokers.
 3. What a partition answers concerns that partition alone.
-4. A broker that is not registered asks for nothing: whatever it asked would be refused.
+4. A broker that is not registered asks for nothing: whatever it asked would be refused. Nor does
+   one that could only ask for nothing: it would be answered at once.
 """
 
 from __future__ import annotations
@@ -156,7 +157,10 @@ class ReplicaFetcher:
         if self._node.broker_epoch == NO_EPOCH:
             return False
         begins = self._session[1] == INITIAL_EPOCH or self._session_of != self._node.broker_epoch
-        return not begins or len(self._resting) < len(self._partitions)
+        return not begins or any(map(self._can_be_asked_for, self._partitions))
+
+    def _can_be_asked_for(self, key: Key) -> bool:
+        return key not in self._resting and not self._partitions[key].log.offline
 
     def _ask_about(self, key: Key) -> None:
         self._changed[key] = None
@@ -175,7 +179,7 @@ class ReplicaFetcher:
             self._session = (0, INITIAL_EPOCH)
         session_id, session_epoch = self._session
         if session_epoch == INITIAL_EPOCH:
-            wanted = dict.fromkeys(key for key in self._partitions if key not in self._resting)
+            wanted = dict.fromkeys(filter(self._can_be_asked_for, self._partitions))
             self._changed = {}
             self._asked.clear()
             forgotten: dict[Key, None] = {}
