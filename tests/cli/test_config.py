@@ -87,7 +87,7 @@ def test_a_group_has_settings_of_its_own(ottla: Ottla, topic: str) -> None:
     described = ottla("config", "describe", "group", group, "--json").json
     assert isinstance(described, list)
     assert [(item["name"], item["value"], item["source"]) for item in described] == [
-        (name, "50000", "GROUP_CONFIG")
+        (name, "50000", "DYNAMIC_GROUP_CONFIG")
     ]
     assert ottla("config", "delete", "group", group, name).status == 0
     assert "no settings of its own" in ottla("config", "describe", "group", group).out
