@@ -5,7 +5,8 @@ Rules kept here:
 2. Every fault's beginning and end is in the log, with the time of day.
 3. A step's bound counts only if all replicas were in sync when it began: otherwise one victim more
    may be one too many.
-4. A broker that ends though nobody told it to is a finding, unless its disk was full.
+4. A broker that ends though nobody told it to is a finding, unless its disk was full, or it was cut
+   off from ZooKeeper while it started: it says so and ends, and is started again.
 """
 
 import time
@@ -76,7 +77,8 @@ class Injector:
 
     def _look_for_the_dead(self) -> None:
         for number in range(BROKERS):
-            if self._world.revive_broker(number):
+            gave_up_starting = self._world.gave_up_starting(number)
+            if self._world.revive_broker(number) and not gave_up_starting:
                 self._find(f"broker {number} ended by itself")
 
     def _find(self, finding: str) -> None:

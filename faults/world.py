@@ -44,6 +44,7 @@ SETTINGS = {
     "log.segment.bytes": str(8 << 20),
     "log.retention.ms": "-1",
 }
+NO_ZOOKEEPER_AT_START = "ottla: ZooKeeper at"
 UNREACHABLE = (OSError, ClosedError, StopIteration)
 
 
@@ -187,6 +188,9 @@ class World:
 
         def is_in_sync() -> bool:
             nonlocal problem
+            for number in range(BROKERS):
+                if self.gave_up_starting(number):
+                    self.revive_broker(number)
             problem = self.not_in_sync(wanted)
             return not problem
 
@@ -249,6 +253,12 @@ class World:
         if server.mode() is None:
             server.kill()
             server.restart()
+
+    def gave_up_starting(self, number: int) -> bool:
+        """Whether a broker has ended, as it should, because it was cut off while it started."""
+        broker = self.broker(number)
+        last = broker.last_words().splitlines()[-1]
+        return not broker.is_running and last.startswith(NO_ZOOKEEPER_AT_START)
 
     def revive_broker(self, number: int) -> bool:
         """Start a broker that has ended; True if it had."""

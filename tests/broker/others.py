@@ -24,12 +24,18 @@ class Silent:
         self.asked = 0
         self.connections = 0
         self._answers = asyncio.Event()
+        self._writers: list[asyncio.StreamWriter] = []
 
     def answer(self) -> None:
         self._answers.set()
 
+    def hang_up(self) -> None:
+        for writer in self._writers:
+            writer.close()
+
     async def serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         self.connections += 1
+        self._writers.append(writer)
         try:
             while True:
                 number = await asked(reader)

@@ -38,6 +38,20 @@ def test_a_question_does_not_wait_for_one_that_is_not_answered(tmp_path: Path) -
     asyncio.run(live())
 
 
+def test_a_connection_that_was_closed_for_idleness_is_made_again(tmp_path: Path) -> None:
+    async def live() -> None:
+        async with beside_another(tmp_path) as (node, other):
+            other.answer()
+            assert (await ask(node)).error_code == 0
+            (line,) = node.peers._peers[OTHER, EndTxnRequest.API_KEY].idle
+            other.hang_up()
+            await until(lambda: not line.link.is_open)
+            assert (await ask(node)).error_code == 0
+            assert other.connections == 2
+
+    asyncio.run(live())
+
+
 def test_questions_of_one_kind_leave_room_for_another(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
