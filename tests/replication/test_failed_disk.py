@@ -95,6 +95,23 @@ def test_a_leader_whose_disk_fails_hands_over(tmp_path: Path) -> None:
     asyncio.run(live())
 
 
+def test_a_leader_that_cannot_make_its_log_hands_over(tmp_path: Path) -> None:
+    def full(*_: object) -> None:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    async def live() -> None:
+        async with two_brokers(tmp_path) as brokers:
+            first = brokers[0].node
+            first.files.mkdir = full
+            await create_topic(first, NewTopic(TOPIC, assignment={0: [1, 2]}))
+            await until(lambda: leads(brokers[1]))
+            other = brokers[1].node.partitions.find(TOPIC, 0)
+            write(other, 1)
+            await until(lambda: other.high_watermark == 1)
+
+    asyncio.run(live())
+
+
 def test_a_leader_that_is_alone_keeps_what_it_has(tmp_path: Path) -> None:
     """Nobody else is in sync: handing over would lose what only the failed disk has."""
 

@@ -315,6 +315,7 @@ class LogOpener:
         self._node.partitions.put_failed(
             place.topic.name, place.partition, KafkaError(ErrorCode.KAFKA_STORAGE_ERROR, reason)
         )
+        self._node.roles.leave(place.key)
 
     # Recovery in a child process -----------------------------------------------------------
 

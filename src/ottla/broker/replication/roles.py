@@ -5,8 +5,9 @@ Rules kept here:
 2. A new leader epoch is a new term, also for who led before: everybody who waits is sent away, and
    coordinators load anew.
 3. Within a term the leader learns what else the store says of the partition.
-4. A replica whose disk has failed or is full leaves the ISR, if anybody else is in it: a leader
-   hands over, and for a follower nobody waits until `replica.lag.time.max.ms` is over.
+4. A replica whose disk has failed or is full, or that cannot be opened, leaves the ISR, if anybody
+   else is in it: a leader hands over, and for a follower nobody waits until
+   `replica.lag.time.max.ms` is over.
 """
 
 from __future__ import annotations
@@ -136,9 +137,12 @@ class Roles:
 
     def disk_failed(self, partition: Partition) -> None:
         """A log cannot be written: let the others go on without it."""
-        key = (partition.topic, partition.index)
-        has_others = partition.leadership is not None or partition.following is not None
-        if has_others and key not in self._handing_over:
+        if partition.leadership is not None or partition.following is not None:
+            self.leave((partition.topic, partition.index))
+
+    def leave(self, key: PartitionKey) -> None:
+        """A replica cannot be served here: let the others go on without it, if there are any."""
+        if key not in self._handing_over:
             self._handing_over.add(key)
             self._node.run_in_background(self._hand_over(key))
 
