@@ -119,6 +119,7 @@ REFUSED: dict[str, tuple[Callable[[], bytes | None], ErrorCode]] = {
         lambda: Batch([Plain(), Plain()], count=3, last_offset_delta=1).build(),
         ErrorCode.INVALID_RECORD,
     ),
+    "more records than bytes": (lambda: Batch(count=1_000_000).build(), ErrorCode.INVALID_RECORD),
     "count negative": (
         lambda: Batch(count=-1, last_offset_delta=0).build(),
         ErrorCode.INVALID_RECORD,

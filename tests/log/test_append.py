@@ -6,7 +6,7 @@ import pytest
 from crc32c import crc32c
 
 from ottla.log.config import LogConfig
-from ottla.records import Codec, decode_batch
+from ottla.records import Codec, Record, decode_batch, encode_batch
 from ottla.wire.batch import HEADER, LOG_APPEND_TIME, crc_is_right, read_header
 from ottla.wire.errors import ErrorCode, KafkaError
 from tests.log.making import NOW, Logs, append, batch, read_all, read_headers
@@ -66,6 +66,14 @@ def test_every_codec_passes_through(logs: Logs, codec: Codec) -> None:
     assert [record.offset for record in decode_batch(read_all(log))] == [0, 1, 2, 3, 4]
 
 
+def test_records_as_small_as_can_be_are_taken(logs: Logs) -> None:
+    log = logs.open()
+    for codec in Codec:
+        empty = encode_batch([Record(at, NOW, None, None) for at in range(10_000)], codec=codec)
+        append(log, memoryview(bytearray(empty)))
+    assert log.end_offset == 10_000 * len(Codec)
+
+
 @pytest.mark.parametrize(
     "records",
     [
@@ -83,6 +91,8 @@ def test_every_codec_passes_through(logs: Logs, codec: Codec) -> None:
         bytes(changed(batch(), record_count=-1, last_offset_delta=-2)),
         bytes(changed(batch(3), last_offset_delta=5)),
         bytes(changed(batch(), producer_id=9, producer_epoch=0)),
+        bytes(changed(batch(), record_count=2**31 - 1, last_offset_delta=2**31 - 2)),
+        bytes(changed(batch(codec=Codec.ZSTD), record_count=2**30, last_offset_delta=2**30 - 1)),
     ],
     ids=[
         "empty",
@@ -99,6 +109,8 @@ def test_every_codec_passes_through(logs: Logs, codec: Codec) -> None:
         "negative count",
         "offsets above the count",
         "producer without sequence",
+        "more records than bytes",
+        "more records than any codec packs",
     ],
 )
 def test_what_is_no_batch_of_a_client_is_an_invalid_record(logs: Logs, records: bytes) -> None:

@@ -34,6 +34,7 @@ from ottla.log.segment import Segment
 from ottla.log.validation import (
     FIRST_VERSION_WITH_ZSTD,
     PLAIN_ATTRIBUTES,
+    SMALLEST_RECORD,
     ZSTD,
     check_batch,
     check_keys,
@@ -184,6 +185,7 @@ class Log(FlushedStorage):
             or base_offset != 0
             or count != last_delta + 1
             or count <= 0
+            or count * SMALLEST_RECORD > size - HEADER_SIZE
             or size > self._largest_batch
             or attributes not in PLAIN_ATTRIBUTES
             or (attributes & CODEC_MASK == ZSTD and api_version < FIRST_VERSION_WITH_ZSTD)

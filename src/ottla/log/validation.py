@@ -35,6 +35,11 @@ _SMALLEST_MESSAGE = 14
 """What the oldest message format needs after its length; Kafka checks newer ones against it too."""
 _UP_TO_MAGIC = 17
 
+SMALLEST_RECORD = 7
+"""A record without key, value and headers: seven fields of a byte each."""
+_BEST_COMPRESSION = 16
+"""A payload unpacks to less than 2 to this power times its size: zstd's best is 2 to the 15th."""
+
 _LENGTH = Struct(">i")
 _ATTRIBUTES = Struct(">h")
 _CRC = Struct(">I")
@@ -81,6 +86,13 @@ def check_batch(batch: memoryview, config: LogConfig, api_version: int) -> None:
         raise KafkaError(
             ErrorCode.INVALID_RECORD,
             f"a batch of {header.record_count} records ends at offset {header.last_offset_delta}",
+        )
+    # Records are not counted, but offsets are given out by the count: it must at least be possible.
+    room = (size - HEADER_SIZE) << (_BEST_COMPRESSION if codec else 0)
+    if header.record_count * SMALLEST_RECORD > room:
+        raise KafkaError(
+            ErrorCode.INVALID_RECORD,
+            f"{size} bytes cannot hold the {header.record_count} records that the batch announces",
         )
     if header.attributes & CONTROL:
         raise KafkaError(ErrorCode.INVALID_RECORD, "a client may not write control batches")
