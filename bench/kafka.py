@@ -63,7 +63,8 @@ def fetch_jars(work: Path) -> Path:
         if not (libs / f"kafka_2.13-{VERSION}.jar").exists():
             raise BenchError(f"{LIBS_VARIABLE}={given} holds no kafka_2.13-{VERSION}.jar")
         return libs
-    project = work / f"kafka-{VERSION}"
+    # Maven runs in the folder, where a relative path would mean another place.
+    project = work.resolve() / f"kafka-{VERSION}"
     libs = project / "libs"
     complete = project / "complete"
     if not complete.exists():
