@@ -27,7 +27,12 @@ from pyspark_ottla.pipeline.places import is_local, local_path, resolve
 from pyspark_ottla.pipeline.problems import PipelineError, WrongFileError
 from pyspark_ottla.pipeline.progress import QueryProgress
 from pyspark_ottla.pipeline.restarts import MOST_IN_A_ROW, Restarts
-from pyspark_ottla.pipeline.session import settings_for, start_session, started_elsewhere
+from pyspark_ottla.pipeline.session import (
+    keep_quiet_at_the_end,
+    settings_for,
+    start_session,
+    started_elsewhere,
+)
 from pyspark_ottla.pipeline.sinks import Planned, plan
 
 if TYPE_CHECKING:
@@ -120,6 +125,7 @@ class Run:
 
         `watch` is called now and then while the queries run; they are stopped when it says False.
         """
+        keep_quiet_at_the_end()
         planned = list(plan(self._spark, self._pipeline, once=once))
         try:
             for item in planned:

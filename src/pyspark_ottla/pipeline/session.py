@@ -14,7 +14,7 @@ Rules kept here:
 import os
 import shutil
 import sys
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -103,6 +103,25 @@ def session_of_query(spark: "SparkSession") -> "SparkSession":
             session.conf.set(name, value)
     session.dataSource.register(DefaultSource)
     return session
+
+
+def keep_quiet_at_the_end() -> None:
+    """Let PySpark not print a traceback when Spark hangs up on it, as it may when queries stop: the
+    connection for accumulators is made again when it is needed. Other errors are printed.
+    """
+    from pyspark import accumulators
+
+    server = accumulators.AccumulatorTCPServer
+    if "handle_error" not in vars(server):
+        server.handle_error = _unless_hung_up(server.handle_error)  # type: ignore[method-assign]
+
+
+def _unless_hung_up(handle_error: Callable[..., None]) -> Callable[..., None]:
+    def handle(*request: object) -> None:
+        if not isinstance(sys.exc_info()[1], EOFError):
+            handle_error(*request)
+
+    return handle
 
 
 @contextmanager

@@ -2,14 +2,17 @@
 
 import sys
 from pathlib import Path
+from socket import socket
+from socketserver import BaseRequestHandler
 
 import pytest
 from click.testing import CliRunner
+from pyspark.accumulators import AccumulatorTCPServer
 
 from ottla.cli.pipeline import command
 from pyspark_ottla.pipeline.failures import cause
 from pyspark_ottla.pipeline.problems import PipelineError
-from pyspark_ottla.pipeline.session import require_java, settings_for
+from pyspark_ottla.pipeline.session import keep_quiet_at_the_end, require_java, settings_for
 
 FILE = """\
 checkpoint: s
@@ -98,3 +101,19 @@ def test_the_cause_of_a_failure_is_the_innermost_python_error() -> None:
     assert cause("[STREAM_FAILED] It broke. SQLSTATE: XXKST\n== Plan ==\nx") == (
         "[STREAM_FAILED] It broke."
     )
+
+
+def test_that_spark_hangs_up_in_the_end_is_no_news_and_other_errors_are(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    keep_quiet_at_the_end()
+    server = AccumulatorTCPServer(("127.0.0.1", 0), BaseRequestHandler, "token")
+    for problem in (EOFError(), ValueError("a wrong token")):
+        try:
+            raise problem
+        except (EOFError, ValueError):
+            server.handle_error(socket(), ("127.0.0.1", 1))
+    server.server_close()
+    printed = capsys.readouterr().err
+    assert "a wrong token" in printed
+    assert "EOFError" not in printed
