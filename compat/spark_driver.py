@@ -20,10 +20,10 @@ import time
 from pathlib import Path
 
 import msgspec
-import pyspark
 
 from bench import proc
 from compat.spark_faults_program import FAILED, StreamTask
+from pyspark_ottla.pipeline.spark_home import home_without_zip
 
 ROOT = Path(__file__).parent.parent
 STOP_SECONDS = 120.0
@@ -31,15 +31,6 @@ SAMPLE_SECONDS = 0.05
 """In which a process that works uses a tick of CPU time, which is 0.01 s."""
 SHORT_LIVED_JVM = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
 """JVMs here end before optimising themselves pays."""
-
-
-def home_without_zip(home: Path) -> Path:
-    """Make a folder that is Spark's home but for the zip of PySpark's sources."""
-    home.mkdir(exist_ok=True)
-    for item in Path(pyspark.__file__).parent.iterdir():
-        if item.name != "python":
-            (home / item.name).symlink_to(item)
-    return home
 
 
 class Driver:

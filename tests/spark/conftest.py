@@ -13,10 +13,10 @@ from uuid import uuid4
 import pytest
 from pyspark.sql import SparkSession
 
-from compat.spark_driver import home_without_zip
 from ottla.client import Admin, Client, TopicPartition
 from ottla.client.admin import LATEST
 from ottla.wire.errors import KafkaError
+from pyspark_ottla.pipeline.spark_home import home_without_zip
 
 # Workers take the first python on the path otherwise, which has none of our packages.
 os.environ["PYSPARK_PYTHON"] = sys.executable

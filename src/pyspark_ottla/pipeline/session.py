@@ -20,6 +20,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from pyspark_ottla.pipeline.problems import PipelineError
+from pyspark_ottla.pipeline.spark_home import use_home_without_zip
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -89,6 +90,8 @@ def start_session(name: str, settings: Mapping[str, str], log: Path | None) -> "
     require_java()
     if "spark.master" not in settings:
         builder = builder.master(LOCAL_MASTER)
+    if settings.get("spark.master", LOCAL_MASTER).startswith("local"):
+        use_home_without_zip()
     with _stderr_to(log):
         return builder.appName(name).getOrCreate()
 

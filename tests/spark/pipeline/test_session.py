@@ -1,5 +1,6 @@
 """Which settings Spark starts with, and what is said where it cannot start."""
 
+import os
 import sys
 from pathlib import Path
 from socket import socket
@@ -13,6 +14,7 @@ from ottla.cli.pipeline import command
 from pyspark_ottla.pipeline.failures import cause
 from pyspark_ottla.pipeline.problems import PipelineError
 from pyspark_ottla.pipeline.session import keep_quiet_at_the_end, require_java, settings_for
+from pyspark_ottla.pipeline.spark_home import use_home_without_zip
 
 FILE = """\
 checkpoint: s
@@ -117,3 +119,14 @@ def test_that_spark_hangs_up_in_the_end_is_no_news_and_other_errors_are(
     printed = capsys.readouterr().err
     assert "a wrong token" in printed
     assert "EOFError" not in printed
+
+
+def test_python_processes_take_the_installed_pyspark(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("SPARK_HOME")
+    use_home_without_zip()
+    home = Path(os.environ["SPARK_HOME"])
+    assert (home / "bin" / "spark-submit").exists()
+    assert (home / "jars").is_dir()
+    assert not list(home.glob("python/lib/*.zip"))
+    use_home_without_zip()
+    assert os.environ["SPARK_HOME"] == str(home), "a home that is there is kept"
