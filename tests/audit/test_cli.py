@@ -9,7 +9,7 @@ from ottla.audit.check import Consumed, Row
 from ottla.audit.events import AUDIT_TOPIC, Event, Tier
 from ottla.cli.audit import duration_text
 from ottla.cli.audit_plot import png_plot, terminal_plot
-from ottla.client import Client, Producer
+from ottla.client import Admin, Client, Producer
 from ottla.embedded import Broker
 from tests.audit.auditing import Audited
 from tests.cli.conftest import Ottla
@@ -99,6 +99,8 @@ def test_windows_can_be_chosen_by_age_and_length(
 ) -> None:
     tell(audited, topic, Tier.BROKER, 3)
     tell(audited, topic, Tier.BROKER, 4, age=90)
+    with Client(audited.bootstrap) as client:
+        Admin(client).create_topic(topic)
     assert audit(topic, "--since", "1d").out.count("Z ") == 2
     assert audit(topic).out.count("Z ") == 1
     assert audit(topic, "--since", "2999-01-01T00:00:00Z").out == (
@@ -143,6 +145,13 @@ def test_without_an_audit_topic_it_says_how_to_get_one(offline: Ottla) -> None:
         ran = offline("audit", "--bootstrap", broker.bootstrap_servers)
     assert ran.status == 1
     assert "ottla.audit.enable=true" in ran.err
+
+
+def test_a_topic_that_is_not_there_is_an_error(audited: Audited, audit: Ottla, topic: str) -> None:
+    tell(audited, topic, Tier.PRODUCER, 10)
+    ran = audit("misspelt")
+    assert ran.status == 1
+    assert "there is no topic misspelt" in ran.err
 
 
 def test_what_is_no_event_is_counted_and_passed_over(offline: Ottla) -> None:

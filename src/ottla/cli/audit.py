@@ -93,6 +93,8 @@ def command(
         raise click.UsageError(f"--plot {plot}: the file's name has to end with .png.")
     with connect(bootstrap) as client:
         events, unreadable = read_events(client, since)
+        if topic is not None and all(event.topic != topic for event in events):
+            _check_topic(client, topic)
     now = time.time_ns() // 1_000_000
     report = check(events, now=now, since=since, topic=topic, window_ms=window_ms)
     if unreadable:
@@ -112,6 +114,19 @@ def command(
             file.write(png_plot(report.rows))
     if report.missing:
         ctx.exit(MISSING)
+
+
+def _check_topic(client: "Client", topic: str) -> None:
+    """Refuse a topic that is not there: a misspelt name would never miss anything."""
+    from ottla.client.admin import Admin
+    from ottla.client.cluster import UnknownTopic
+
+    try:
+        Admin(client).partitions(topic)
+    except UnknownTopic:
+        raise click.ClickException(
+            f"there is no topic {topic}, and nothing was counted of it"
+        ) from None
 
 
 def read_events(client: "Client", since: int) -> "tuple[list[Event], int]":
