@@ -48,7 +48,7 @@ class CopyTask(msgspec.Struct, frozen=True):
 
 def confluent(task: CopyTask) -> None:
     """confluent-kafka."""
-    from confluent_kafka import Consumer, KafkaException, Producer
+    from confluent_kafka import Consumer, KafkaError, KafkaException, Producer
 
     common: dict[str, str | int | float | bool] = {
         "bootstrap.servers": task.bootstrap,
@@ -73,7 +73,11 @@ def confluent(task: CopyTask) -> None:
     while not input_has_ended():
         signal.alarm(SILENCE_SECONDS)
         found = consumer.consume(MOST_IN_A_TRANSACTION, POLL_SECONDS)
-        # An error here is a broker that is down: what is missing comes when it is back.
+        # An error is a broker that is down: what is missing comes when it is back. A fatal one is
+        # for good: a static member is fenced where a lost join of its own is carried out late.
+        codes = {error.code() for message in found if (error := message.error()) is not None}
+        if KafkaError._FATAL in codes:
+            raise SystemExit("the consumer has failed")
         messages = [message for message in found if message.error() is None]
         if not messages:
             continue

@@ -257,6 +257,23 @@ async def test_a_short_outage_costs_neither_commit_nor_registration(
 
 
 @on_a_loop
+async def test_an_answer_to_another_request_costs_neither_commit_nor_session(
+    backing: ZooKeeperBacking,
+) -> None:
+    store, other = await backing.open("one"), await backing.open("other")
+    registration = await store.register("brokers/1", b"")
+    assert isinstance(store, ZooKeeperStore)
+    client = store._session._client
+    client._pending.append((None, client.handler.async_result(), -99))
+    assert await store.commit([Put("during", b"")]) == [0]
+    found = await other.read("brokers/1")
+    assert found is not None
+    assert found.epoch == registration.epoch
+    await store.close()
+    await other.close()
+
+
+@on_a_loop
 async def test_a_long_outage_ends_the_session_and_commits_do_not_wait_for_ever(
     zookeeper: Ensemble, backing: ZooKeeperBacking, chroot: str
 ) -> None:

@@ -5,7 +5,9 @@
 2. Servers are tried in a round that is shuffled once. kazoo would shuffle each round, and might
    begin the next with the server that has just failed.
 3. What was negotiated is said: kazoo uses it and does not keep it.
-4. kazoo writes a line for every attempt. Only the last one is kept, for whoever says in one line
+4. An answer to another request than the one that waits (after a connection that broke at a bad
+   moment) costs the connection. kazoo would end with a traceback, and the session with it.
+5. kazoo writes a line for every attempt. Only the last one is kept, for whoever says in one line
    what is wrong.
 """
 
@@ -17,6 +19,7 @@ from typing import Any
 
 # kazoo has no types.
 from kazoo.client import KazooClient  # type: ignore[import-untyped]
+from kazoo.exceptions import ConnectionDropped  # type: ignore[import-untyped]
 from kazoo.handlers.threading import (  # type: ignore[import-untyped]
     SequentialThreadingHandler,
 )
@@ -67,6 +70,15 @@ def make_client(
         return read_timeout, connect_timeout
 
     client._connection._connect = connect_and_tell
+    read_response = client._connection._read_response
+
+    def read_or_drop(*args: Any) -> Any:
+        try:
+            return read_response(*args)
+        except RuntimeError as mismatch:
+            raise ConnectionDropped(str(mismatch)) from None
+
+    client._connection._read_response = read_or_drop
     return client
 
 

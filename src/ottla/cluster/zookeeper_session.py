@@ -60,6 +60,7 @@ _NO_ANSWER = (
     SessionExpiredError,
     SessionMovedError,
     KazooTimeoutError,
+    RuntimeError,  # the answer was to another request
 )
 
 
