@@ -17,3 +17,11 @@ def test_a_little_late_is_no_stall() -> None:
     stalls = Stalls()
     stalls.note(1.0, 1.05)
     assert stalls.total == 0.0
+
+
+def test_cores_that_stand_still_together_count_once() -> None:
+    stalls = Stalls()
+    stalls.note(1.5, 2.5)
+    stalls.note(1.0, 2.0)
+    assert stalls.within(0.0, 10.0) == 1.5
+    assert stalls.total == 1.5
