@@ -301,7 +301,7 @@ class Connection:
             is_under_way = isinstance(outcome, Pending)
             pending = outcome if isinstance(outcome, Pending) else self._start_task(outcome)
             if pending.parts is None:
-                pending.notify = self._on_ready
+                pending.notify = self._on_ready if is_under_way else self._on_done
                 slot = _Slot(endpoint, correlation_id, flexible, started, pending)
                 slot.is_under_way = is_under_way
                 self._slots.append(slot)
@@ -331,6 +331,22 @@ class Connection:
         return pending
 
     def _on_ready(self) -> None:
+        """A reply is ready, said by somebody who is in the middle of something."""
+        self._send_ready()
+        if self.closed() or self._writing:
+            return
+        if self._inbox.waiting:
+            self._rest()
+        else:
+            self._go_on()
+
+    def _on_done(self) -> None:
+        """A task has made its reply; the loop says so, and nothing else goes on meanwhile."""
+        self._send_ready()
+        if not self.closed() and not self._writing:
+            self._go_on()
+
+    def _send_ready(self) -> None:
         """The oldest waited-for replies may be complete now."""
         if self.closed():
             return
@@ -346,12 +362,6 @@ class Connection:
             self._queue(slot.endpoint, slot.correlation_id, slot.flexible, slot.started, parts)
         if self._outbox and not self._writing:
             self._send()
-        if self.closed() or self._writing:
-            return
-        if self._inbox.waiting:
-            self._rest()
-        else:
-            self._go_on()
 
     def _go_on(self) -> None:
         """Handle requests that were held back, and read again if reading was paused."""
