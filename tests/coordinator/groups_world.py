@@ -9,6 +9,8 @@ from dataclasses import dataclass, field
 from typing import NamedTuple, TypeVar
 from uuid import UUID, uuid5
 
+from msgspec.structs import replace
+
 from ottla.coordinator.group_config import GroupConfig
 from ottla.coordinator.groups import GroupShard
 from ottla.coordinator.shard import (
@@ -61,7 +63,7 @@ class Topics:
 
     def grow(self, name: str, partitions: int) -> None:
         self.version += 1
-        self._topics[name] = self._topics[name]._replace(partitions=partitions)
+        self._topics[name] = replace(self._topics[name], partitions=partitions)
 
     def delete(self, name: str) -> TopicInfo:
         self.version += 1
@@ -130,10 +132,11 @@ class World:
         if isinstance(result.reply, Deferred):
             assert result.reply.token not in self.answers
             self.parked.add(result.reply.token)
-        for token, reply in result.completions:
+        for done in result.completions:
+            token = done.token
             assert token in self.parked, f"token {token} was answered twice, or never parked"
             self.parked.remove(token)
-            self.answers[token] = reply
+            self.answers[token] = done.reply
         return result.reply
 
     def end_transaction(self, producer_id: int, *, commit: bool) -> None:

@@ -40,6 +40,7 @@ from ottla.coordinator.offset_records import (
     OffsetCommitValue,
 )
 from ottla.coordinator.record_codec import (
+    ParsedRecord,
     read_record,
     write_offset,
     write_record,
@@ -152,7 +153,7 @@ RECORDS: list[tuple[Message, Message, int]] = [
 def test_what_is_written_is_read_again(key: Message, value: Message, version: int) -> None:
     record = write_record(key, value, version)
     assert read_again(record) == (key, value)
-    assert record.parsed == (key, value)
+    assert record.parsed == ParsedRecord(key, value)
 
 
 @pytest.mark.parametrize("key", [key for key, _, _ in RECORDS])

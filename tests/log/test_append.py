@@ -39,8 +39,9 @@ def code_of(
 
 def test_batches_get_consecutive_offsets_and_the_leaders_epoch(logs: Logs) -> None:
     log = logs.open()
-    assert append(log, batch(3), leader_epoch=5)[:2] == (0, 2)
-    assert append(log, batch(2), leader_epoch=6)[:2] == (3, 4)
+    first, second = append(log, batch(3), leader_epoch=5), append(log, batch(2), leader_epoch=6)
+    assert (first.base_offset, first.last_offset) == (0, 2)
+    assert (second.base_offset, second.last_offset) == (3, 4)
     found = read_headers(log)
     assert [(each.base_offset, each.leader_epoch, each.record_count) for each in found] == [
         (0, 5, 3),

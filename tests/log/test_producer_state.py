@@ -8,6 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ottla.log import producer_snapshot
+from ottla.log.appended import Appended
 from ottla.log.config import LogConfig
 from ottla.log.producer_snapshot import CorruptSnapshot
 from ottla.log.producer_state import ProducedBatch, Producer, ProducerStates
@@ -113,7 +114,7 @@ def test_a_duplicate_gets_its_first_offset_and_timestamp_back(logs: Logs) -> Non
     append(log, batch(2, timestamp=77, producer=9, epoch=0, sequence=0))
     append(log, batch(1))
     again = append(log, batch(2, timestamp=77, producer=9, epoch=0, sequence=0))
-    assert again == (3, 4, 78, 0, True, False)
+    assert again == Appended(3, 4, 78, 0, True, False)
     assert log.end_offset == 6
 
 

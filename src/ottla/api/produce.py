@@ -10,6 +10,8 @@ import asyncio
 from collections.abc import Callable, Coroutine
 from typing import Any
 
+from msgspec.structs import replace
+
 from ottla.api.registry import (
     Outcome,
     Parts,
@@ -76,8 +78,9 @@ def _append_one(
     except Exception as problem:  # noqa: BLE001 the reply says what went wrong
         refusal = _refused(request, topic, partition, index, records, problem)
         return (_response(request, [(topic, [refusal])]),)
-    base_offset, _, append_time, start_offset, _, must_flush = appended
-    if must_flush:
+    base_offset, append_time = appended.base_offset, appended.append_time
+    start_offset = appended.log_start_offset
+    if appended.must_flush:
         result = PartitionResult(index, 0, base_offset, append_time, start_offset)
         return _answer_later(request, asked, [(topic, [result])], [partition], [])
     return (
@@ -163,7 +166,8 @@ def _produce_in_transaction(request: Request, asked: ProduceRequest) -> Outcome:
 
 def _copied(asked: ProduceRequest) -> ProduceRequest:
     """The request with records of its own: the receive buffer does not wait for anybody."""
-    return asked._replace(
+    return replace(
+        asked,
         topics=[
             (
                 topic,
@@ -173,7 +177,7 @@ def _copied(asked: ProduceRequest) -> ProduceRequest:
                 ],
             )
             for topic, batches in asked.topics
-        ]
+        ],
     )
 
 

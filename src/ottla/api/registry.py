@@ -13,9 +13,10 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable, Coroutine
-from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import structlog
+from msgspec import Struct
 
 from ottla.cluster.store import StoreError
 from ottla.coordinator.shard import RequestContext
@@ -38,7 +39,7 @@ R = TypeVar("R", bound=Message)
 T = TypeVar("T")
 
 
-class Request(NamedTuple):
+class Request(Struct, frozen=True, gc=False):
     """Who asks, and in which version."""
 
     node: Node

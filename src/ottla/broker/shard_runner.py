@@ -217,7 +217,9 @@ class ShardRunner(Generic[S]):
         shard = self.shard
         result = decide(shard, self._node.now_ms())
         records, result.records = result.records, []
-        size = sum(len(record.key) + len(record.value or b"") for record in records)
+        size = 0
+        for record in records:
+            size += len(record.key) + len(record.value or b"")
         if self._lingering_bytes + size > MOST_LINGERING_BYTES:
             self.write_lingering()
             if self._shard is not shard:
@@ -266,8 +268,8 @@ class ShardRunner(Generic[S]):
             self._append(shard, result)
         for change in result.timers:
             self._change_timer(change)
-        for token, reply in result.completions:
-            self._complete(token, reply)
+        for done in result.completions:
+            self._complete(done.token, done.reply)
         self.carry_out_effects(shard, result)
 
     def carry_out_effects(self, shard: S, result: Result[Any]) -> None:

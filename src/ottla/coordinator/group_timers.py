@@ -1,7 +1,8 @@
 """The timers of groups: what each of them is for."""
 
 from enum import Enum
-from typing import NamedTuple
+
+from msgspec import Struct
 
 
 class TimerKind(Enum):
@@ -17,7 +18,7 @@ class TimerKind(Enum):
     EXPIRE_OFFSETS = "offsets past their retention go"
 
 
-class GroupTimer(NamedTuple):
+class GroupTimer(Struct, frozen=True, gc=False):
     """The key of a timer."""
 
     kind: TimerKind

@@ -128,7 +128,9 @@ class GroupShard:
                 session = GroupTimer(TimerKind.CONSUMER_SESSION, group.group_id, member.member_id)
                 step.set_timer(session, timeout_ms)
                 if member.state is MemberState.UNREVOKED_PARTITIONS and member.classic is None:
-                    revocation = session._replace(kind=TimerKind.CONSUMER_REBALANCE)
+                    revocation = GroupTimer(
+                        TimerKind.CONSUMER_REBALANCE, group.group_id, member.member_id
+                    )
                     step.set_timer(revocation, member.rebalance_timeout_ms)
         step.set_timer(_EXPIRY, config.offsets_retention_check_interval_ms)
         return step.result(None)

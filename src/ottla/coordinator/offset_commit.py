@@ -13,7 +13,8 @@ Rules kept here:
 """
 
 from collections.abc import Iterable, Iterator, Sequence
-from typing import NamedTuple
+
+from msgspec import Struct
 
 from ottla.coordinator.classic_group import ClassicGroup, ClassicState
 from ottla.coordinator.classic_join import membership_error
@@ -59,7 +60,7 @@ LATEST_TIMESTAMP = 2**63 - 1
 Partition = OffsetCommitRequestPartition | TxnOffsetCommitRequestPartition
 
 
-class Committer(NamedTuple):
+class Committer(Struct, frozen=True, gc=False):
     """Who commits."""
 
     group_id: str
@@ -71,7 +72,7 @@ class Committer(NamedTuple):
     version: int
 
 
-class _Topic(NamedTuple):
+class _Topic(Struct, frozen=True, gc=False):
     """The partitions of a topic that offsets are committed for."""
 
     info: TopicInfo | None
@@ -166,8 +167,9 @@ def _commit(
     refusal: ErrorCode | None = None
     """What the group says: asked once, and only where there is a partition to commit for."""
     largest = state.config.offset_metadata_max_bytes
-    for info, partitions, unknown in topics:
-        for partition in partitions:
+    for topic in topics:
+        info, unknown = topic.info, topic.unknown
+        for partition in topic.partitions:
             if info is None or not 0 <= partition.partition_index < info.partitions:
                 errors.append(unknown)
                 continue

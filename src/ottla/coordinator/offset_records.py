@@ -102,6 +102,7 @@ _remembered_key = lru_cache(maxsize=KEYS_REMEMBERED)(_offset_key)
 def offset_value(value: OffsetCommitValue) -> bytes | None:
     """The bytes of a record's value in version 4, None where its metadata is long."""
     metadata = value.metadata.encode()
+    topic_id = value.topic_id.int  # a UUID compares itself, and makes bytes, in Python
     if len(metadata) > LONGEST_METADATA_BY_HAND:
         return None
     return b"".join(
@@ -111,6 +112,6 @@ def offset_value(value: OffsetCommitValue) -> bytes | None:
             ),
             metadata,
             _TIMESTAMP.pack(value.commit_timestamp),
-            _NO_TAGS if value.topic_id == NO_UUID else _TOPIC_ID_TAG + value.topic_id.bytes,
+            _TOPIC_ID_TAG + topic_id.to_bytes(16) if topic_id else _NO_TAGS,
         )
     )

@@ -8,8 +8,9 @@ Rules kept here:
 """
 
 from collections.abc import Iterator, Mapping
-from typing import NamedTuple
 from uuid import UUID
+
+from msgspec import Struct
 
 from ottla.coordinator.offset_records import NO_TIMESTAMP, OffsetCommitValue
 from ottla.wire.message import NO_UUID
@@ -19,7 +20,7 @@ NO_PRODUCER_ID = -1
 TopicPartition = tuple[str, int]
 
 
-class CommittedOffset(NamedTuple):
+class CommittedOffset(Struct, frozen=True, gc=False):
     """A group's position in a partition."""
 
     offset: int

@@ -11,7 +11,8 @@ Rules kept here:
 """
 
 from struct import Struct
-from typing import NamedTuple
+
+import msgspec
 
 from ottla.coordinator.group_records import (
     ConsumerGroupCurrentMemberAssignmentKey,
@@ -63,7 +64,7 @@ _TAGGED_NULL = b"\x01\x00\x01\x00"
 byte, null. No other value can end so: a structure that is there ends with two counts of 0."""
 
 
-class ParsedRecord(NamedTuple):
+class ParsedRecord(msgspec.Struct, frozen=True, gc=False):
     """What a record says."""
 
     key: Message

@@ -20,15 +20,16 @@ Rules kept by the runtime:
 """
 
 from collections.abc import Hashable
-from dataclasses import dataclass, field
 from typing import Generic, NamedTuple, TypeVar
+
+from msgspec import Struct
 
 from ottla.wire.message import Message
 
 R = TypeVar("R")
 
 
-class CoordinatorRecord(NamedTuple):
+class CoordinatorRecord(Struct, frozen=True, gc=False):
     """One record of the shard's partition."""
 
     key: bytes
@@ -39,7 +40,7 @@ class CoordinatorRecord(NamedTuple):
     append need not read the bytes again. Records that were read from the log do not have it."""
 
 
-class RequestContext(NamedTuple):
+class RequestContext(Struct, frozen=True, gc=False):
     """What a handler may know of a request beside its message."""
 
     version: int
@@ -48,27 +49,27 @@ class RequestContext(NamedTuple):
     """The client's address as Kafka prints it: "/127.0.0.1"."""
 
 
-class Deferred(NamedTuple):
+class Deferred(Struct, frozen=True, gc=False):
     """Instead of a reply: it will come as a completion with this token, unique in the shard."""
 
     token: int
 
 
-class Completion(NamedTuple):
+class Completion(Struct, frozen=True, gc=False):
     """The reply to a request that was parked."""
 
     token: int
     reply: Message
 
 
-class SetTimer(NamedTuple):
+class SetTimer(Struct, frozen=True, gc=False):
     """Call `expire(key, now)` at this time; takes the place of an earlier timer with this key."""
 
     key: Hashable
     at_ms: int
 
 
-class CancelTimer(NamedTuple):
+class CancelTimer(Struct, frozen=True, gc=False):
     """Forget the timer with this key, if there is one."""
 
     key: Hashable
@@ -81,15 +82,14 @@ class ProducerIdentity(NamedTuple):
     producer_epoch: int
 
 
-@dataclass(slots=True)
-class Result(Generic[R]):
+class Result(Struct, Generic[R]):
     """What a handler decided. Where there is nobody to answer, R is None."""
 
     reply: R | Deferred
-    records: list[CoordinatorRecord] = field(default_factory=list)
-    completions: list[Completion] = field(default_factory=list)
+    records: list[CoordinatorRecord] = []
+    completions: list[Completion] = []
     """Replies to requests parked by earlier Results, and by this one."""
-    timers: list[SetTimer | CancelTimer] = field(default_factory=list)
+    timers: list[SetTimer | CancelTimer] = []
     """To be applied in order."""
     producer: ProducerIdentity | None = None
     """Where set, the records are part of this producer's transaction: they are appended as a

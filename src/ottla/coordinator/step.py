@@ -7,6 +7,8 @@ that is thrown away takes nothing with it.
 from collections.abc import Hashable
 from typing import TypeVar
 
+from msgspec import Struct
+
 from ottla.coordinator.shard import (
     CancelTimer,
     Completion,
@@ -20,16 +22,13 @@ from ottla.wire.message import Message
 R = TypeVar("R")
 
 
-class Step:
+class Step(Struct):
     """One call, at one moment."""
 
-    __slots__ = ("completions", "now", "records", "timers")
-
-    def __init__(self, now: int) -> None:
-        self.now = now
-        self.records: list[CoordinatorRecord] = []
-        self.completions: list[Completion] = []
-        self.timers: list[SetTimer | CancelTimer] = []
+    now: int
+    records: list[CoordinatorRecord] = []
+    completions: list[Completion] = []
+    timers: list[SetTimer | CancelTimer] = []
 
     def complete(self, token: int, reply: Message) -> None:
         """Answer a parked request."""

@@ -1,11 +1,13 @@
 """The little that groups must know of the cluster's topics: names, ids, numbers of partitions."""
 
 from collections.abc import Set
-from typing import NamedTuple, Protocol
+from typing import Protocol
 from uuid import UUID
 
+from msgspec import Struct
 
-class TopicInfo(NamedTuple):
+
+class TopicInfo(Struct, frozen=True, gc=False):
     """One topic."""
 
     name: str

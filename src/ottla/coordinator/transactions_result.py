@@ -10,9 +10,10 @@ Rules kept by the runtime:
 3. On NeedsProducerId it gets a producer id that nobody has, and makes the same call again with it.
 """
 
-from dataclasses import dataclass, field
 from enum import Enum
 from typing import NamedTuple, TypeVar
+
+from msgspec import field
 
 from ottla.coordinator.shard import Result
 from ottla.coordinator.transactions_state import TopicPartition
@@ -55,7 +56,6 @@ class TxnMarkers(NamedTuple):
     """Those of `__consumer_offsets` stand for the groups whose offsets the transaction commits."""
 
 
-@dataclass(slots=True)
 class TxnResult(Result[R]):
     """A Result with markers to be written."""
 

@@ -1,9 +1,9 @@
 """What an append tells: where a batch went, and what the reply has to wait for."""
 
-from typing import NamedTuple
+from msgspec import Struct
 
 
-class Appended(NamedTuple):
+class Appended(Struct, frozen=True, gc=False):
     """What became of a batch."""
 
     base_offset: int

@@ -51,7 +51,6 @@ _SIZE_CORRELATION_TAGS: Final = Struct(">iix")
 _KEY: Final = Struct(">h")
 SMALLEST_REQUEST: Final = 8
 _READY: Final = (tuple, list)
-_new_tuple: Final = tuple.__new__  # a named tuple in half the time of its constructor
 _PRODUCE: Final = int(ApiKey.PRODUCE)
 _API_VERSIONS: Final = int(ApiKey.API_VERSIONS)
 
@@ -265,7 +264,7 @@ class Connection:
             header = read_request_header(frame)
         except DecodeError as problem:
             raise UnanswerableError(f"a malformed request header: {problem}") from None
-        key, version, correlation_id, client_id, body_at = header
+        key, version = header.api_key, header.api_version
         endpoint = ENDPOINTS.get(key)
         if endpoint is None or not endpoint.first <= version <= endpoint.last:
             if key != _API_VERSIONS:
@@ -273,22 +272,20 @@ class Connection:
             endpoint = ENDPOINTS[_API_VERSIONS]
         if len(frame) > LARGEST_WITHOUT_RECORDS and key != _PRODUCE:
             raise UnanswerableError(f"a {endpoint.name} request of {len(frame)} bytes")
-        request = _new_tuple(
-            Request,
-            (
-                server.node,
-                key,
-                version,
-                correlation_id,
-                client_id,
-                self._client_host,
-                self._listener,
-                self.id,
-            ),
+        correlation_id = header.correlation_id
+        request = Request(
+            server.node,
+            key,
+            version,
+            correlation_id,
+            header.client_id,
+            self._client_host,
+            self._listener,
+            self.id,
         )
         flexible = version >= endpoint.flexible_from and key != _API_VERSIONS
         try:
-            outcome = endpoint.handle(request, frame, body_at)
+            outcome = endpoint.handle(request, frame, header.body_at)
         except DecodeError as problem:
             raise UnanswerableError(f"a malformed {endpoint.name} v{version}: {problem}") from None
         if outcome is None:

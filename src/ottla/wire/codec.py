@@ -29,7 +29,14 @@ _writers: dict[tuple[type[Message], int], Callable[..., Any]] = {}
 
 def decode(cls: type[M], version: int, data: bytes | bytearray | memoryview, at: int = 0) -> M:
     """Read a message that starts at a position."""
-    return decode_prefix(cls, version, data, at)[0]
+    reader = _readers.get((cls, version)) or _new_reader(cls, version)
+    message: M
+    try:
+        # The message keeps nothing of a buffer that its owner will use again.
+        message = (reader(data, at) if type(data) is bytes else reader(bytes(data[at:]), 0))[0]
+    except (IndexError, struct_error, UnicodeDecodeError) as problem:
+        raise DecodeError(f"{cls.__name__} v{version}: {problem}") from None
+    return message
 
 
 def decode_prefix(
@@ -42,7 +49,6 @@ def decode_prefix(
         if type(data) is bytes:
             message, stop = reader(data, at)
         else:
-            # The message keeps nothing of a buffer that its owner will use again.
             message, stop = reader(bytes(data[at:]), 0)
             stop += at
     except (IndexError, struct_error, UnicodeDecodeError) as problem:

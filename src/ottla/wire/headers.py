@@ -10,7 +10,8 @@ Rules kept here:
 """
 
 from struct import Struct, error
-from typing import NamedTuple
+
+import msgspec
 
 from ottla.wire.apis import FIRST_FLEXIBLE, KAFKA_VERSIONS, ApiKey
 from ottla.wire.fields import DecodeError, skip_tags
@@ -19,7 +20,6 @@ _REQUEST = Struct(">hhih")
 _CORRELATION_ID = Struct(">i")
 _CORRELATION_ID_NO_TAGS = Struct(">ix")
 _LAST_VERSION = 0x7FFF
-_new_tuple = tuple.__new__
 
 # Keyed by plain ints, since that is what a request has.
 _FLEXIBLE_VERSIONS: dict[int, range] = {
@@ -30,7 +30,7 @@ _FLEXIBLE_VERSIONS[int(ApiKey.API_VERSIONS)] = range(
 )
 
 
-class RequestHeader(NamedTuple):
+class RequestHeader(msgspec.Struct, frozen=True, gc=False):
     """Who asks what, and where the rest of the request starts."""
 
     api_key: int
@@ -62,8 +62,7 @@ def read_request_header(view: memoryview) -> RequestHeader:
             body_at = skip_tags(view, body_at) if view[body_at] else body_at + 1
     except (error, IndexError, UnicodeDecodeError) as problem:
         raise DecodeError(f"a request's header: {problem}") from None
-    # One header a request: past the constructor, a named tuple is made in half the time.
-    return _new_tuple(RequestHeader, (api_key, api_version, correlation_id, client_id, body_at))
+    return RequestHeader(api_key, api_version, correlation_id, client_id, body_at)
 
 
 def write_request_header(
