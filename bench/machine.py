@@ -4,6 +4,7 @@ import os
 import platform
 import re
 import subprocess
+import sysconfig
 from pathlib import Path
 from statistics import median
 
@@ -41,6 +42,12 @@ def commit(folder: Path) -> str:
     return f"{head or 'unknown'}{' with changes' if changed else ''}"
 
 
+def python_build(version: str, configured: str | None) -> str:
+    """The version, and whether it was built to be fast: Debian's is, pyenv's is not by default."""
+    how = "with" if "--enable-optimizations" in (configured or "") else "without"
+    return f"{version}, built {how} optimizations"
+
+
 def rest(busy_cores: list[float]) -> str:
     """How quiet the machine was, from the cores that were busy while nothing was measured."""
     if not busy_cores:
@@ -60,7 +67,7 @@ def describe(kafka_version: str, librdkafka_version: str) -> dict[str, str]:
         "CPU": f"{model}, {len(os.sched_getaffinity(0))} cores",
         "memory": f"{memory_gib(Path('/proc/meminfo').read_text())} GiB",
         "kernel": f"{platform.system()} {platform.release()}",
-        "Python": platform.python_version(),
+        "Python": python_build(platform.python_version(), sysconfig.get_config_var("CONFIG_ARGS")),
         "Java": java_version(_said(["java", "-version"])),
         "Apache Kafka": kafka_version,
         "Ottla": commit(Path(__file__).parent),

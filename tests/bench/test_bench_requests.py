@@ -7,7 +7,7 @@ import pytest
 
 from bench.flood import error_in, produce_request, record_batch
 from bench.kafka import JARS, pom
-from bench.machine import cpu_model, is_quiet, java_version, memory_gib, rest
+from bench.machine import cpu_model, is_quiet, java_version, memory_gib, python_build, rest
 from bench.probe import brokers_in, metadata_request, read_frame
 from ottla.wire.batch import crc_is_right, read_header
 
@@ -62,6 +62,8 @@ def test_the_machine_is_described_from_what_the_kernel_says() -> None:
     assert cpu_model("processor\t: 0\nmodel name\t: Some CPU @ 2 GHz\n") == "Some CPU @ 2 GHz"
     assert memory_gib("MemTotal:       24681472 kB\nMemFree: 1 kB\n") == 24
     assert java_version('openjdk version "17.0.15" 2025-04-15\n') == "17.0.15"
+    assert python_build("3.11.2", "'--enable-optimizations'") == "3.11.2, built with optimizations"
+    assert python_build("3.11.7", None) == "3.11.7, built without optimizations"
 
 
 def test_one_busy_moment_does_not_make_a_machine_busy() -> None:

@@ -193,7 +193,9 @@ def test_old_timestamps_are_refused_where_the_topic_says_so(
 ) -> None:
     topic = new_topic(message_timestamp_before_max_ms="60000")
     old = Batch(base_timestamp=now_ms() - 120_000).build()
-    assert produce_one(connection, topic, old).error_code == ErrorCode.INVALID_TIMESTAMP
+    answer = produce_one(connection, topic, old)
+    assert answer.error_code == ErrorCode.INVALID_TIMESTAMP
+    assert [error.batch_index for error in answer.record_errors] == [0]
     assert produce_one(connection, topic, values(b"now")).error_code == 0
 
 

@@ -184,6 +184,13 @@ def test_timestamps_may_not_be_too_far_from_the_clock(logs: Logs) -> None:
     append(log, changed(batch(), base_timestamp=-1, max_timestamp=-1))
 
 
+def test_a_refusal_for_a_timestamp_names_the_records_that_have_it(logs: Logs) -> None:
+    sent = batch(3, timestamp=NOW + HOUR - 1)
+    with pytest.raises(KafkaError) as refused:
+        append(logs.open(), sent)
+    assert [at for at, _ in refused.value.record_errors] == [2]
+
+
 def test_with_log_append_time_the_brokers_clock_is_the_timestamp(logs: Logs) -> None:
     log = logs.open(LogConfig(message_timestamp_type="LogAppendTime"))
     appended = append(log, batch(3, timestamp=5))

@@ -204,7 +204,7 @@ class Log(FlushedStorage):
             if timestamp - now > config.message_timestamp_after_max_ms or (
                 now - base_timestamp > config.message_timestamp_before_max_ms
             ):
-                check_timestamps(base_timestamp, timestamp, now, config)
+                check_timestamps(batch, now, config)
         if self._compacted and from_client:
             check_keys(batch)
         if producer_id >= 0:

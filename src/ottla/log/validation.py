@@ -113,15 +113,26 @@ def check_batch(batch: memoryview, config: LogConfig, api_version: int) -> None:
         )
 
 
-def check_timestamps(base: int, largest: int, now: int, config: LogConfig) -> None:
-    """Refuse timestamps too far from the broker's clock."""
+def check_timestamps(batch: memoryview, now: int, config: LogConfig) -> None:
+    """Refuse timestamps too far from the broker's clock, and name the records that have them."""
+    header = read_header(batch)
+    largest, base = header.max_timestamp, header.base_timestamp
     if largest != NO_TIMESTAMP and largest - now > config.message_timestamp_after_max_ms:
-        problem = f"timestamp {largest} is more than message.timestamp.after.max.ms ahead of {now}"
+        what = f"timestamp {largest} is more than message.timestamp.after.max.ms ahead of {now}"
     elif base != NO_TIMESTAMP and now - base > config.message_timestamp_before_max_ms:
-        problem = f"timestamp {base} is more than message.timestamp.before.max.ms behind {now}"
+        what = f"timestamp {base} is more than message.timestamp.before.max.ms behind {now}"
     else:
         return
-    raise KafkaError(ErrorCode.INVALID_TIMESTAMP, problem)
+    problem = KafkaError(ErrorCode.INVALID_TIMESTAMP, what)
+    problem.record_errors = [
+        (at, f"timestamp {record.timestamp} is out of range; the broker's clock says {now}")
+        for at, record in enumerate(decode_batch(batch))
+        if record.timestamp != NO_TIMESTAMP
+        and not -config.message_timestamp_before_max_ms
+        <= record.timestamp - now
+        <= config.message_timestamp_after_max_ms
+    ]
+    raise problem
 
 
 def check_keys(batch: memoryview) -> None:
