@@ -1,7 +1,9 @@
-"""The child that recovers logs: one log an order, and a death of it is one log's."""
+"""The child that recovers logs: one log an order; a child that dies is replaced."""
 
 import asyncio
 from pathlib import Path
+
+import pytest
 
 from ottla.broker.recovery_process import RecoveryProcess
 
@@ -31,8 +33,22 @@ def test_a_child_that_died_is_replaced(tmp_path: Path) -> None:
         await process.recover(order(tmp_path / "t-0"))
         assert process._child is not None
         process._child.kill()
-        assert "error" in await process.recover(order(tmp_path / "t-1"))
-        assert "error" not in await process.recover(order(tmp_path / "t-2"))
+        assert "error" not in await process.recover(order(tmp_path / "t-1"))
+        await process.end()
+
+    asyncio.run(story())
+
+
+def test_a_log_that_every_child_dies_of_is_given_up(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def story() -> None:
+        process = RecoveryProcess()
+        with monkeypatch.context() as patched:
+            patched.setattr("ottla.broker.child.sys.executable", "/bin/false")
+            answer = await process.recover(order(tmp_path / "t-0"))
+        assert "ended unexpectedly" in answer["error"]
+        assert "error" not in await process.recover(order(tmp_path / "t-1"))
         await process.end()
 
     asyncio.run(story())

@@ -2,7 +2,8 @@
 
 Rules kept here:
 1. One log at a time: an order goes in as a line of JSON, the answer comes back as one.
-2. A child that dies takes one log's recovery with it, not the rest: the next order starts another.
+2. A child that dies (somebody killed it, memory ran out) is replaced and the log tried again, which
+   recovery can always be; a log that `ATTEMPTS` children died of is given up, not the rest.
 3. It never outlives `end`.
 """
 
@@ -10,9 +11,12 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, Final
 
 from ottla.broker.child import Child
+
+
+ATTEMPTS: Final = 3
 
 
 class RecoveryProcess:
@@ -23,18 +27,28 @@ class RecoveryProcess:
 
     async def recover(self, order: Mapping[str, Any]) -> dict[str, Any]:
         """Have one log recovered; the answer has `error` where that failed."""
+        for _ in range(ATTEMPTS):
+            answer = await self._try(order)
+            if answer is not None:
+                return answer
+        return {"error": f"the recovery process ended unexpectedly, {ATTEMPTS} times"}
+
+    async def _try(self, order: Mapping[str, Any]) -> dict[str, Any] | None:
+        """None where the child died of it, or before."""
         line = b""
         try:
             child = self._child = self._child or await Child.start("ottla.log.recovery")
             child.stdin.write(json.dumps(order).encode() + b"\n")
             await child.stdin.drain()
             line = await child.stdout.readline()
+        except ConnectionError:
+            line = b""
         except OSError as problem:
             await self.end()
             return {"error": f"no recovery process: {problem}"}
         if not line:
             await self.end()
-            return {"error": "the recovery process ended unexpectedly"}
+            return None
         answer: dict[str, Any] = json.loads(line)
         return answer
 
