@@ -15,7 +15,6 @@ from typing import Any, Final
 
 from ottla.broker.child import Child
 
-
 ATTEMPTS: Final = 3
 
 

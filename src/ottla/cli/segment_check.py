@@ -1,8 +1,8 @@
 """Going through a segment's files: every batch of the log, and whether its indexes fit it.
 
 Rules kept here:
-1. A batch is handed out only if it is whole and its CRC is right; the first that is not ends the
-   segment, and the problem names its position.
+1. A batch is handed out only if it is whole and its CRC is right; one that is not is a problem that
+   names its position. Behind a wrong CRC the check goes on; bytes that are no batch end it.
 2. An entry of the offset index must point at a batch that ends with the entry's offset. An entry of
    the time index must name the largest timestamp up to the batch that holds the entry's offset.
 3. The unused rest of an index that was preallocated (zeros) is no problem.
@@ -40,16 +40,23 @@ class SegmentCheck:
         fd = os.open(self.path, os.O_RDONLY | os.O_CLOEXEC)
         try:
             scan = Scan(Files(), fd, 0, os.fstat(fd).st_size, self.base_offset)
-            for found in scan.batches():
-                self.batch_count += 1
-                self.record_count += found.header.record_count
-                offsets.see(found)
-                times.see(found)
-                yield found
-            self.good_bytes = scan.position
-            self.next_offset = scan.next_offset
-            if scan.problem is not None:
+            while True:
+                for found in scan.batches():
+                    self.batch_count += 1
+                    self.record_count += found.header.record_count
+                    self.good_bytes += found.header.size
+                    offsets.see(found)
+                    times.see(found)
+                    yield found
+                self.next_offset = scan.next_offset
+                if scan.problem is None:
+                    break
                 self.problems.append(f"{self.path.name}: position {scan.position}: {scan.problem}")
+                if scan.damaged is not None:
+                    offsets.see(scan.damaged)
+                    times.see(scan.damaged)
+                if not scan.pass_over():
+                    break
         finally:
             os.close(fd)
         self.problems += offsets.finish() + times.finish()

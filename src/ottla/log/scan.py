@@ -3,7 +3,7 @@
 Rules kept here:
 1. Nothing is believed before it is checked: a length must fit the file, offsets must grow.
 2. A scan stops at the first batch that is not whole and right, and says why. What that means (a
-   torn tail, or a damaged log) is for the caller to say.
+   torn tail, or a damaged log) is for the caller to say; one who only looks may go on behind it.
 """
 
 from collections.abc import Iterator
@@ -55,6 +55,8 @@ class Scan:
         """The lowest base offset that the next batch may have."""
         self.problem: str | None = None
         """Why the scan stopped before the end of the file."""
+        self.damaged: Scanned | None = None
+        """The batch with the wrong CRC that it stopped at."""
 
     def batches(self) -> Iterator[Scanned]:
         """Every whole batch with a right CRC, up to the first that is neither."""
@@ -76,10 +78,19 @@ class Scan:
             batch = chunk[at : at + size]
             if crc32c(batch[CRC_COVERS_FROM:]) != header.crc:
                 self.problem = "wrong CRC"
+                self.damaged = Scanned(self.position, header, batch)
                 return
             yield Scanned(self.position, header, batch)
             self.position += size
             self.next_offset = header.base_offset + header.last_offset_delta + 1
+
+    def pass_over(self) -> bool:
+        """Make ready to go on behind the damaged batch; False where it is not known where."""
+        damaged, self.damaged, self.problem = self.damaged, None, None
+        if damaged is None:
+            return False
+        self.position += damaged.header.length + LOG_OVERHEAD
+        return True
 
     def headers(self) -> Iterator[Scanned]:
         """Every batch whose header can be right; records are not read."""
