@@ -1,0 +1,38 @@
+"""AlterReplicaLogDirs, versions 1 and 2: a broker has one folder, and every replica is in it."""
+
+import os
+
+from ottla.api.registry import Request, api
+from ottla.wire.apis import ApiKey
+from ottla.wire.errors import ErrorCode
+from ottla.wire.messages.alter_replica_log_dirs import (
+    AlterReplicaLogDirPartitionResult,
+    AlterReplicaLogDirsRequest,
+    AlterReplicaLogDirsResponse,
+    AlterReplicaLogDirTopicResult,
+)
+
+
+@api(ApiKey.ALTER_REPLICA_LOG_DIRS, 1, 2, AlterReplicaLogDirsRequest)
+def alter_replica_log_dirs(
+    request: Request, asked: AlterReplicaLogDirsRequest
+) -> AlterReplicaLogDirsResponse:
+    """A move to where a replica is already succeeds; there is nowhere else."""
+    own = os.path.abspath(request.node.folder.path)
+    here = {(partition.topic, partition.index) for partition in request.node.partitions}
+    topics: dict[str, AlterReplicaLogDirTopicResult] = {}
+    for folder in asked.dirs:
+        for topic in folder.topics:
+            result = topics.setdefault(
+                topic.name, AlterReplicaLogDirTopicResult(topic_name=topic.name)
+            )
+            for index in topic.partitions:
+                code = ErrorCode.NONE
+                if os.path.abspath(folder.path) != own:
+                    code = ErrorCode.LOG_DIR_NOT_FOUND
+                elif (topic.name, index) not in here:
+                    code = ErrorCode.REPLICA_NOT_AVAILABLE
+                result.partitions.append(
+                    AlterReplicaLogDirPartitionResult(partition_index=index, error_code=code)
+                )
+    return AlterReplicaLogDirsResponse(results=list(topics.values()))

@@ -1,0 +1,61 @@
+"""Requests of administrators for what a broker of one folder, without quotas and users, has not."""
+
+import pytest
+
+from compat.raw import Connection
+from ottla.wire.errors import ErrorCode
+from ottla.wire.messages.alter_replica_log_dirs import (
+    AlterReplicaLogDir,
+    AlterReplicaLogDirsRequest,
+    AlterReplicaLogDirsResponse,
+    AlterReplicaLogDirTopic,
+)
+from ottla.wire.messages.describe_client_quotas import (
+    ComponentData,
+    DescribeClientQuotasRequest,
+    DescribeClientQuotasResponse,
+)
+from ottla.wire.messages.describe_log_dirs import DescribeLogDirsRequest, DescribeLogDirsResponse
+from ottla.wire.messages.describe_user_scram_credentials import (
+    DescribeUserScramCredentialsRequest,
+    DescribeUserScramCredentialsResponse,
+    UserName,
+)
+from tests.e2e.conftest import Topics
+
+
+@pytest.mark.parametrize("version", [1, 2])
+def test_a_replica_can_only_be_moved_to_where_it_is(
+    connection: Connection, new_topic: Topics, version: int
+) -> None:
+    topic = new_topic()
+    dirs = connection.ask(DescribeLogDirsRequest(topics=None), DescribeLogDirsResponse, 4)
+    own = dirs.results[0].log_dir
+
+    def moved(folder: str, partition: int) -> int:
+        asked = AlterReplicaLogDirTopic(name=topic, partitions=[partition])
+        request = AlterReplicaLogDirsRequest(dirs=[AlterReplicaLogDir(path=folder, topics=[asked])])
+        answer = connection.ask(request, AlterReplicaLogDirsResponse, version)
+        return answer.results[0].partitions[0].error_code
+
+    assert moved(own, 0) == ErrorCode.NONE
+    assert moved("/somewhere/else", 0) == ErrorCode.LOG_DIR_NOT_FOUND
+    assert moved(own, 99) == ErrorCode.REPLICA_NOT_AVAILABLE
+
+
+@pytest.mark.parametrize("version", [0, 1])
+def test_nobody_has_a_quota(connection: Connection, version: int) -> None:
+    everybody = DescribeClientQuotasRequest(components=[ComponentData(entity_type="user")])
+    answer = connection.ask(everybody, DescribeClientQuotasResponse, version)
+    assert (answer.error_code, answer.error_message, answer.entries) == (0, None, [])
+
+
+def test_nobody_has_credentials(connection: Connection) -> None:
+    def ask(*users: str) -> DescribeUserScramCredentialsResponse:
+        request = DescribeUserScramCredentialsRequest(users=[UserName(name=name) for name in users])
+        return connection.ask(request, DescribeUserScramCredentialsResponse, 0)
+
+    assert (ask().error_code, ask().results) == (0, [])
+    absent, twice = ask("alice", "bob", "bob").results
+    assert (absent.user, absent.error_code) == ("alice", ErrorCode.RESOURCE_NOT_FOUND)
+    assert (twice.user, twice.error_code) == ("bob", ErrorCode.DUPLICATE_RESOURCE)
