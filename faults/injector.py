@@ -67,6 +67,8 @@ class Injector:
                 self._heal(fault, victim)
         finally:
             self.now_doing = ""
+        for replaced in world.replace_damaged_servers():
+            self._note(f"  ZooKeeper server {replaced} could not read its data and was replaced")
         if step.settle:
             world.until_in_sync(self._topics)
             self._note(f"  in sync {time.monotonic() - began:.1f} s after the beginning")

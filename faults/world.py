@@ -25,7 +25,7 @@ from ottla.wire.messages.metadata import (
     MetadataRequestTopic,
     MetadataResponse,
 )
-from tests.cluster.zookeeper_servers import TICK, Ensemble, ZooKeeperServer
+from tests.cluster.zookeeper_servers import TICK, DamagedData, Ensemble, ZooKeeperServer
 
 BROKERS = 3
 SESSION_SECONDS = 3.0
@@ -58,6 +58,7 @@ class World:
         self._stack = ExitStack()
         self.disks: list[Disk] = []
         self.zookeeper_disks: list[Disk] = []
+        self._damaged: set[int] = set()
         self.mounts = can_mount(folder / "mounted")
 
     def __enter__(self) -> Self:
@@ -252,7 +253,21 @@ class World:
             pass
         if server.mode() is None:
             server.kill()
-            server.restart()
+            try:
+                server.restart()
+            except DamagedData:
+                self._damaged.add(number)
+
+    def replace_damaged_servers(self) -> list[int]:
+        """Do what an operator does with servers of ZooKeeper that cannot read their own data."""
+        replaced = sorted(self._damaged)
+        for number in replaced:
+            others = [self.server(other) for other in range(BROKERS) if other not in self._damaged]
+            for other in others:
+                other.wait_until_up()
+            self.server(number).replace()
+            self._damaged.remove(number)
+        return replaced
 
     def gave_up_starting(self, number: int) -> bool:
         """Whether a broker has ended, as it should, because it was cut off while it started."""

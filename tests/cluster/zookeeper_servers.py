@@ -5,6 +5,7 @@ that is given; ticks are short, so that sessions may be. `stop` leaves nothing r
 """
 
 import os
+import shutil
 import signal
 import socket
 import subprocess
@@ -30,6 +31,10 @@ _JARS = (
     "audience-annotations-",
 )
 _SMALL_JVM = ("-Xmx128m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-Xshare:auto")
+
+
+class DamagedData(RuntimeError):  # noqa: N818 (it names a state of the server)
+    """A server cannot read its own data: a full disk may leave a torn record in its log."""
 
 
 class ZooKeeperServer:
@@ -109,7 +114,10 @@ class ZooKeeperServer:
         def serves() -> bool:
             assert self._process is not None
             if self._process.poll() is not None:
-                raise RuntimeError(f"ZooKeeper does not start:\n{self.log.read_text()[-3000:]}")
+                said = self.log.read_text()[-3000:]
+                is_damaged = "Unable to load database on disk" in said
+                why = f"ZooKeeper does not start:\n{said}"
+                raise DamagedData(why) if is_damaged else RuntimeError(why)
             return self.mode() is not None
 
         until(serves, f"ZooKeeper serves; see {self.log}", STARTS_WITHIN)
@@ -133,6 +141,11 @@ class ZooKeeperServer:
         """Start a killed server again, with its data, and wait for it."""
         self.start()
         self.wait_until_up()
+
+    def replace(self) -> None:
+        """Start anew without data: the others, which must serve, have all of it."""
+        shutil.rmtree(self._folder / "data" / "version-2")
+        self.restart()
 
 
 class Ensemble:
