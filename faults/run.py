@@ -95,7 +95,7 @@ def run(
         if not world.mounts:
             say("no right to mount: disks are filled by a limit on the size of files")
         load = Load(world, seed)
-        stalls = Stalls()
+        stalls = Stalls(folder)
         try:
             stalls.start()
             load.start()

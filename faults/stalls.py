@@ -2,28 +2,37 @@
 
 A thread on each core sleeps a little, over and over, and notes when it was woken much later than it
 asked for. What runs beside it on a crowded machine, brokers and ZooKeeper, waited as long. On each,
-because a virtual machine may lose one of its cores for seconds while the others go on.
+because a virtual machine may lose one of its cores for seconds while the others go on. One more
+thread does what every process here does all the time, and notes when it takes long: it uses fresh
+memory, which the host of a virtual machine may be slow to give, and writes to the disk of the logs.
 """
 
 import math
+import mmap
 import os
 import threading
 import time
+from pathlib import Path
 
 NAP_SECONDS = 0.02
 WORTH_NOTING_SECONDS = 0.1
+FRESH_BYTES = 1 << 20
 
 
 class Stalls:
     """The stalls of one run."""
 
-    def __init__(self) -> None:
+    def __init__(self, folder: Path) -> None:
+        self._errands = folder / "errands.log"
         self._found: list[tuple[float, float]] = []
         self._end = threading.Event()
         self._threads = [
             threading.Thread(target=self._run, args=(core,), name=f"stalls-{core}", daemon=True)
             for core in os.sched_getaffinity(0)
         ]
+        self._threads.append(
+            threading.Thread(target=self._run_errands, name="stalls-errands", daemon=True)
+        )
 
     def start(self) -> None:
         """Begin to watch."""
@@ -43,6 +52,16 @@ class Stalls:
             now = time.monotonic()
             self.note(before + NAP_SECONDS, now)
             before = now
+
+    def _run_errands(self) -> None:
+        with self._errands.open("ab", buffering=0) as file:
+            while not self._end.wait(NAP_SECONDS):
+                began = time.monotonic()
+                with mmap.mmap(-1, FRESH_BYTES) as memory:
+                    for page in range(0, FRESH_BYTES, mmap.PAGESIZE):
+                        memory[page] = 1
+                file.write(b"still here\n")
+                self.note(began, time.monotonic())
 
     def note(self, due: float, came: float) -> None:
         """A moment came later than it was due."""

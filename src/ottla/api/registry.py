@@ -121,8 +121,11 @@ def api(
         handler: Callable[[Request, Q], R | Awaitable[R]],
     ) -> Callable[[Request, Q], R | Awaitable[R]]:
         def handle(request: Request, body: memoryview, at: int) -> Outcome:
-            message = codec.decode(request_class, request.version, body, at)
-            return encoded(request, handler(request, message))
+            version = request.version
+            answer = handler(request, codec.decode(request_class, version, body, at))
+            if isinstance(answer, Message):
+                return (codec.encode(answer, version),)
+            return _encode_later(request, answer)
 
         _add(Endpoint(key, first, last, handle))
         return handler

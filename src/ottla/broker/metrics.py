@@ -65,12 +65,9 @@ class NetworkMetrics:
         """Bytes came in."""
         self.bytes_received += size
 
-    def sent(self, size: int) -> None:
-        """A reply of this size was queued."""
+    def answered(self, api_key: int, seconds: float, size: int = 0) -> None:
+        """A request was answered, so long after it was read, with so many bytes."""
         self.bytes_sent += size
-
-    def answered(self, api_key: int, seconds: float) -> None:
-        """A request was answered, so long after it was read."""
         histogram = self.requests.get(api_key)
         if histogram is None:
             histogram = self.requests[api_key] = Histogram()

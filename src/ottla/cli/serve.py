@@ -95,6 +95,9 @@ def command(
             from ottla.server.supervisor import run_supervised
 
             return run_supervised(loaded.values, workers)
+        from ottla.server.quick_start import quicken
+
+        quicken()
         from ottla.server.run import run_broker
 
         return run_broker(loaded.values)

@@ -393,9 +393,7 @@ class Connection:
             else:
                 assert isinstance(part, Slice)
                 outbox.add_file(part)
-        metrics = self._server.metrics
-        metrics.answered(endpoint.key, perf_counter() - started)
-        metrics.sent(size + SIZE_BYTES)
+        self._server.metrics.answered(endpoint.key, perf_counter() - started, size + SIZE_BYTES)
 
     def _send(self) -> None:
         node = self._server.node

@@ -140,9 +140,9 @@ async def _run(static: Mapping[str, str], heart: Heart | None) -> int:
         print(f"ottla: {problem}", file=sys.stderr)
         return 1
     # What start-up made stays: the collector need not look at it again and again.
-    gc.collect()
     gc.freeze()
     gc.set_threshold(50_000, 20, 100)
+    gc.enable()
     if heart is not None:
         heart.ready()
     await stopping

@@ -73,6 +73,9 @@ def _nothing() -> None:
 
 def main() -> int:
     """Run the broker."""
+    from ottla.server.quick_start import quicken
+
+    quicken()
     from ottla.config import BrokerConfig
     from ottla.server.run import run_broker
 
