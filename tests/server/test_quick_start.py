@@ -17,17 +17,18 @@ import rich.console
 """
 
 COLLECTS = """
-import gc, os, signal, sys, threading, time
+import gc, os, signal, sys
 from ottla.server.quick_start import quicken
 quicken()
 from ottla.server.run import run_broker
 
-def stop_when_garbage_is_collected():
-    while not gc.isenabled():
-        time.sleep(0.01)
+enable = gc.enable
+
+def stop_once_garbage_is_collected():
+    enable()
     os.kill(os.getpid(), signal.SIGTERM)
 
-threading.Thread(target=stop_when_garbage_is_collected, daemon=True).start()
+gc.enable = stop_once_garbage_is_collected
 settings = {"log.dirs": sys.argv[1], "listeners": "PLAINTEXT://127.0.0.1:0"}
 sys.exit(run_broker(settings))
 """

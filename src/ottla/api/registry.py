@@ -121,11 +121,8 @@ def api(
         handler: Callable[[Request, Q], R | Awaitable[R]],
     ) -> Callable[[Request, Q], R | Awaitable[R]]:
         def handle(request: Request, body: memoryview, at: int) -> Outcome:
-            version = request.version
-            answer = handler(request, codec.decode(request_class, version, body, at))
-            if isinstance(answer, Message):
-                return (codec.encode(answer, version),)
-            return _encode_later(request, answer)
+            message = codec.decode(request_class, request.version, body, at)
+            return encoded(request, handler(request, message))
 
         _add(Endpoint(key, first, last, handle))
         return handler

@@ -44,8 +44,6 @@ log = structlog.get_logger()
 
 RELOAD_SECONDS: Final = 5.0
 MOST_LINGERING_BYTES: Final = 64 << 10
-LOADING_TURN_SECONDS: Final = 0.01
-"""A large partition takes seconds to load: all others have their turns meanwhile."""
 
 
 class Shard(Protocol):
@@ -136,13 +134,8 @@ class ShardRunner(Generic[S]):
         try:
             shard = self._make_shard()
             count = 0
-            loop = asyncio.get_running_loop()
-            turn_ends = loop.time() + LOADING_TURN_SECONDS
             async for header, batch in batches_of(self.partition):
                 count += self.replay_batch(shard, header, batch)
-                if loop.time() > turn_ends:  # what is in the page cache is read without a pause
-                    await asyncio.sleep(0)
-                    turn_ends = loop.time() + LOADING_TURN_SECONDS
             self._shard = shard
             if count:
                 log.info("coordinator loaded", partition=str(self.partition), records=count)
