@@ -14,6 +14,7 @@ from compat.waiting import until_on_loop as until
 from ottla.cluster.clock import boottime
 from ottla.cluster.store import Create, Delete, Op, Put, StoreError, Update
 from ottla.cluster.zookeeper_address import ZooKeeperAddress, parse_address
+from ottla.cluster.zookeeper_session import ConnectionLost
 from ottla.cluster.zookeeper_store import ZooKeeperStore
 
 from .proxy import Proxy
@@ -274,6 +275,23 @@ async def test_an_answer_to_another_request_costs_neither_commit_nor_session(
 
 
 @on_a_loop
+async def test_what_is_asked_without_a_connection_is_never_carried_out_later(
+    zookeeper: Ensemble, chroot: str
+) -> None:
+    async with Proxy(zookeeper.servers[0].port) as proxy:
+        store = await _open_through(chroot, proxy, session_timeout=20.0)
+        session = store._session
+        await proxy.refuse()
+        await until(lambda: not session.connected.is_set())
+        with pytest.raises(ConnectionLost):
+            await session._request("create", f"{chroot}/late", b"")
+        await proxy.accept()
+        await until(session.connected.is_set)
+        assert await session.get_all([f"{chroot}/late"]) == [None]
+        await store.close()
+
+
+@on_a_loop
 async def test_a_long_outage_ends_the_session_and_commits_do_not_wait_for_ever(
     zookeeper: Ensemble, backing: ZooKeeperBacking, chroot: str
 ) -> None:
@@ -365,7 +383,9 @@ async def test_a_paused_process_is_declared_dead_and_finds_out_when_it_wakes(
 
 
 @on_a_loop
-async def test_a_process_whose_loop_hangs_is_given_up(backing: ZooKeeperBacking) -> None:
+async def test_a_process_whose_loop_hangs_is_given_up_and_says_where_it_hangs(
+    backing: ZooKeeperBacking, capfd: pytest.CaptureFixture[str]
+) -> None:
     store, watcher = await backing.open("watching"), Watcher()
     await watcher.watch(store)
     with backing.process("hang", "hanging") as process:
@@ -374,4 +394,7 @@ async def test_a_process_whose_loop_hangs_is_given_up(backing: ZooKeeperBacking)
         await watcher.until(lambda: "brokers/9" in watcher.documents)
         await watcher.until(lambda: "brokers/9" not in watcher.documents)
         assert process.poll() is None
+    said = capfd.readouterr().err
+    assert "the event loop hangs" in said
+    assert "_hang" in said
     await store.close()

@@ -7,7 +7,9 @@
 3. What was negotiated is said: kazoo uses it and does not keep it.
 4. An answer to another request than the one that waits (after a connection that broke at a bad
    moment) costs the connection. kazoo would end with a traceback, and the session with it.
-5. kazoo writes a line for every attempt. Only the last one is kept, for whoever says in one line
+5. A request without a connection is refused at once. kazoo would keep it for the next connection,
+   and carry out what its sender has given up long ago.
+6. kazoo writes a line for every attempt. Only the last one is kept, for whoever says in one line
    what is wrong.
 """
 
@@ -15,14 +17,16 @@ import logging
 import random
 import socket
 from collections.abc import Callable
+from threading import RLock
 from typing import Any
 
 # kazoo has no types.
 from kazoo.client import KazooClient  # type: ignore[import-untyped]
-from kazoo.exceptions import ConnectionDropped  # type: ignore[import-untyped]
+from kazoo.exceptions import ConnectionDropped, ConnectionLoss  # type: ignore[import-untyped]
 from kazoo.handlers.threading import (  # type: ignore[import-untyped]
     SequentialThreadingHandler,
 )
+from kazoo.protocol.states import KeeperState  # type: ignore[import-untyped]
 
 from ottla.cluster.zookeeper_address import ZooKeeperAddress
 
@@ -79,7 +83,28 @@ def make_client(
             raise ConnectionDropped(str(mismatch)) from None
 
     client._connection._read_response = read_or_drop
+    _refuse_while_cut_off(client)
     return client
+
+
+def _refuse_while_cut_off(client: Any) -> None:
+    # kazoo's thread changes the state and then drops what is queued; nothing may come in between.
+    lock = RLock()
+    session_callback, call = client._session_callback, client._call
+
+    def change_state(state: Any) -> None:
+        with lock:
+            session_callback(state)
+
+    def call_or_refuse(request: Any, answer: Any) -> Any:
+        with lock:
+            if client._state == KeeperState.CONNECTING:
+                answer.set_exception(ConnectionLoss())
+                return False
+            return call(request, answer)
+
+    client._session_callback = change_state
+    client._call = call_or_refuse
 
 
 def drop_connection(client: Any) -> None:
@@ -99,5 +124,14 @@ def _handler(longest_attempt: float) -> Any:
     def connect_soon(*args: Any, **kwargs: Any) -> Any:
         return connect(*args, **{**kwargs, "timeout": longest_attempt})
 
+    create_pair = handler.create_socket_pair
+
+    def pair_that_never_blocks() -> Any:
+        reader, writer = create_pair()
+        # Requests wake kazoo's thread through it, and whoever asks must not wait for that thread.
+        writer.setblocking(False)
+        return reader, writer
+
     handler.create_connection = connect_soon
+    handler.create_socket_pair = pair_that_never_blocks
     return handler

@@ -9,7 +9,7 @@
    server is tried: kazoo itself notices a silent server only when nothing is sent to it.
 4. kazoo keeps the session alive from its own thread, even while the loop hangs. A watchdog thread
    closes the session when the loop has been silent for the whole timeout, as if the process were
-   dead: for others it is.
+   dead: for others it is. At half of the timeout it says where the loop hangs.
 5. kazoo follows an ended session with a new one. This object does not: it is for one session, and
    every multi checks that session's own ephemeral node, so that nothing late is written in another.
 6. While no server answers the session may live on (without a quorum nobody ends it), so that is not
@@ -17,8 +17,11 @@
 """
 
 import asyncio
+import sys
+import traceback
 from collections.abc import Callable, Sequence
-from threading import Event, Lock, Thread, Timer
+from pathlib import Path
+from threading import Event, Lock, Thread, Timer, get_ident
 from typing import Any, NamedTuple
 
 import structlog
@@ -53,6 +56,7 @@ _log = structlog.get_logger()
 _REQUESTS_IN_FLIGHT = 128
 _GRACE_OF_A_CLOSE = 2.0
 _PAUSE_AFTER_A_LOSS = 0.05
+_CALLS_SHOWN = 8
 _NO_ANSWER = (
     ConnectionLoss,
     ConnectionClosedError,
@@ -116,8 +120,10 @@ class ZooKeeperSession:
         self._cut_off_since: float | None = None
         self._end_reason: str | None = None
         self._heart: asyncio.Task[None] | None = None
+        self._pulse: asyncio.TimerHandle | None = None
         # Shared with threads.
         self._loop_seen = boottime()
+        self._loop_thread = get_ident()
         self._stopping = Event()
         self._stop_lock = Lock()
         self._stopper: Thread | None = None
@@ -151,6 +157,7 @@ class ZooKeeperSession:
             await self.close()
             raise
         self._heart = self._loop.create_task(self._beat())
+        self._be_seen()
         Thread(target=self._watch_the_loop, name="ottla-store-watchdog", daemon=True).start()
 
     async def _prepare(self, layout: Layout, owner: str) -> None:
@@ -263,8 +270,7 @@ class ZooKeeperSession:
         """End the session, if it has not ended, and all threads."""
         if self._end_reason is None:
             self._end_reason = "it was closed"
-        if self._heart is not None:
-            self._heart.cancel()
+        self._stop_heart()
         self.connected.set()
         await asyncio.to_thread(self._stop().join)
 
@@ -317,8 +323,7 @@ class ZooKeeperSession:
             return
         self._end_reason = reason
         _log.error("the ZooKeeper session has ended", reason=reason)
-        if self._heart is not None:
-            self._heart.cancel()
+        self._stop_heart()
         self._stop()
         # Whoever waits for the connection finds out that there will be none.
         self.connected.set()
@@ -326,7 +331,6 @@ class ZooKeeperSession:
 
     async def _beat(self) -> None:
         while True:
-            self._loop_seen = boottime()
             try:
                 async with asyncio.timeout(self.timeout / 4):
                     await self.connected.wait()
@@ -350,11 +354,33 @@ class ZooKeeperSession:
             else:
                 await asyncio.sleep(_PAUSE_AFTER_A_LOSS)
 
+    def _be_seen(self) -> None:
+        self._loop_seen = boottime()
+        self._pulse = self._loop.call_later(self.timeout / 6, self._be_seen)
+
+    def _stop_heart(self) -> None:
+        if self._heart is not None and self._pulse is not None:
+            self._heart.cancel()
+            self._pulse.cancel()
+
     def _watch_the_loop(self) -> None:
+        described = 0.0
+        woke = boottime()
         while not self._stopping.wait(self.timeout / 6):
-            silent = boottime() - self._loop_seen
+            seen, slept_since, woke = self._loop_seen, woke, boottime()
+            silent = woke - seen
+            stood_still = woke - slept_since > self.timeout / 2
+            if silent > self.timeout / 2 and seen != described:
+                described = seen
+                if stood_still:
+                    # Paused, or the machine was: this thread has not run either.
+                    _log.warning("the process stood still", seconds=round(silent, 1))
+                else:
+                    where = _where(self._loop_thread)
+                    _log.warning("the event loop hangs", seconds=round(silent, 1), where=where)
             if silent > self.timeout:
-                self._post(self.end, f"the event loop hung for {self.timeout:g} seconds")
+                what = "process stood still" if stood_still else "event loop hung"
+                self._post(self.end, f"the {what} for {silent:.1f} seconds")
                 self._stop()
                 return
 
@@ -379,6 +405,13 @@ class ZooKeeperSession:
             _log.warning("kazoo does not end", reason=str(error))
         finally:
             give_up.cancel()
+
+
+def _where(thread: int) -> str:
+    """The innermost calls of a thread, in one line."""
+    frame = sys._current_frames().get(thread)
+    calls = traceback.extract_stack(frame)[-_CALLS_SHOWN:]
+    return " > ".join(f"{Path(one.filename).stem}:{one.lineno} {one.name}" for one in calls)
 
 
 def _settle(answer: "asyncio.Future[Any]", result: Any) -> None:
