@@ -1,8 +1,7 @@
 """JoinGroup, versions 0 to 9: become a member of a classic group (KIP-345, KIP-394, KIP-800)."""
 
-from collections.abc import Awaitable
-
 from ottla.api.registry import Request, api
+from ottla.broker.promise import Promise
 from ottla.wire.apis import ApiKey
 from ottla.wire.messages.join_group import JoinGroupRequest, JoinGroupResponse
 
@@ -12,7 +11,7 @@ FIRST_THAT_CAN_NAME_NO_PROTOCOL = 7
 @api(ApiKey.JOIN_GROUP, 0, 9, JoinGroupRequest)
 def join_group(
     request: Request, asked: JoinGroupRequest
-) -> JoinGroupResponse | Awaitable[JoinGroupResponse]:
+) -> JoinGroupResponse | Promise[JoinGroupResponse]:
     """Join; the answer comes when the rebalance is complete."""
     answer = request.node.groups.ask(
         asked.group_id,
@@ -21,7 +20,7 @@ def join_group(
     )
     if isinstance(answer, JoinGroupResponse):
         return _as_told(answer, request.version)
-    return _as_told_later(answer, request.version)
+    return answer.changed_by(lambda told: _as_told(told, request.version))
 
 
 def _as_told(answer: JoinGroupResponse, version: int) -> JoinGroupResponse:
@@ -29,7 +28,3 @@ def _as_told(answer: JoinGroupResponse, version: int) -> JoinGroupResponse:
     if answer.error_code and version >= FIRST_THAT_CAN_NAME_NO_PROTOCOL:
         answer.protocol_name = None
     return answer
-
-
-async def _as_told_later(answer: Awaitable[JoinGroupResponse], version: int) -> JoinGroupResponse:
-    return _as_told(await answer, version)

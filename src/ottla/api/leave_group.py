@@ -1,8 +1,7 @@
 """LeaveGroup, versions 0 to 5: members leave a classic group (KIP-345, KIP-800)."""
 
-from collections.abc import Awaitable
-
 from ottla.api.registry import Request, api
+from ottla.broker.promise import Promise
 from ottla.wire.apis import ApiKey
 from ottla.wire.messages.leave_group import LeaveGroupRequest, LeaveGroupResponse
 
@@ -10,7 +9,7 @@ from ottla.wire.messages.leave_group import LeaveGroupRequest, LeaveGroupRespons
 @api(ApiKey.LEAVE_GROUP, 0, 5, LeaveGroupRequest)
 def leave_group(
     request: Request, asked: LeaveGroupRequest
-) -> LeaveGroupResponse | Awaitable[LeaveGroupResponse]:
+) -> LeaveGroupResponse | Promise[LeaveGroupResponse]:
     """Remove the members named."""
     return request.node.groups.ask(
         asked.group_id,

@@ -1,8 +1,7 @@
 """OffsetCommit, versions 2 to 10: a group's positions. KIP-848: from version 10 by topic id."""
 
-from collections.abc import Awaitable
-
 from ottla.api.registry import Request, api
+from ottla.broker.promise import Promise
 from ottla.wire.apis import ApiKey
 from ottla.wire.errors import ErrorCode
 from ottla.wire.messages.offset_commit import (
@@ -16,7 +15,7 @@ from ottla.wire.messages.offset_commit import (
 @api(ApiKey.OFFSET_COMMIT, 2, 10, OffsetCommitRequest)
 def offset_commit(
     request: Request, asked: OffsetCommitRequest
-) -> OffsetCommitResponse | Awaitable[OffsetCommitResponse]:
+) -> OffsetCommitResponse | Promise[OffsetCommitResponse]:
     """Keep the offsets; the answer leaves when a crash cannot lose them."""
     return request.node.groups.ask_lingering(
         asked.group_id,

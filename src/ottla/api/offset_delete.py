@@ -1,8 +1,7 @@
 """OffsetDelete, version 0: forget positions of a group (KIP-496)."""
 
-from collections.abc import Awaitable
-
 from ottla.api.registry import Request, api
+from ottla.broker.promise import Promise
 from ottla.wire.apis import ApiKey
 from ottla.wire.messages.offset_delete import OffsetDeleteRequest, OffsetDeleteResponse
 
@@ -10,7 +9,7 @@ from ottla.wire.messages.offset_delete import OffsetDeleteRequest, OffsetDeleteR
 @api(ApiKey.OFFSET_DELETE, 0, 0, OffsetDeleteRequest)
 def offset_delete(
     request: Request, asked: OffsetDeleteRequest
-) -> OffsetDeleteResponse | Awaitable[OffsetDeleteResponse]:
+) -> OffsetDeleteResponse | Promise[OffsetDeleteResponse]:
     """Delete offsets of partitions that no member of the group reads."""
     return request.node.groups.ask(
         asked.group_id,

@@ -1,9 +1,11 @@
 """OffsetFetch, versions 1 to 10: the positions of groups (KIP-447 stable, KIP-709 many groups)."""
 
-from ottla.api.registry import Request, api, settled
+from collections.abc import Awaitable
+
+from ottla.api.registry import Request, api
+from ottla.broker.promise import Promise
 from ottla.coordinator.offset_fetch import groups_of, refuse, reply_of
 from ottla.wire.apis import ApiKey
-from ottla.wire.errors import KafkaError
 from ottla.wire.messages.offset_fetch import (
     OffsetFetchRequest,
     OffsetFetchRequestGroup,
@@ -11,26 +13,31 @@ from ottla.wire.messages.offset_fetch import (
     OffsetFetchResponseGroup,
 )
 
+Answer = OffsetFetchResponseGroup | Promise[OffsetFetchResponseGroup]
+
 
 @api(ApiKey.OFFSET_FETCH, 1, 10, OffsetFetchRequest)
-async def offset_fetch(request: Request, asked: OffsetFetchRequest) -> OffsetFetchResponse:
+def offset_fetch(
+    request: Request, asked: OffsetFetchRequest
+) -> OffsetFetchResponse | Awaitable[OffsetFetchResponse]:
     """Tell the committed offsets of each group."""
-    version = request.version
-    groups = [await _fetch(request, group, asked) for group in groups_of(asked, version)]
+    answers = [_ask(request, group, asked) for group in groups_of(asked, request.version)]
+    known = [one for one in answers if not isinstance(one, Promise)]
+    if len(known) == len(answers):
+        return reply_of(known, request.version)
+    return _when_known(answers, request.version)
+
+
+def _ask(request: Request, group: OffsetFetchRequestGroup, asked: OffsetFetchRequest) -> Answer:
+    return request.node.groups.ask(
+        group.group_id,
+        lambda shard, now: shard.handle_offset_fetch(
+            group, request.context, now, require_stable=asked.require_stable
+        ),
+        lambda code, _: refuse(group, code, request.version),
+    )
+
+
+async def _when_known(answers: list[Answer], version: int) -> OffsetFetchResponse:
+    groups = [await one if isinstance(one, Promise) else one for one in answers]
     return reply_of(groups, version)
-
-
-async def _fetch(
-    request: Request, group: OffsetFetchRequestGroup, asked: OffsetFetchRequest
-) -> OffsetFetchResponseGroup:
-    try:
-        runner = request.node.groups.runner_of(group.group_id)
-        return await settled(
-            runner.ask(
-                lambda shard, now: shard.handle_offset_fetch(
-                    group, request.context, now, require_stable=asked.require_stable
-                )
-            )
-        )
-    except KafkaError as problem:
-        return refuse(group, problem.code, request.version)

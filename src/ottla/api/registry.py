@@ -2,8 +2,8 @@
 
 Rules kept here:
 1. `@api(key, first, last, RequestClass)` on a function is the only registration of an API.
-2. A handler gets a `Request` and a decoded message and returns the reply message, or is a
-   coroutine that does. Produce, Fetch and Metadata are `raw`: they take and give bytes.
+2. A handler gets a `Request` and a decoded message and returns the reply message, a Promise of
+   it, or is a coroutine. Produce, Fetch and Metadata are `raw`: they take and give bytes.
 3. A handler reports what a client did wrong in its reply. What it did not foresee is logged
    and answered with UNKNOWN_SERVER_ERROR, or by closing the connection where the reply has
    no place for an error.
@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import structlog
 from msgspec import Struct
 
+from ottla.broker.promise import Promise
 from ottla.cluster.store import StoreError
 from ottla.coordinator.shard import RequestContext
 from ottla.wire import codec
@@ -82,6 +83,7 @@ class UnanswerableError(Exception):
 
 Outcome = Parts | Pending | Coroutine[Any, Any, Parts] | None
 """What handling a request gives: a reply, the promise of one, or none at all (acks=0)."""
+Handler = Callable[["Request", Q], R | Promise[R] | Awaitable[R]]
 RawHandler = Callable[[Request, memoryview, int], Outcome]
 
 
@@ -114,12 +116,10 @@ def raw_api(key: ApiKey, first: int, last: int) -> Callable[[RawHandler], RawHan
 
 def api(
     key: ApiKey, first: int, last: int, request_class: type[Q]
-) -> Callable[[Callable[[Request, Q], R | Awaitable[R]]], Callable[[Request, Q], R | Awaitable[R]]]:
+) -> Callable[[Handler[Q, R]], Handler[Q, R]]:
     """Register a handler of decoded messages."""
 
-    def register(
-        handler: Callable[[Request, Q], R | Awaitable[R]],
-    ) -> Callable[[Request, Q], R | Awaitable[R]]:
+    def register(handler: Handler[Q, R]) -> Handler[Q, R]:
         def handle(request: Request, body: memoryview, at: int) -> Outcome:
             message = codec.decode(request_class, request.version, body, at)
             return encoded(request, handler(request, message))
@@ -135,10 +135,15 @@ async def settled(reply: T | asyncio.Future[T]) -> T:
     return await reply if isinstance(reply, asyncio.Future) else reply
 
 
-def encoded(request: Request, answer: Message | Awaitable[Message]) -> Outcome:
+def encoded(request: Request, answer: Message | Promise[Any] | Awaitable[Message]) -> Outcome:
     """The bytes of a reply, now or later."""
+    version = request.version
     if isinstance(answer, Message):
-        return (codec.encode(answer, request.version),)
+        return (codec.encode(answer, version),)
+    if isinstance(answer, Promise):
+        pending = Pending()
+        answer.then(lambda reply: pending.complete((codec.encode(reply, version),)))
+        return pending
     return _encode_later(request, answer)
 
 

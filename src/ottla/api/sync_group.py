@@ -1,8 +1,7 @@
 """SyncGroup, versions 0 to 5: get the partitions that the leader of a classic group gave out."""
 
-from collections.abc import Awaitable
-
 from ottla.api.registry import Request, api
+from ottla.broker.promise import Promise
 from ottla.wire.apis import ApiKey
 from ottla.wire.errors import ErrorCode
 from ottla.wire.messages.sync_group import SyncGroupRequest, SyncGroupResponse
@@ -14,7 +13,7 @@ PROTOCOL_NAMED_FROM = 5
 @api(ApiKey.SYNC_GROUP, 0, 5, SyncGroupRequest)
 def sync_group(
     request: Request, asked: SyncGroupRequest
-) -> SyncGroupResponse | Awaitable[SyncGroupResponse]:
+) -> SyncGroupResponse | Promise[SyncGroupResponse]:
     """The answer comes with the leader's assignment."""
     if request.version >= PROTOCOL_NAMED_FROM and None in (
         asked.protocol_type,

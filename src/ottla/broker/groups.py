@@ -12,13 +12,14 @@ from __future__ import annotations
 
 import asyncio
 import uuid
-from collections.abc import Awaitable, Callable, Set
+from collections.abc import Callable, Set
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from ottla.broker.coordinators import Coordinators, segment_bytes
 from ottla.broker.partition import Partition
 from ottla.broker.patterns import full_matcher
+from ottla.broker.promise import Promise
 from ottla.broker.shard_runner import ShardRunner
 from ottla.cluster.image import TopicImage
 from ottla.config.group_configs import (
@@ -160,14 +161,14 @@ class Groups(Coordinators[GroupRunner]):
         group_id: str,
         decide: Callable[[GroupShard, int], Result[R]],
         refuse: Callable[[ErrorCode, str | None], R],
-    ) -> R | Awaitable[R]:
+    ) -> R | Promise[R]:
         """Let a group's shard decide; `refuse` makes the reply where there is no shard to ask."""
         try:
             reply = self.runner_of(group_id).ask(decide)
         except KafkaError as problem:
             return refuse(problem.code, problem.message)
         if isinstance(reply, asyncio.Future):
-            return _unless_dropped(reply, refuse)
+            return Promise(reply, refuse)
         return reply
 
     def ask_lingering(
@@ -175,7 +176,7 @@ class Groups(Coordinators[GroupRunner]):
         group_id: str,
         decide: Callable[[GroupShard, int], Result[R]],
         refuse: Callable[[ErrorCode, str | None], R],
-    ) -> R | Awaitable[R]:
+    ) -> R | Promise[R]:
         """The same for a request whose records may be appended together with those of others.
 
         Where other replicas must have them too, they are appended at once.
@@ -238,15 +239,6 @@ class Groups(Coordinators[GroupRunner]):
             gone = [TopicInfo(topic.name, topic.id, len(topic.assignment)) for topic in deleted]
             for runner in self:
                 runner.perform(lambda shard, now: shard.topics_deleted(gone, now))
-
-
-async def _unless_dropped(
-    reply: asyncio.Future[R], refuse: Callable[[ErrorCode, str | None], R]
-) -> R:
-    try:
-        return await reply
-    except KafkaError as problem:
-        return refuse(problem.code, problem.message)
 
 
 def _settings(node: Node) -> GroupConfig:
