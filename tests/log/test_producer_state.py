@@ -12,6 +12,7 @@ from ottla.log.appended import Appended
 from ottla.log.config import LogConfig
 from ottla.log.producer_snapshot import CorruptSnapshot
 from ottla.log.producer_state import ProducedBatch, Producer, ProducerStates
+from ottla.log.snapshots import DUE_AFTER, WEIGHT_OF_A_BATCH
 from ottla.wire.errors import ErrorCode, KafkaError
 from tests.log.making import NOW, Logs, append, batch, flush
 
@@ -187,6 +188,20 @@ def test_a_flush_of_much_data_takes_a_snapshot_and_removes_the_last_one(logs: Lo
         append(log, batch(producer=9, epoch=0, sequence=sequence))
         flush(log)
     assert [name for name in logs.names() if name.endswith(".snapshot")] == [f"{30:020d}.snapshot"]
+
+
+def test_tiny_batches_make_a_snapshot_due_also_over_kills(logs: Logs) -> None:
+    a_life = DUE_AFTER // WEIGHT_OF_A_BATCH // 4
+    for life in range(6):
+        written = life * a_life
+        log = logs.open(clean=False, recovery_point=written)
+        assert not log.snapshots.is_due
+        for number in range(a_life):
+            append(log, batch(producer=9, epoch=0, sequence=written + number))
+        flush(log)
+        logs.crash(log)
+    taken = [name for name in logs.names() if name.endswith(".snapshot")]
+    assert taken == [f"{4 * a_life:020d}.snapshot"]
 
 
 def a_producer(number: int = 9) -> Producer:

@@ -3,18 +3,15 @@
 import asyncio
 import os
 from collections.abc import AsyncIterator
-from time import monotonic
 from typing import Final
 
 from ottla.broker.partition import Partition
+from ottla.broker.turns import Turns
 from ottla.log.files import Slice
 from ottla.wire.batch import BatchHeader, headers
 from ottla.wire.errors import ErrorCode, KafkaError
 
 CHUNK_BYTES: Final = 1 << 20
-TURN_SECONDS: Final = 0.01
-"""How long reading, and what is done with a batch, keep all others waiting: by the clock, since
-uvloop's own time stands still within a turn."""
 
 
 async def batches_of(
@@ -26,7 +23,7 @@ async def batches_of(
     """
     offset = max(begin, partition.log.start_offset)
     loop = asyncio.get_running_loop()
-    turn_ends = monotonic() + TURN_SECONDS
+    turns = Turns()
     while offset < (partition.log.end_offset if end is None else end):
         limit = partition.log.end_offset if end is None else end
         stretch = partition.log.read(offset, CHUNK_BYTES, limit, True)
@@ -41,9 +38,7 @@ async def batches_of(
             if header.last_offset >= offset:
                 yield header, data[at : at + header.size]
                 offset = header.next_offset
-                if monotonic() > turn_ends:
-                    await asyncio.sleep(0)
-                    turn_ends = monotonic() + TURN_SECONDS
+                await turns.give_way()
         if offset == before:
             raise KafkaError(
                 ErrorCode.KAFKA_STORAGE_ERROR, f"{partition} cannot be read at {offset}"

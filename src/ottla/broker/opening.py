@@ -7,7 +7,7 @@ Rules kept here:
    would stall the loop. Partitions that are open are served meanwhile.
 3. A log that cannot be opened takes its partition offline (KAFKA_STORAGE_ERROR), not the broker.
    Where the disk was only full, or too many files were open, it is tried again.
-4. Opening many gives way to clients.
+4. Opening many gives way to clients, and to the session with the metadata store.
 5. What a checkpoint says was on disk and is not there any more is an error, never an empty log
    without a word.
 6. A folder belongs to a topic's id, not to its name; that of another topic is set aside.
@@ -29,6 +29,7 @@ from ottla.broker.checkpoints import Key
 from ottla.broker.log_settings import log_config
 from ottla.broker.partition import Partition
 from ottla.broker.recovery_process import RecoveryProcess
+from ottla.broker.turns import Turns
 from ottla.cluster.image import TopicImage
 from ottla.log.files import DISK_IS_FULL
 from ottla.log.folder import FolderError
@@ -42,9 +43,9 @@ if TYPE_CHECKING:
 
 log = structlog.get_logger()
 
-SCANNED_IN_PLACE: Final = 1 << 20
-"""A scan of so many bytes takes milliseconds; starting a child takes longer."""
-OPENED_IN_ONE_TURN: Final = 20
+SCANNED_IN_PLACE: Final = 256 << 10
+"""A scan of so many bytes takes milliseconds, tens of them where all batches are tiny; starting a
+child takes longer."""
 TRY_AGAIN_SECONDS: Final = 5.0
 LONGEST_NAME: Final = 255
 
@@ -89,7 +90,7 @@ class LogOpener:
         """Open every replica of this broker; large recoveries go on after this returns."""
         self._sweep()
         large: list[tuple[int, _Place]] = []
-        opened = 0
+        turns = Turns()
         for topic in list(self._node.image.topics.values()):
             self._node.partitions.expect(topic.name, topic.id, len(topic.assignment))
             for index in self._own(topic):
@@ -101,9 +102,7 @@ class LogOpener:
                     large.append((to_scan, place))
                 else:
                     self._open(place, clean=self._clean or to_scan == 0)
-                opened += 1
-                if opened % OPENED_IN_ONE_TURN == 0:
-                    await asyncio.sleep(0)
+                await turns.give_way()
         if large:
             large.sort(key=lambda each: each[0])
             places = [place for _, place in large]
@@ -134,10 +133,10 @@ class LogOpener:
                 self._failed(place, problem)
             self._later(lambda: self._node.run_in_background(self._open_new(places)))
             return
-        for number, place in enumerate(places, 1):
+        turns = Turns()
+        for place in places:
             self._open(place, clean=True)
-            if number % OPENED_IN_ONE_TURN == 0:
-                await asyncio.sleep(0)
+            await turns.give_way()
 
     def delete_unopened(self, topic: TopicImage, kept: Collection[int] = ()) -> None:
         """Replicas of a topic have gone: take the folders of those that are not open away, too."""

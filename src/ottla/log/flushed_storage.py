@@ -18,9 +18,6 @@ from ottla.log.storage import Storage
 
 _log = structlog.get_logger()
 
-SNAPSHOT_EVERY_BYTES = 8 << 20
-"""How much may be written between two snapshots of the producers while the log is flushed."""
-
 SEGMENTS_IN_ONE_FLUSH = 20
 """A flush has all files of its segments open; where more are to be flushed, another follows."""
 
@@ -62,7 +59,7 @@ class FlushedStorage(Storage):
         flush = Flush(self.files, end_offset)
         rolled = [segment for segment in self._rolled if segment.base_offset < end_offset]
         try:
-            if self._since_snapshot >= SNAPSHOT_EVERY_BYTES:
+            if self.snapshots.is_due:
                 self.take_snapshot(self.end_offset)
             for segment in unflushed[:SEGMENTS_IN_ONE_FLUSH]:
                 flush.add_log(segment.file)

@@ -31,6 +31,7 @@ from ottla.log.producer_state import SEQUENCE_MASK
 from ottla.log.recompression import recompressed
 from ottla.log.scan import CorruptLog
 from ottla.log.segment import Segment
+from ottla.log.snapshots import WEIGHT_OF_A_BATCH
 from ottla.log.validation import (
     FIRST_VERSION_WITH_ZSTD,
     PLAIN_ATTRIBUTES,
@@ -275,7 +276,7 @@ class Log(FlushedStorage):
         segment.since_index += size
         segment.size = position + size
         self.size += size
-        self._since_snapshot += size
+        self.snapshots.behind += size + WEIGHT_OF_A_BATCH
         self.end_offset = end_offset = last_offset + 1
         if leader_epoch != self.epochs.latest:
             self.epochs.assign(leader_epoch, first_offset)

@@ -1,8 +1,9 @@
 """A log's producer snapshots on disk, and how producer states come back from them.
 
 Rules kept here:
-1. A snapshot is taken where a segment begins, when the log is closed, and at a flush when enough
-   has been written since the last one. So few batches have to be read to bring one up to date.
+1. A snapshot is taken where a segment begins, when the log is closed, and at a flush when it is
+   due: enough has been written since the last one. So few batches have to be read to bring one up
+   to date, however often a broker is killed.
 2. A snapshot only saves reading: where one is missing or damaged, an older one is read, and more
    batches.
 3. Snapshots where a segment begins are kept with it. Of the others only the newest is kept.
@@ -19,11 +20,17 @@ from ottla.log.scan import CorruptLog, Scan
 from ottla.log.segment import DELETED, stem
 from ottla.log.segments import Segments
 
+DUE_AFTER = 8 << 20
+"""How much may be written between two snapshots of the producers while the log is flushed."""
+
+WEIGHT_OF_A_BATCH = 2 << 10
+"""Reading its header takes as long, however few its bytes are."""
+
 
 class Snapshots:
     """The snapshot files of one log."""
 
-    __slots__ = ("_files", "directory", "offsets", "unsynced")
+    __slots__ = ("_files", "behind", "directory", "offsets", "unsynced")
 
     def __init__(self, files: Files, directory: str, offsets: list[int]) -> None:
         self._files = files
@@ -31,6 +38,8 @@ class Snapshots:
         self.offsets = sorted(offsets)
         self.unsynced: set[int] = set()
         """Snapshots that no fsync covers yet."""
+        self.behind = 0
+        """The bytes since the newest snapshot, and the weight of each batch."""
 
     def path(self, offset: int) -> str:
         """The name of the snapshot at an offset."""
@@ -41,8 +50,14 @@ class Snapshots:
         """The offset of the newest snapshot, -1 without one."""
         return self.offsets[-1] if self.offsets else -1
 
+    @property
+    def is_due(self) -> bool:
+        """True where so much follows the newest that there should be another."""
+        return self.behind >= DUE_AFTER
+
     def write(self, offset: int, producers: ProducerStates, *, sync: bool) -> None:
         """Take a snapshot of the producers as they are at an offset."""
+        self.behind = 0
         if offset == self.newest:
             return
         data = producer_snapshot.encode(producers.by_id.values())
@@ -85,9 +100,9 @@ class Snapshots:
         """The producers as they were when the log ended at an offset."""
         producers = ProducerStates()
         known = self._load_newest(producers, end_offset)
+        self.behind = 0
         if known < end_offset:
-            start = max(known, segments.first.base_offset)
-            replay_batches(self._files, segments, producers, start, end_offset)
+            self._replay(segments, producers, max(known, segments.first.base_offset), end_offset)
         return producers
 
     def _load_newest(self, producers: ProducerStates, at_most: int) -> int:
@@ -104,22 +119,22 @@ class Snapshots:
                 return offset
         return -1
 
-
-def replay_batches(
-    files: Files, segments: Segments, producers: ProducerStates, start: int, end: int
-) -> None:
-    """Read the headers of the batches in [start, end) and apply them."""
-    for segment in segments.starting_with(start):
-        if segment.base_offset >= end:
-            return
-        found = segment.find(start)
-        if found is None:
-            continue
-        fd = segment.file.descriptor()
-        scan = Scan(files, fd, found.position, segment.size, found.base_offset)
-        for batch in scan.headers():
-            if batch.header.base_offset >= end:
+    def _replay(self, segments: Segments, producers: ProducerStates, start: int, end: int) -> None:
+        """Read the headers of the batches in [start, end) and apply them."""
+        for segment in segments.starting_with(start):
+            if segment.base_offset >= end:
                 return
-            producers.replay(batch.header, partial(scan.read, batch))
-        if scan.problem is not None:
-            raise CorruptLog(f"{segment.path}.log is damaged at {scan.position}: {scan.problem}")
+            found = segment.find(start)
+            if found is None:
+                continue
+            fd = segment.file.descriptor()
+            scan = Scan(self._files, fd, found.position, segment.size, found.base_offset)
+            for batch in scan.headers():
+                if batch.header.base_offset >= end:
+                    return
+                producers.replay(batch.header, partial(scan.read, batch))
+                self.behind += batch.header.size + WEIGHT_OF_A_BATCH
+            if scan.problem is not None:
+                raise CorruptLog(
+                    f"{segment.path}.log is damaged at {scan.position}: {scan.problem}"
+                )

@@ -21,6 +21,7 @@ from ottla.log.offset_index import MAX_RELATIVE
 from ottla.log.recompression import wanted
 from ottla.log.scan import CorruptLog
 from ottla.log.segment import SUFFIXES, Segment, stem
+from ottla.log.snapshots import WEIGHT_OF_A_BATCH
 from ottla.log.txn_index import AbortedTransaction
 from ottla.wire.batch import LOG_OVERHEAD, BatchHeader
 from ottla.wire.errors import ErrorCode, KafkaError
@@ -47,7 +48,6 @@ class Storage:
         "_rolled",
         "_seam",
         "_segment_bytes",
-        "_since_snapshot",
         "_writable",
         "cache",
         "config",
@@ -117,7 +117,6 @@ class Storage:
         self._flush: Flush | None = None
         self._rolled: list[Segment] = []
         """Segments sealed since the last flush: their indexes got a last entry."""
-        self._since_snapshot = 0
         self._next_expiry = now
         self._writable: Segment | None = None
         self._limit: tuple[int, Segment, int] | None = None
@@ -258,7 +257,7 @@ class Storage:
         if segment.indexes_are_full(self.config.segment_index_bytes):
             segment.roll_after = ROLL_NOW
         self.size += size
-        self._since_snapshot += size
+        self.snapshots.behind += size + WEIGHT_OF_A_BATCH
         self.end_offset = last_offset + 1
         if header.leader_epoch > self.epochs.latest:
             self.epochs.assign(header.leader_epoch, header.base_offset)
@@ -337,7 +336,6 @@ class Storage:
             if error.errno not in DISK_IS_FULL:
                 raise self.failed(error) from error
             return  # a snapshot only saves reading; an older one will do
-        self._since_snapshot = 0
         self.directory_changed = True
 
     # Deleting -----------------------------------------------------------------------------
