@@ -31,6 +31,24 @@ def test_what_is_written_is_flushed_in_its_time(tmp_path: Path) -> None:
     asyncio.run(live())
 
 
+def test_partitions_written_to_at_once_are_flushed_one_after_the_other_within_a_minute(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def live() -> None:
+        async with running(tmp_path) as node:
+            usual, hasty = await topic(node, "usual"), await topic(node, "hasty", flush_ms="5")
+            delays: list[float] = []
+            monkeypatch.setattr(node.maintenance, "_flush_in", lambda ms, _: delays.append(ms))
+            for _ in range(100):
+                node.maintenance.flush_later(usual)
+            assert max(delays) <= maintenance.LATEST_FLUSH_MS
+            assert max(delays) - min(delays) > maintenance.LATEST_FLUSH_MS / 4
+            node.maintenance.flush_later(hasty)
+            assert delays[-1] == 5
+
+    asyncio.run(live())
+
+
 def test_a_flush_that_a_full_disk_refused_is_tried_again(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -3,7 +3,8 @@
 Rules kept here:
 1. Every partition that was written to is flushed within a minute (or `flush.ms`), so that the
    scan after a kill stays short. Its timer starts with the first unflushed record; a partition
-   nobody writes to costs nothing.
+   nobody writes to costs nothing. Thousands that are written to at once are not flushed at once:
+   each takes some of the minute off, by chance.
 2. Waiting for a disk happens in threads; walks over all partitions give way to clients.
 3. A file is removed `file.delete.delay.ms` after it was renamed, whatever else goes on.
 4. What fails because a disk is full, or for one partition, is said in a line and tried again at
@@ -13,6 +14,7 @@ Rules kept here:
 from __future__ import annotations
 
 import asyncio
+import random
 from collections.abc import Awaitable, Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, TypeVar
@@ -85,9 +87,10 @@ class Maintenance:
 
     def flush_later(self, partition: Partition) -> None:
         """A partition has its first unflushed record."""
-        self._flush_in(min(partition.log.config.flush_ms, LATEST_FLUSH_MS), partition)
+        spread = LATEST_FLUSH_MS * random.uniform(0.5, 1.0)
+        self._flush_in(min(partition.log.config.flush_ms, spread), partition)
 
-    def _flush_in(self, delay_ms: int, partition: Partition) -> None:
+    def _flush_in(self, delay_ms: float, partition: Partition) -> None:
         asyncio.get_running_loop().call_later(delay_ms / 1000, self._flush_due, partition)
 
     def _flush_due(self, partition: Partition) -> None:
