@@ -3,6 +3,7 @@
 import asyncio
 import errno
 import shutil
+from itertools import pairwise
 from pathlib import Path
 
 import pytest
@@ -10,6 +11,9 @@ from structlog.testing import capture_logs
 
 from compat.waiting import until_on_loop as until
 from ottla.broker import maintenance
+from ottla.broker.maintenance import LATEST_FLUSH_OF_LITTLE_MS, LITTLE
+from ottla.broker.node import Node
+from ottla.broker.partition import Partition
 from ottla.broker.topics import delete_topic
 from ottla.log.folder import DataFolder
 from ottla.log.log import Log
@@ -31,20 +35,68 @@ def test_what_is_written_is_flushed_in_its_time(tmp_path: Path) -> None:
     asyncio.run(live())
 
 
-def test_partitions_written_to_at_once_are_flushed_one_after_the_other_within_a_minute(
+def flush_times(
+    node: Node, partition: Partition, monkeypatch: pytest.MonkeyPatch
+) -> tuple[list[float], list[Partition]]:
+    """When a partition is looked at, in milliseconds, until it is flushed; and whether it was."""
+    times: list[float] = []
+    flushed: list[Partition] = []
+
+    async def flush(_: Partition) -> None:
+        flushed.append(partition)
+
+    def call(delay_ms: float, _: Partition, waited_ms: float = 0.0) -> None:
+        times.append(waited_ms + delay_ms)
+        node.maintenance._flush_due(partition, waited_ms + delay_ms)
+
+    monkeypatch.setattr(node.maintenance, "_flush_in", call)
+    monkeypatch.setattr(node.maintenance, "_flush", flush)
+    node.maintenance.flush_later(partition)
+    return times, flushed
+
+
+def test_much_is_flushed_within_a_minute_and_little_within_ten(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     async def live() -> None:
         async with running(tmp_path) as node:
-            usual, hasty = await topic(node, "usual"), await topic(node, "hasty", flush_ms="5")
-            delays: list[float] = []
-            monkeypatch.setattr(node.maintenance, "_flush_in", lambda ms, _: delays.append(ms))
-            for _ in range(100):
-                node.maintenance.flush_later(usual)
-            assert max(delays) <= maintenance.LATEST_FLUSH_MS
-            assert max(delays) - min(delays) > maintenance.LATEST_FLUSH_MS / 4
-            node.maintenance.flush_later(hasty)
-            assert delays[-1] == 5
+            partition = await topic(node, "a")
+            write(partition)
+            times, flushed = flush_times(node, partition, monkeypatch)
+            assert times[-1] == LATEST_FLUSH_OF_LITTLE_MS
+            assert all(30_000 <= after - before <= 60_000 for before, after in pairwise(times[:-1]))
+            await until(lambda: flushed == [partition])
+            for _ in range(LITTLE // 70):
+                write(partition)
+            assert partition.log.unflushed_bytes > LITTLE
+            (once,), flushed = flush_times(node, partition, monkeypatch)
+            assert once <= 60_000
+            await until(lambda: flushed == [partition])
+
+    asyncio.run(live())
+
+
+def test_a_flush_interval_of_the_users_counts_however_little_there_is(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def live() -> None:
+        async with running(tmp_path) as node:
+            partition = await topic(node, "a", flush_ms="70000")
+            times, flushed = flush_times(node, partition, monkeypatch)
+            assert times[-1] == 70_000
+            await until(lambda: flushed == [partition])
+
+    asyncio.run(live())
+
+
+def test_partitions_written_to_at_once_are_not_flushed_at_once(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def live() -> None:
+        async with running(tmp_path) as node:
+            partition = await topic(node, "a")
+            first = [flush_times(node, partition, monkeypatch)[0][0] for _ in range(100)]
+            assert max(first) - min(first) > 15_000
 
     asyncio.run(live())
 

@@ -3,8 +3,9 @@
 Rules kept here:
 1. Every partition that was written to is flushed within a minute (or `flush.ms`), so that the
    scan after a kill stays short. Its timer starts with the first unflushed record; a partition
-   nobody writes to costs nothing. Thousands that are written to at once are not flushed at once:
-   each takes some of the minute off, by chance.
+   nobody writes to costs nothing. Where there is little to flush it may take ten minutes: an fsync
+   costs more than the scan would, and a broker can have ten thousand such partitions. Those that
+   were written to at once are not flushed at once: each takes some of its minute off, by chance.
 2. Waiting for a disk happens in threads; walks over all partitions give way to clients.
 3. A file is removed `file.delete.delay.ms` after it was renamed, whatever else goes on.
 4. What fails because a disk is full, or for one partition, is said in a line and tried again at
@@ -31,6 +32,8 @@ if TYPE_CHECKING:
 log = structlog.get_logger()
 
 LATEST_FLUSH_MS: Final = 60_000
+LITTLE: Final = 256 << 10
+LATEST_FLUSH_OF_LITTLE_MS: Final = 600_000
 FLUSHES_AT_ONCE: Final = 4
 FLUSH_AGAIN_MS: Final = 5_000
 """After a flush that a full disk did not take."""
@@ -87,14 +90,25 @@ class Maintenance:
 
     def flush_later(self, partition: Partition) -> None:
         """A partition has its first unflushed record."""
+        self._wait_to_flush(partition, 0.0)
+
+    def _wait_to_flush(self, partition: Partition, waited_ms: float) -> None:
         spread = LATEST_FLUSH_MS * random.uniform(0.5, 1.0)
-        self._flush_in(min(partition.log.config.flush_ms, spread), partition)
+        latest = min(partition.log.config.flush_ms, LATEST_FLUSH_OF_LITTLE_MS)
+        self._flush_in(min(spread, latest - waited_ms), partition, waited_ms)
 
-    def _flush_in(self, delay_ms: float, partition: Partition) -> None:
-        asyncio.get_running_loop().call_later(delay_ms / 1000, self._flush_due, partition)
+    def _flush_in(self, delay_ms: float, partition: Partition, waited_ms: float = 0.0) -> None:
+        asyncio.get_running_loop().call_later(
+            delay_ms / 1000, self._flush_due, partition, waited_ms + delay_ms
+        )
 
-    def _flush_due(self, partition: Partition) -> None:
-        if partition.deleted or partition.log.offline or not self._node.running:
+    def _flush_due(self, partition: Partition, waited_ms: float) -> None:
+        log = partition.log
+        if partition.deleted or log.offline or not self._node.running:
+            return
+        latest = min(log.config.flush_ms, LATEST_FLUSH_OF_LITTLE_MS)
+        if waited_ms < latest and log.unflushed_bytes < LITTLE:
+            self._wait_to_flush(partition, waited_ms)
             return
         task = asyncio.get_running_loop().create_task(self._flush(partition))
         self._flushing.add(task)

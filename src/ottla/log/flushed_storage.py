@@ -35,6 +35,13 @@ class FlushedStorage(Storage):
         return self.end_offset - self.recovery_point
 
     @property
+    def unflushed_bytes(self) -> int:
+        """About how many bytes no fsync covers yet: what a scan after a crash would read."""
+        first, *rest = self.segments.starting_with(self.recovery_point)
+        covered = first.index.position(max(0, self.recovery_point - 1 - first.base_offset))
+        return first.size - covered + sum(segment.size for segment in rest)
+
+    @property
     def flushing(self) -> bool:
         """True between begin_flush() and end_flush()."""
         return self._flush is not None
