@@ -16,6 +16,7 @@ from ottla.wire.messages.alter_configs import (
     AlterConfigsResource,
     AlterConfigsResponse,
 )
+from ottla.wire.messages.describe_cluster import DescribeClusterRequest, DescribeClusterResponse
 from ottla.wire.messages.describe_configs import (
     DescribeConfigsRequest,
     DescribeConfigsResource,
@@ -49,7 +50,7 @@ from tests.e2e.conftest import Eventually, OwnBroker, Topics, create_topic, desc
 TOPIC, BROKER, BROKER_LOGGER, GROUP = 2, 4, 8, 32
 SET, DELETE, APPEND, SUBTRACT = 0, 1, 2, 3
 DYNAMIC_TOPIC, DYNAMIC_BROKER, DYNAMIC_DEFAULT, STATIC_BROKER, DEFAULT = 1, 2, 3, 4, 5
-GROUP_SOURCE = 8
+GROUP_SOURCE, BROKER_LOGGER_SOURCE = 8, 6
 BOOLEAN, STRING, INT, SHORT, LONG, DOUBLE, LIST = 1, 2, 3, 4, 5, 6, 7
 
 
@@ -410,3 +411,57 @@ def test_log_dirs_tell_the_size_of_a_partition(
     assert sizes == {0: 0, 1: 3 * len(batch)}
     if version >= 4:
         assert 0 < folder.usable_bytes <= folder.total_bytes
+
+
+def broker_id(connection: Connection) -> str:
+    answer = connection.ask(DescribeClusterRequest(), DescribeClusterResponse, 1)
+    return str(answer.brokers[0].broker_id)
+
+
+def test_what_a_broker_logs_is_seen_and_changed(connection: Connection) -> None:
+    node = broker_id(connection)
+    found = entries(describe_configs(connection, BROKER_LOGGER, node))["root"]
+    assert found.value == "INFO"
+    assert (found.config_source, found.read_only, found.synonyms) == (
+        BROKER_LOGGER_SOURCE,
+        False,
+        [],
+    )
+    try:
+        assert not change(connection, node, ("root", SET, "ERROR"), kind=BROKER_LOGGER)
+        root = entries(describe_configs(connection, BROKER_LOGGER, node, ["root"]))["root"]
+        assert root.value == "ERROR"
+        assert not change(
+            connection, node, ("root", SET, "WARN"), kind=BROKER_LOGGER, validate_only=True
+        )
+        root = entries(describe_configs(connection, BROKER_LOGGER, node, ["root"]))["root"]
+        assert root.value == "ERROR"
+    finally:
+        change(connection, node, ("root", SET, "INFO"), kind=BROKER_LOGGER)
+
+
+@pytest.mark.parametrize(
+    ("name", "operation", "level", "code"),
+    [
+        ("root", SET, "LOUD", ErrorCode.INVALID_CONFIG),
+        ("root", SET, "info", ErrorCode.INVALID_CONFIG),
+        ("root", DELETE, None, ErrorCode.INVALID_REQUEST),
+        ("root", APPEND, "INFO", ErrorCode.INVALID_REQUEST),
+        ("root", SUBTRACT, "INFO", ErrorCode.INVALID_REQUEST),
+        ("nobody", SET, "INFO", ErrorCode.INVALID_CONFIG),
+        ("nobody", DELETE, None, ErrorCode.INVALID_CONFIG),
+    ],
+)
+def test_levels_that_cannot_be(
+    connection: Connection, name: str, operation: int, level: str | None, code: ErrorCode
+) -> None:
+    node = broker_id(connection)
+    assert change(connection, node, (name, operation, level), kind=BROKER_LOGGER) == code
+
+
+@pytest.mark.parametrize("name", ["", "99", "one"])
+def test_loggers_of_another_broker_are_refused(connection: Connection, name: str) -> None:
+    asked = describe_configs(connection, BROKER_LOGGER, name)
+    assert asked.error_code == ErrorCode.INVALID_REQUEST
+    changed = change(connection, name, ("root", SET, "INFO"), kind=BROKER_LOGGER)
+    assert changed == ErrorCode.INVALID_REQUEST

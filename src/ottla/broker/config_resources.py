@@ -1,4 +1,4 @@
-"""What DescribeConfigs and its relatives can name: topics, brokers, all brokers, groups."""
+"""What DescribeConfigs and its relatives can name: topics, brokers, their loggers, groups."""
 
 from __future__ import annotations
 
@@ -37,6 +37,12 @@ def broker_of(node: Node, name: str) -> int | None:
             f"Unexpected broker id, expected {node.id} or empty string, but received {name}",
         )
     return broker
+
+
+def check_logger_of(node: Node, name: str) -> None:
+    """Refuse a resource that does not name the loggers of this broker; raises KafkaError."""
+    if broker_of(node, name) is None:
+        raise KafkaError(ErrorCode.INVALID_REQUEST, "Broker id must not be empty")
 
 
 def unsupported(kind: int) -> KafkaError:

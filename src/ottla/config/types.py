@@ -17,6 +17,7 @@ Value = bool | int | float | str | tuple[str, ...] | None
 class ConfigType(IntEnum):
     """A setting's type, with the number that DescribeConfigs carries."""
 
+    UNKNOWN = 0
     BOOLEAN = 1
     STRING = 2
     INT = 3

@@ -6,9 +6,21 @@ doing what it was about to do: the line is lost.
 
 import logging
 import sys
+from typing import Final
 
 import structlog
-from structlog.typing import Processor
+from structlog.typing import EventDict, Processor
+
+from ottla.broker.log_level import LEVELS, is_logged, set_level
+
+_LEVEL_OF_METHODS: Final = {
+    "debug": LEVELS["DEBUG"],
+    "info": LEVELS["INFO"],
+    "warning": LEVELS["WARN"],
+    "error": LEVELS["ERROR"],
+    "exception": LEVELS["ERROR"],
+    "critical": LEVELS["FATAL"],
+}
 
 
 class _StderrLogger:
@@ -28,12 +40,10 @@ class _StderrLogger:
 def configure_logging() -> None:
     """Set up the process's logging. A program that embeds a broker keeps its own."""
     if sys.stderr.isatty():
-        _configure(
-            logging.INFO, structlog.processors.TimeStamper(fmt="%H:%M:%S", utc=False), _console()
-        )
+        _configure("INFO", structlog.processors.TimeStamper(fmt="%H:%M:%S", utc=False), _console())
     else:
         _configure(
-            logging.INFO,
+            "INFO",
             structlog.processors.TimeStamper(fmt="iso"),
             structlog.processors.format_exc_info,
             structlog.processors.JSONRenderer(),
@@ -43,18 +53,24 @@ def configure_logging() -> None:
 def quiet_logging() -> None:
     """Warnings and worse, for a program that embeds a broker and configured nothing itself."""
     if not structlog.is_configured():
-        _configure(
-            logging.WARNING, structlog.processors.TimeStamper(fmt="%H:%M:%S", utc=False), _console()
-        )
+        _configure("WARN", structlog.processors.TimeStamper(fmt="%H:%M:%S", utc=False), _console())
 
 
-def _configure(level: int, *processors: Processor) -> None:
+def _configure(level: str, *processors: Processor) -> None:
+    set_level(level)
     structlog.configure(
-        processors=[structlog.processors.add_log_level, *processors],
-        wrapper_class=structlog.make_filtering_bound_logger(level),
+        processors=[_drop_what_is_not_logged, structlog.processors.add_log_level, *processors],
+        wrapper_class=structlog.make_filtering_bound_logger(logging.NOTSET),
         logger_factory=lambda *_: _StderrLogger(),
         cache_logger_on_first_use=True,
     )
+
+
+def _drop_what_is_not_logged(_: object, method: str, event: EventDict) -> EventDict:
+    """The level may change while the broker runs."""
+    if not is_logged(_LEVEL_OF_METHODS[method]):
+        raise structlog.DropEvent
+    return event
 
 
 def _console() -> structlog.dev.ConsoleRenderer:
