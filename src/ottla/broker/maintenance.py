@@ -33,6 +33,7 @@ log = structlog.get_logger()
 
 LATEST_FLUSH_MS: Final = 60_000
 LITTLE: Final = 256 << 10
+"""So many bytes a start scans in place, in milliseconds (see `opening`)."""
 LATEST_FLUSH_OF_LITTLE_MS: Final = 600_000
 FLUSHES_AT_ONCE: Final = 4
 FLUSH_AGAIN_MS: Final = 5_000
@@ -94,8 +95,7 @@ class Maintenance:
 
     def _wait_to_flush(self, partition: Partition, waited_ms: float) -> None:
         spread = LATEST_FLUSH_MS * random.uniform(0.5, 1.0)
-        latest = min(partition.log.config.flush_ms, LATEST_FLUSH_OF_LITTLE_MS)
-        self._flush_in(min(spread, latest - waited_ms), partition, waited_ms)
+        self._flush_in(min(spread, _latest(partition) - waited_ms), partition, waited_ms)
 
     def _flush_in(self, delay_ms: float, partition: Partition, waited_ms: float = 0.0) -> None:
         asyncio.get_running_loop().call_later(
@@ -103,11 +103,9 @@ class Maintenance:
         )
 
     def _flush_due(self, partition: Partition, waited_ms: float) -> None:
-        log = partition.log
-        if partition.deleted or log.offline or not self._node.running:
+        if partition.deleted or partition.log.offline or not self._node.running:
             return
-        latest = min(log.config.flush_ms, LATEST_FLUSH_OF_LITTLE_MS)
-        if waited_ms < latest and log.unflushed_bytes < LITTLE:
+        if waited_ms < _latest(partition) and partition.log.unflushed_bytes < LITTLE:
             self._wait_to_flush(partition, waited_ms)
             return
         task = asyncio.get_running_loop().create_task(self._flush(partition))
@@ -200,6 +198,11 @@ class Maintenance:
                 loop.run_in_executor(None, work, argument).add_done_callback(_tell_failure)
 
         loop.call_later(delay_ms / 1000, begin)
+
+
+def _latest(partition: Partition) -> int:
+    """How long a partition with little to flush may wait, in milliseconds."""
+    return min(partition.log.config.flush_ms, LATEST_FLUSH_OF_LITTLE_MS)
 
 
 def _tell_failure(work: asyncio.Future[None]) -> None:
