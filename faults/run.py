@@ -21,6 +21,7 @@ from faults.availability import longest_gap
 from faults.injector import Injected, Injector
 from faults.load import PARTITIONS, Load, log_file, tracebacks
 from faults.plan import Step, steps
+from faults.processors import Shares
 from faults.stalls import Stalls
 from faults.world import SESSION_SECONDS, TICK_SECONDS, World
 
@@ -147,6 +148,7 @@ def _hurt(
     injector = Injector(world, load.topics, log.note, PROBED)
     injected: list[Injected] = []
     began = told = time.monotonic()
+    shares = Shares()
     try:
         for step in plan:
             injected.append(injector.carry_out(step))
@@ -161,6 +163,7 @@ def _hurt(
                     f"{told - began:5.0f} s, {report.faults} faults, {load.progress()}; "
                     f"last: {injected[-1].label}, {gap:.1f} s without an acknowledgement"
                 )
+                log.note(f"processors: {shares.look()}")
     finally:
         report.findings += injector.findings
     return injected
