@@ -94,6 +94,26 @@ def test_what_was_written_is_there_after_a_reload(tmp_path: Path) -> None:
     asyncio.run(live())
 
 
+def test_coordinators_are_loaded_one_after_the_other(tmp_path: Path) -> None:
+    async def live() -> None:
+        async with runner_of(tmp_path) as (node, runner):
+            async with node.loading:
+                runner.drop(reload=True)
+                other = ShardRunner(node, await topic(node, "other"), Told)
+                other.load()
+                for _ in range(20):
+                    await asyncio.sleep(0)
+                assert runner._shard is None
+                assert other._shard is None
+            await until(lambda: runner._shard is not None and other._shard is not None)
+            other.drop(reload=True)
+            other.end()  # while it waits, or loads
+            runner.drop(reload=True)
+            await until(lambda: runner._shard is not None)
+
+    asyncio.run(live())
+
+
 def test_a_log_that_could_not_be_read_is_read_again(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -17,6 +17,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from ottla.broker.coordinators import Coordinators, segment_bytes
+from ottla.broker.gathered import Gathered
 from ottla.broker.partition import Partition
 from ottla.broker.patterns import full_matcher
 from ottla.broker.promise import Promise
@@ -32,6 +33,7 @@ from ottla.config.group_configs import (
 from ottla.config.topic_names import GROUP_METADATA
 from ottla.coordinator.group_config import GroupConfig
 from ottla.coordinator.groups import GroupShard
+from ottla.coordinator.offset_records import is_offset_key
 from ottla.coordinator.shard import CoordinatorRecord, Result
 from ottla.coordinator.topics import TopicInfo
 from ottla.records import decode_batch
@@ -73,9 +75,15 @@ def _info(topic: TopicImage | None) -> TopicInfo | None:
 class GroupRunner(ShardRunner[GroupShard]):
     """Runs one partition of `__consumer_offsets`."""
 
-    def replay_batch(self, shard: GroupShard, header: BatchHeader, batch: memoryview) -> int:
-        """Replay one batch: records, records of a transaction, or a transaction's end."""
+    def replay_batch(
+        self, shard: GroupShard, gathered: Gathered, header: BatchHeader, batch: memoryview
+    ) -> int:
+        """Replay one batch: records, records of a transaction, or a transaction's end.
+
+        Committed offsets are gathered; not so deletions, which also end what is pending.
+        """
         if header.is_control:
+            gathered.replay_all()
             if header.record_count:
                 marker = decode_marker(batch)
                 shard.complete_transaction(
@@ -85,7 +93,12 @@ class GroupRunner(ShardRunner[GroupShard]):
         producer_id = header.producer_id if header.is_transactional else -1
         records = decode_batch(batch)
         for record in records:
-            shard.replay(CoordinatorRecord(record.key or b"", record.value), producer_id)
+            key, value = record.key or b"", record.value
+            if producer_id == -1 and value is not None and is_offset_key(key):
+                gathered.put(key, value)
+            else:
+                gathered.replay_all()
+                shard.replay(CoordinatorRecord(key, value), producer_id)
         return len(records)
 
     def replay_own(self, shard: GroupShard, record: CoordinatorRecord, result: Result[Any]) -> None:

@@ -95,6 +95,9 @@ class Node:
         self.kept_answers = KeptAnswers(self)
         self.lingering: list[ShardRunner[Any]] = []
         """The coordinators with records that are not appended yet."""
+        self.loading = asyncio.Lock()
+        """Held by the coordinator that is loaded: a broker may get dozens at once, and each takes
+        turns of the loop."""
         self.image = Image()
         self.ready = False
         self.running = False

@@ -6,7 +6,8 @@ Rules kept here (the shard's own are in `coordinator/shard.py`):
    it is committed: nobody is told what a failover could undo.
 3. Where an append fails, or the partition moves away, the shard is dropped: whoever waits gets
    NOT_COORDINATOR. It is loaded again from the log before it answers anybody.
-4. While it loads, requests get COORDINATOR_LOAD_IN_PROGRESS.
+4. While it loads, requests get COORDINATOR_LOAD_IN_PROGRESS. One loads after the other, so that
+   a broker which takes over many goes on serving everything else.
 5. Records that linger (`ask_lingering`) are replayed at once and appended together a little later:
    before any other record of the partition, and before any reply leaves the broker, which the
    server sees to (`Node.write_out`). Where that fails no reply leaves.
@@ -23,6 +24,7 @@ from typing import TYPE_CHECKING, Any, Final, Generic, NamedTuple, Protocol, Typ
 
 import structlog
 
+from ottla.broker.gathered import Gathered
 from ottla.broker.log_reading import batches_of
 from ottla.broker.partition import Partition
 from ottla.coordinator.shard import (
@@ -132,11 +134,14 @@ class ShardRunner(Generic[S]):
 
     async def _load(self) -> None:
         try:
-            shard = self._make_shard()
-            count = 0
-            async for header, batch in batches_of(self.partition):
-                count += self.replay_batch(shard, header, batch)
-            self._shard = shard
+            async with self._node.loading:
+                shard = self._make_shard()
+                gathered = Gathered(shard.replay)
+                count = 0
+                async for header, batch in batches_of(self.partition):
+                    count += self.replay_batch(shard, gathered, header, batch)
+                gathered.replay_all()
+                self._shard = shard
             if count:
                 log.info("coordinator loaded", partition=str(self.partition), records=count)
         except (KafkaError, OSError, ValueError) as problem:  # ValueError: a record that is none
@@ -147,13 +152,15 @@ class ShardRunner(Generic[S]):
             self._loading = None
         self.perform(lambda shard, now: shard.loaded(now))
 
-    def replay_batch(self, shard: S, header: BatchHeader, batch: memoryview) -> int:
-        """Replay one batch of the partition; returns the number of its records."""
+    def replay_batch(
+        self, shard: S, gathered: Gathered, header: BatchHeader, batch: memoryview
+    ) -> int:
+        """Replay one batch of the partition, or gather it; returns the number of its records."""
         if header.is_control:
             return 0
         records = decode_batch(batch)
         for record in records:
-            shard.replay(CoordinatorRecord(record.key or b"", record.value))
+            gathered.put(record.key or b"", record.value)
         return len(records)
 
     def drop(self, *, reload: bool) -> None:

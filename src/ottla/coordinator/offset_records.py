@@ -59,7 +59,7 @@ class OffsetCommitValue(Message, kw_only=True):
     )
 
 
-_KIND = b"\x00\x01"
+_OLDEST_KIND, _KIND = b"\x00\x00", b"\x00\x01"
 _LENGTH = Struct(">h")
 _PARTITION = Struct(">i")
 _VERSION_TO_METADATA = Struct(">hqiB")
@@ -73,6 +73,11 @@ KEYS_REMEMBERED = 10_000
 """A consumer commits for the same partitions again and again."""
 LONGEST_GROUP_REMEMBERED = 255
 """The name of a group can have 32 KB: so many of those would be a lot of memory."""
+
+
+def is_offset_key(key: bytes) -> bool:
+    """Whether a record with this key holds a committed offset."""
+    return key.startswith((_OLDEST_KIND, _KIND))
 
 
 def offset_key(group: str, topic: str, partition: int) -> bytes:
