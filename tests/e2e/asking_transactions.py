@@ -152,8 +152,13 @@ def end(
 def ended(
     connection: Connection, producer: Producer, *, commit: bool, version: int = NEW_END
 ) -> Producer:
-    """End the transaction well; the producer as it goes on."""
-    answer = end(connection, producer, commit=commit, version=version)
+    """End the transaction well, once its coordinator answers; the producer as it goes on."""
+    deadline = time.monotonic() + PATIENCE_SECONDS
+    while True:
+        answer = end(connection, producer, commit=commit, version=version)
+        if answer.error_code not in NOT_YET:
+            break
+        assert time.monotonic() < deadline, answer
     assert answer.error_code == 0
     wait_until_complete(connection, producer.transactional_id)
     if version < NEW_END:
