@@ -15,9 +15,9 @@ Rules kept here:
 from __future__ import annotations
 
 import asyncio
-import random
 from collections.abc import Awaitable, Callable
 from pathlib import Path
+from random import Random
 from typing import TYPE_CHECKING, Final, TypeVar
 
 import structlog
@@ -51,6 +51,7 @@ class Maintenance:
         self._flushing: set[asyncio.Task[None]] = set()
         self._flush_slots = asyncio.Semaphore(FLUSHES_AT_ONCE)
         self.checkpoints = Checkpoints(node)
+        self._chance = Random()  # of its own: a program that embeds a broker may seed the other
 
     def start(self) -> None:
         """Begin."""
@@ -94,7 +95,7 @@ class Maintenance:
         self._wait_to_flush(partition, 0.0)
 
     def _wait_to_flush(self, partition: Partition, waited_ms: float) -> None:
-        spread = LATEST_FLUSH_MS * random.uniform(0.5, 1.0)
+        spread = LATEST_FLUSH_MS * self._chance.uniform(0.5, 1.0)
         self._flush_in(min(spread, _latest(partition) - waited_ms), partition, waited_ms)
 
     def _flush_in(self, delay_ms: float, partition: Partition, waited_ms: float = 0.0) -> None:
