@@ -1,7 +1,7 @@
 """Who uses the processors while the faults go on: who measures must not starve who is measured.
 
 A client library that spins takes time from brokers and ZooKeeper, and so does the host of a virtual
-machine. Both look like an unavailable cluster. So the share of each is said with the progress.
+machine. Both look like an unavailable cluster. So the share of each is noted in the run's log.
 """
 
 import os
@@ -25,23 +25,25 @@ class Shares:
         """In percent of one core, as "harness 60 %, brokers 31 %, ..."."""
         now, at = _used(), monotonic()
         passed = max(at - self._at, 0.001)
-        shares = {
-            kind: 100 * max(0.0, now[kind] - self._before[kind]) / passed for kind in sorted(now)
-        }
+        shares: defaultdict[str, float] = defaultdict(float)
+        for (kind, process), seconds in now.items():
+            # One that was killed since takes what it used with it, and no more.
+            shares[kind] += 100 * (seconds - self._before.get((kind, process), 0.0)) / passed
         self._before, self._at = now, at
-        return ", ".join(f"{kind} {share:.0f} %" for kind, share in shares.items())
+        return ", ".join(f"{kind} {shares[kind]:.0f} %" for kind in sorted(shares))
 
 
-def _used() -> defaultdict[str, float]:
-    used: defaultdict[str, float] = defaultdict(float)
+def _used() -> dict[tuple[str, str], float]:
+    """Seconds by kind and process."""
+    used: dict[tuple[str, str], float] = {}
     for process in Path("/proc").iterdir():
         if process.name.isdigit():
             try:
-                used[_kind(process)] += _seconds(process)
+                used[_kind(process), process.name] = _seconds(process)
             except (OSError, ValueError, IndexError):
                 continue  # it has ended
     stolen = Path("/proc/stat").read_text().split("\n", 1)[0].split()[1 + STOLEN_AT]
-    used["stolen"] = int(stolen) / TICKS
+    used["stolen", ""] = int(stolen) / TICKS
     return used
 
 
