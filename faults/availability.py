@@ -8,6 +8,7 @@ Rules kept here:
 3. Every acknowledged record is remembered, to be looked for at the end.
 """
 
+import math
 import threading
 import time
 from array import array
@@ -124,16 +125,20 @@ class Probe:
         raise OSError("nobody leads")
 
 
-def longest_gap(acknowledged_at: Sequence[float], began: float, ended: float) -> float:
+def longest_gap(
+    acknowledged_at: Sequence[float], began: float, ended: float, following: float = math.inf
+) -> float:
     """The longest time without an acknowledgement, of what lies after `began`.
 
-    A gap that is open at `ended` counts as far as that.
+    A gap that is open at `ended` counts as long as it lasts, but not past the beginning of the
+    `following` fault: from there on it is that one's.
     """
     first = bisect_right(acknowledged_at, began)
     last = bisect_right(acknowledged_at, ended)
     moments = [began, *acknowledged_at[first:last]]
     # What came soon after the end closes the last gap, wherever it began.
-    moments.append(acknowledged_at[last] if last < len(acknowledged_at) else ended)
+    closed = acknowledged_at[last] if last < len(acknowledged_at) else ended
+    moments.append(min(closed, max(ended, following)))
     return max(after - before for before, after in pairwise(moments))
 
 

@@ -97,11 +97,8 @@ class Step:
         return f"two at once: {names[of_zookeeper]}"
 
     def is_bounded(self, has_zookeeper: bool) -> bool:
-        """Whether writes must go on in bounded time, though the fault may last.
-
-        Where the next fault may come before all is well again, it is as with two at once.
-        """
-        if len(self.faults) != 1 or not self.settle:
+        """Whether writes must go on in bounded time, though the fault may last."""
+        if len(self.faults) != 1:
             return False
         (fault,) = self.faults
         if fault.role in ZOOKEEPER_ROLES:

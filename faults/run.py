@@ -8,6 +8,7 @@ Rules kept here:
 """
 
 import itertools
+import math
 import shutil
 import time
 import traceback
@@ -173,9 +174,11 @@ def _late(load: Load, injected: list[Injected], stalls: Stalls, report: Report) 
     """Measure all gaps; those that were longer than they may be."""
     gaps: defaultdict[str, list[float]] = defaultdict(list)
     late = []
-    for one in injected:
+    beginnings = [one.began for one in injected[1:]] + [math.inf]
+    for one, following in zip(injected, beginnings, strict=True):
         for index in range(PARTITIONS[PROBED]):
-            gap = longest_gap(load.probes[index].acknowledged_at, one.began, one.ended)
+            written = load.probes[index].acknowledged_at
+            gap = longest_gap(written, one.began, one.ended, following)
             gaps[one.label].append(gap)
             allowed = BOUND_SECONDS + stalls.within(one.began, one.ended)
             if one.is_bounded and gap > allowed:

@@ -38,3 +38,8 @@ def test_a_histogram_has_a_line_for_each_bucket_in_use_and_between() -> None:
         ["<", "0.5", "s", "1"],
     ]
     assert histogram([]) == []
+
+
+def test_a_gap_counts_for_a_fault_until_the_next_one_begins() -> None:
+    assert longest_gap([1.0, 9.0], began=2.0, ended=4.0, following=5.5) == 3.5
+    assert longest_gap([1.0, 5.0, 9.0], began=2.0, ended=4.0, following=5.5) == 3.0
