@@ -6,7 +6,7 @@ READY := $(VENV)/.ready
 
 .PHONY: demo test java lint bench compat faults simulate clean
 
-$(READY): pyproject.toml constraints.txt setup.py $(wildcard src/ottla/records/native/*.p*)
+$(READY): pyproject.toml constraints.txt setup.py $(wildcard src/ottla/*/native/*.p*)
 	@echo "Setting up $(VENV) ..."
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { echo "Ottla needs Python 3.11 or newer; $(PYTHON) is $$($(PYTHON) --version). Try: make PYTHON=python3.11"; exit 1; }
 	@$(PYTHON) -m venv --without-pip $(VENV)
@@ -41,4 +41,4 @@ simulate: $(READY)
 	@$(BIN)/python -m tests.simulation --minutes 20
 
 clean:
-	rm -rf $(VENV) build *.egg-info src/*.egg-info .mypy_cache .ruff_cache .pytest_cache .import_linter_cache src/ottla/records/native/*.so
+	rm -rf $(VENV) build *.egg-info src/*.egg-info .mypy_cache .ruff_cache .pytest_cache .import_linter_cache src/ottla/*/native/*.so

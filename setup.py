@@ -1,12 +1,17 @@
-"""Builds the native kernel of `ottla.records` where it can; all else is in pyproject.toml.
+"""Builds what is native in `ottla.records` and `ottla.wire` where it can; all else is in
+pyproject.toml.
 
-Without a C compiler the install goes on without it, and the kernel in Python does its work.
+Without a C compiler the install goes on without it, and its twin in Python does the work.
 """
 
 from setuptools import Extension, setup
 
-NATIVE = "src/ottla/records/native"
-MODULES = ("decoding", "gathering", "encoding")
+MODULES = (
+    "ottla.records.native.decoding",
+    "ottla.records.native.encoding",
+    "ottla.records.native.gathering",
+    "ottla.wire.native.reading",
+)
 
 
 def extensions() -> list[Extension]:
@@ -17,8 +22,8 @@ def extensions() -> list[Extension]:
         return []
     modules = [
         Extension(
-            f"ottla.records.native.{name}",
-            [f"{NATIVE}/{name}.pyx"],
+            name,
+            [f"src/{name.replace('.', '/')}.pyx"],
             extra_compile_args=["-O3"],
         )
         for name in MODULES

@@ -239,7 +239,8 @@ class ShardRunner(Generic[S]):
             self._lingering_bytes += size
             for record in records:
                 self.replay_own(shard, record, result)
-        self._carry_out(shard, result)
+        if result.timers or result.completions:
+            self._carry_out(shard, result)
         assert not isinstance(result.reply, Deferred)
         return result.reply
 

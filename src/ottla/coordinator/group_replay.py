@@ -44,23 +44,17 @@ def replay(
 ) -> None:
     """Apply one record."""
     if isinstance(key, OffsetCommitKey):
-        _replay_offset(state, key, value, producer_id)
+        partition = (key.topic, key.partition)
+        if isinstance(value, OffsetCommitValue):
+            if key.group not in state.groups:
+                state.groups[key.group] = ClassicGroup(key.group)
+            state.offsets.replay_commit(key.group, partition, value, producer_id)
+        else:
+            state.offsets.replay_tombstone(key.group, partition)
     elif isinstance(key, GroupMetadataKey):
         _replay_classic(state, key.group, value, is_loading)
     elif isinstance(key, GroupKey | MemberKey | ConsumerGroupRegularExpressionKey):
         _replay_consumer(state, key, value)
-
-
-def _replay_offset(
-    state: GroupState, key: OffsetCommitKey, value: Message | None, producer_id: int
-) -> None:
-    partition = (key.topic, key.partition)
-    if isinstance(value, OffsetCommitValue):
-        if key.group not in state.groups:
-            state.groups[key.group] = ClassicGroup(key.group)
-        state.offsets.replay_commit(key.group, partition, value, producer_id)
-    else:
-        state.offsets.replay_tombstone(key.group, partition)
 
 
 def _replay_classic(

@@ -110,21 +110,21 @@ def commit(
     if request.retention_time_ms != NO_RETENTION:
         expire_at = min(step.now + request.retention_time_ms, LATEST_TIMESTAMP)
     errors = _commit(state, committer, topics, expire_at, step)
-    return OffsetCommitResponse(
-        topics=[
-            OffsetCommitResponseTopic(
-                name=topic.name,
-                topic_id=topic.topic_id,
-                partitions=[
-                    OffsetCommitResponsePartition(
-                        partition_index=partition.partition_index, error_code=next(errors)
-                    )
-                    for partition in topic.partitions
-                ],
+    answers = []
+    for topic in request.topics:
+        partitions = []
+        for partition in topic.partitions:
+            partitions.append(  # noqa: PERF401 a comprehension is one call more, for every commit
+                OffsetCommitResponsePartition(
+                    partition_index=partition.partition_index, error_code=next(errors)
+                )
             )
-            for topic in request.topics
-        ]
-    )
+        answers.append(
+            OffsetCommitResponseTopic(
+                name=topic.name, topic_id=topic.topic_id, partitions=partitions
+            )
+        )
+    return OffsetCommitResponse(topics=answers)
 
 
 def commit_in_transaction(

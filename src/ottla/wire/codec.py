@@ -1,11 +1,11 @@
 """Messages to bytes and back, for each message class of `ottla.wire.messages` and each version.
 
-The functions that do the work are compiled at the first use of a message and version.
+What does the work is made at the first use of a message and version: readers in C where they could
+be built at install, else functions in Python, as all writers are.
 
 Rules kept here:
 1. Bytes that are not such a message raise DecodeError, and nothing else.
-2. What follows a message in the buffer is left alone, as Kafka does. A buffer other than bytes is
-   copied from the position to its end, so it should end with the message.
+2. What follows a message in the buffer is left alone, as Kafka does.
 3. A message that the version cannot carry raises EncodeError, and nothing else.
 """
 
@@ -18,10 +18,16 @@ from ottla.wire.message import Message
 from ottla.wire.reader import compile_reader
 from ottla.wire.writer import EncodeError, compile_writer
 
-__all__ = ["DecodeError", "EncodeError", "decode", "decode_prefix", "encode"]
+try:
+    from ottla.wire.native.reading import MessageReader
+except ImportError:  # There was no compiler at install.
+    MessageReader = None  # type: ignore[assignment,misc]  # which its users look at
+
+__all__ = ["DecodeError", "EncodeError", "MessageReader", "decode", "decode_prefix", "encode"]
 
 M = TypeVar("M", bound=Message)
 
+_PROBLEMS = (IndexError, struct_error, UnicodeDecodeError)
 # What exec made has no static type; what it gives is fixed by its key.
 _readers: dict[tuple[type[Message], int], Callable[..., Any]] = {}
 _writers: dict[tuple[type[Message], int], Callable[..., Any]] = {}
@@ -32,9 +38,8 @@ def decode(cls: type[M], version: int, data: bytes | bytearray | memoryview, at:
     reader = _readers.get((cls, version)) or _new_reader(cls, version)
     message: M
     try:
-        # The message keeps nothing of a buffer that its owner will use again.
-        message = (reader(data, at) if type(data) is bytes else reader(bytes(data[at:]), 0))[0]
-    except (IndexError, struct_error, UnicodeDecodeError) as problem:
+        message = reader(data, at)[0]
+    except _PROBLEMS as problem:
         raise DecodeError(f"{cls.__name__} v{version}: {problem}") from None
     return message
 
@@ -44,16 +49,12 @@ def decode_prefix(
 ) -> tuple[M, int]:
     """Read a message; return it and the position after it."""
     reader = _readers.get((cls, version)) or _new_reader(cls, version)
-    message: M
+    found: tuple[M, int]
     try:
-        if type(data) is bytes:
-            message, stop = reader(data, at)
-        else:
-            message, stop = reader(bytes(data[at:]), 0)
-            stop += at
-    except (IndexError, struct_error, UnicodeDecodeError) as problem:
+        found = reader(data, at)
+    except _PROBLEMS as problem:
         raise DecodeError(f"{cls.__name__} v{version}: {problem}") from None
-    return message, stop
+    return found
 
 
 def encode(message: Message, version: int) -> bytes:
@@ -70,8 +71,31 @@ def encode(message: Message, version: int) -> bytes:
 def _new_reader(cls: type[Message], version: int) -> Callable[..., Any]:
     if not cls.VERSIONS[0] <= version <= cls.VERSIONS[1]:
         raise DecodeError(f"{cls.__name__} has no version {version}")
-    reader = _readers[cls, version] = compile_reader(cls, version)
+    reader = _readers[cls, version] = make_reader(cls, version)
     return reader
+
+
+def pure_reader(cls: type[Message], version: int) -> Callable[..., Any]:
+    """A reader in Python, which any buffer can be given to."""
+    read = compile_reader(cls, version)
+
+    def reader(data: bytes | bytearray | memoryview, at: int) -> Any:
+        if type(data) is bytes:
+            return read(data, at)
+        # The message keeps nothing of a buffer that its owner will use again.
+        message, stop = read(bytes(data[at:]), 0)
+        return message, stop + at
+
+    return reader
+
+
+def native_reader(cls: type[Message], version: int) -> Callable[..., Any]:
+    """A reader in C."""
+    assert MessageReader is not None
+    return MessageReader(cls, version).read
+
+
+make_reader = pure_reader if MessageReader is None else native_reader
 
 
 def _new_writer(cls: type[Message], version: int) -> Callable[..., Any]:

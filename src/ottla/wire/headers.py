@@ -9,12 +9,18 @@ Rules kept here:
 4. The client id has a classic length in all header versions.
 """
 
+from collections.abc import Callable
 from struct import Struct, error
 
 import msgspec
 
 from ottla.wire.apis import FIRST_FLEXIBLE, KAFKA_VERSIONS, ApiKey
 from ottla.wire.fields import DecodeError, skip_tags
+
+try:
+    from ottla.wire.native.reading import HeaderReader
+except ImportError:  # There was no compiler at install.
+    HeaderReader = None  # type: ignore[assignment,misc]  # which is looked at below
 
 _REQUEST = Struct(">hhih")
 _CORRELATION_ID = Struct(">i")
@@ -45,7 +51,7 @@ def is_flexible(api_key: int, api_version: int) -> bool:
     return api_version in _FLEXIBLE_VERSIONS.get(api_key, ())
 
 
-def read_request_header(view: memoryview) -> RequestHeader:
+def pure_request_header(view: memoryview) -> RequestHeader:
     """Read the header at the start of a request (without its size)."""
     try:
         api_key, api_version, correlation_id, size = _REQUEST.unpack_from(view)
@@ -63,6 +69,13 @@ def read_request_header(view: memoryview) -> RequestHeader:
     except (error, IndexError, UnicodeDecodeError) as problem:
         raise DecodeError(f"a request's header: {problem}") from None
     return RequestHeader(api_key, api_version, correlation_id, client_id, body_at)
+
+
+read_request_header: Callable[[memoryview], RequestHeader] = (
+    pure_request_header
+    if HeaderReader is None
+    else HeaderReader(RequestHeader, _FLEXIBLE_VERSIONS).read
+)
 
 
 def write_request_header(

@@ -11,14 +11,13 @@ Rules kept here:
 
 from collections.abc import Callable
 from contextlib import AbstractContextManager, nullcontext
-from functools import lru_cache
 from struct import Struct, unpack_from
 from typing import Any, NoReturn
-from uuid import UUID
 
-from ottla.wire.fields import DecodeError
+from ottla.wire.fields import DecodeError, uuid_of
 from ottla.wire.message import Field, Message, Part
-from ottla.wire.source import FIXED_SIZE, LONGEST_STRING, Source
+from ottla.wire.sizes import FIXED_SIZE, LONGEST_STRING, smallest_size
+from ottla.wire.source import Source
 
 
 def compile_reader(cls: type[Message], version: int) -> Callable[..., Any]:
@@ -39,7 +38,7 @@ class _ReaderSource(Source):
         self._flexible = version >= cls.FLEXIBLE_FROM
         self._null = 0 if self._flexible else -1
         self._run: list[tuple[str, int, str]] = []
-        for helper in (_fail, _more, _skip_tags, _uuid, unpack_from):
+        for helper in (_fail, _more, _skip_tags, uuid_of, unpack_from):
             self.constant(helper.__name__, helper)
         self.line("end = len(data)")
         whole = self._read_part(cls, cls.__name__)
@@ -124,7 +123,7 @@ class _ReaderSource(Source):
     def _read_primitive(self, kind: str, hint: str, path: str, nullable: bool) -> str:
         if kind in FIXED_SIZE:
             variable = self._fixed(*FIXED_SIZE[kind], hint)
-            return f"_uuid({variable})" if kind == "uuid" else variable
+            return f"uuid_of({variable})" if kind == "uuid" else variable
         is_string = kind == "string"
         size = self._length("h" if is_string else "i", hint)
         value, stop = self.name(hint), self.name("stop")
@@ -154,7 +153,7 @@ class _ReaderSource(Source):
     def _read_array(self, field: Field, path: str, nullable: bool) -> str:
         count = self._length("i", field.name)
         value = self.name(field.name)
-        smallest = _smallest(field.type, self._version, self._flexible)
+        smallest = smallest_size(field.type, self._version, self._flexible)
         assert smallest > 0, f"{path}: elements without bytes could be any number"
         with self._unless_null(nullable, count, value):
             if self._flexible:
@@ -225,25 +224,6 @@ def _call(cls: type[Part], values: dict[str, str]) -> str:
     return f"{cls.__name__}({', '.join(f'{name}={value}' for name, value in values.items())})"
 
 
-def _smallest(kind: str | type[Part], version: int, flexible: bool) -> int:
-    """Return the least number of bytes that a value can take."""
-    if isinstance(kind, str):
-        if kind in FIXED_SIZE:
-            return FIXED_SIZE[kind][1]
-        return 1 if flexible else 2 if kind == "string" else 4
-    total = 1 if flexible else 0
-    for field in kind.FIELDS:
-        if not field.is_in(version) or field.tag is not None:
-            continue
-        if field.array:
-            total += 1 if flexible else 4
-        elif not isinstance(field.type, str) and field.is_nullable_in(version):
-            total += 1
-        else:
-            total += _smallest(field.type, version, flexible)
-    return total
-
-
 def _fail(what: str, size: int, left: int) -> NoReturn:
     raise DecodeError(f"{what}: {size} in {left} bytes")
 
@@ -256,6 +236,8 @@ def _more(data: bytes, at: int, first: int) -> tuple[int, int]:
         at += 1
         value |= (byte & 0x7F) << shift
         if byte < 0x80:
+            if value > 0xFFFFFFFF:
+                raise DecodeError("a varint is larger than 32 bits")
             return value, at
     raise DecodeError("a varint is longer than five bytes")
 
@@ -277,9 +259,3 @@ def _skip_tags(data: bytes, at: int, count: int) -> int:
         if at > len(data):
             _fail("a tagged field", size, len(data) - at + size)
     return at
-
-
-@lru_cache(maxsize=4096)
-def _uuid(data: bytes) -> UUID:
-    """Topic ids come again and again, and making a UUID takes ten times as long as a lookup."""
-    return UUID(bytes=data)

@@ -7,21 +7,6 @@ version, in which nothing is looked up or decided that is known beforehand.
 from collections.abc import Callable
 from typing import Any
 
-FIXED_SIZE = {
-    "bool": ("?", 1),
-    "int8": ("b", 1),
-    "int16": ("h", 2),
-    "uint16": ("H", 2),
-    "int32": ("i", 4),
-    "int64": ("q", 8),
-    "float64": ("d", 8),
-    "uuid": ("16s", 16),
-}
-"""Struct format and size of each primitive that always takes the same number of bytes."""
-
-LONGEST_STRING = 0x7FFF
-"""Kafka holds strings to what a classic (int16) length can say, in compact form too."""
-
 
 class Source:
     """Collects the lines of a function, and the objects that it uses."""

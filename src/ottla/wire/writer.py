@@ -14,7 +14,8 @@ from typing import Any
 
 from ottla.wire.fields import uvarint
 from ottla.wire.message import Field, Message, Part
-from ottla.wire.source import FIXED_SIZE, LONGEST_STRING, Source
+from ottla.wire.sizes import FIXED_SIZE, LONGEST_STRING
+from ottla.wire.source import Source
 
 
 class EncodeError(ValueError):
