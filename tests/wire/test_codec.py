@@ -6,13 +6,21 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from ottla.wire.codec import DecodeError, EncodeError, decode, decode_prefix, encode
+from ottla.wire.codec import (
+    DecodeError,
+    EncodeError,
+    decode,
+    decode_prefix,
+    encode,
+    encode_parts,
+)
 from ottla.wire.message import Message, Part
 from ottla.wire.messages.api_versions import ApiVersionsRequest
 from ottla.wire.messages.describe_topic_partitions import Cursor, DescribeTopicPartitionsRequest
 from ottla.wire.messages.fetch import FetchRequest, ReplicaState
 from ottla.wire.messages.heartbeat import HeartbeatResponse
 from ottla.wire.messages.metadata import MetadataRequest, MetadataRequestTopic, MetadataResponse
+from ottla.wire.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
 
 from .every_message import (
     MESSAGE_VERSIONS,
@@ -156,3 +164,21 @@ def test_ids_are_read_as_uuids() -> None:
 def test_all_versions_are_covered() -> None:
     assert len(MESSAGES) == 120
     assert len(MESSAGE_VERSIONS) == 516
+
+
+@pytest.mark.parametrize("cls", MESSAGES)
+def test_the_parts_of_a_message_are_its_bytes(cls: type[Message]) -> None:
+    for version in versions_of(cls):
+        message = filled(cls, version)
+        assert b"".join(encode_parts(message, version)) == encode(message, version)
+
+
+@pytest.mark.parametrize("version", [3, 9, 13])
+def test_large_records_are_not_copied(version: int) -> None:
+    large, small = bytes(100_000), b"small"
+    data = [PartitionProduceData(index=i, records=r) for i, r in enumerate((large, small, None))]
+    message = ProduceRequest(topic_data=[TopicProduceData(name="t", partition_data=data)])
+    parts = encode_parts(message, version)
+    assert parts[1] is large
+    assert len(parts) == 3
+    assert b"".join(parts) == encode(message, version)

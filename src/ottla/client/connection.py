@@ -18,7 +18,7 @@ from typing import Generic, TypeVar
 
 from ottla.client.errors import ConnectionFailed, error, plain
 from ottla.client.settings import Address, ClientSettings
-from ottla.wire.codec import DecodeError, decode, encode
+from ottla.wire.codec import DecodeError, decode, encode_parts
 from ottla.wire.errors import ErrorCode, KafkaError
 from ottla.wire.headers import read_response_header, write_request_header
 from ottla.wire.message import Message
@@ -34,6 +34,7 @@ LARGEST_FIRST_REPLY = 1 << 20
 
 _SIZE = Struct(">i")
 _INT16 = Struct(">h")
+_MORE_FOLLOWS = getattr(socket, "MSG_MORE", 0)
 
 
 class Reply(Generic[R_co]):
@@ -189,10 +190,15 @@ class Connection:
         self._last_correlation_id = (self._last_correlation_id + 1) & 0x7FFFFFFF
         correlation_id = self._last_correlation_id
         header = write_request_header(request.API_KEY, version, correlation_id, self._client_id)
-        body = encode(request, version)
+        first, *more = encode_parts(request, version)
+        size = len(header) + len(first) + sum(map(len, more))
         try:
             self._socket.settimeout(self._timeout)
-            self._socket.sendall(b"".join((_SIZE.pack(len(header) + len(body)), header, body)))
+            start = b"".join((_SIZE.pack(size), header, first))
+            self._socket.sendall(start, _MORE_FOLLOWS if more else 0)
+            while more:
+                part = more.pop(0)
+                self._socket.sendall(part, _MORE_FOLLOWS if more else 0)
         except OSError as problem:
             failure = ConnectionFailed(f"lost the broker at {self.address}: {plain(problem)}")
             self._fail(failure)

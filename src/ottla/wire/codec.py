@@ -16,21 +16,31 @@ from typing import Any, TypeVar
 from ottla.wire.fields import DecodeError
 from ottla.wire.message import Message
 from ottla.wire.reader import compile_reader
-from ottla.wire.writer import EncodeError, compile_writer
+from ottla.wire.writer import EncodeError, compile_parts_writer, compile_writer
 
 try:
     from ottla.wire.native.reading import MessageReader
 except ImportError:  # There was no compiler at install.
     MessageReader = None  # type: ignore[assignment,misc]  # which its users look at
 
-__all__ = ["DecodeError", "EncodeError", "MessageReader", "decode", "decode_prefix", "encode"]
+__all__ = [
+    "DecodeError",
+    "EncodeError",
+    "MessageReader",
+    "decode",
+    "decode_prefix",
+    "encode",
+    "encode_parts",
+]
 
 M = TypeVar("M", bound=Message)
 
 _PROBLEMS = (IndexError, struct_error, UnicodeDecodeError)
+_MISFITS = (struct_error, AttributeError, TypeError, UnicodeEncodeError)
 # What exec made has no static type; what it gives is fixed by its key.
 _readers: dict[tuple[type[Message], int], Callable[..., Any]] = {}
 _writers: dict[tuple[type[Message], int], Callable[..., Any]] = {}
+_parts_writers: dict[tuple[type[Message], int], Callable[..., Any]] = {}
 
 
 def decode(cls: type[M], version: int, data: bytes | bytearray | memoryview, at: int = 0) -> M:
@@ -63,9 +73,20 @@ def encode(message: Message, version: int) -> bytes:
     writer = _writers.get((cls, version)) or _new_writer(cls, version)
     try:
         data: bytes = writer(message)
-    except (struct_error, AttributeError, TypeError, UnicodeEncodeError) as problem:
+    except _MISFITS as problem:
         raise EncodeError(f"{cls.__name__} v{version}: {problem}") from None
     return data
+
+
+def encode_parts(message: Message, version: int) -> list[bytes]:
+    """Return the pieces of a message's bytes; large records among them are not copied."""
+    cls = type(message)
+    writer = _parts_writers.get((cls, version)) or _new_parts_writer(cls, version)
+    try:
+        parts: list[bytes] = writer(message)
+    except _MISFITS as problem:
+        raise EncodeError(f"{cls.__name__} v{version}: {problem}") from None
+    return parts
 
 
 def _new_reader(cls: type[Message], version: int) -> Callable[..., Any]:
@@ -99,7 +120,17 @@ make_reader = pure_reader if MessageReader is None else native_reader
 
 
 def _new_writer(cls: type[Message], version: int) -> Callable[..., Any]:
-    if not cls.VERSIONS[0] <= version <= cls.VERSIONS[1]:
-        raise EncodeError(f"{cls.__name__} has no version {version}")
+    _check_written(cls, version)
     writer = _writers[cls, version] = compile_writer(cls, version)
     return writer
+
+
+def _new_parts_writer(cls: type[Message], version: int) -> Callable[..., Any]:
+    _check_written(cls, version)
+    writer = _parts_writers[cls, version] = compile_parts_writer(cls, version)
+    return writer
+
+
+def _check_written(cls: type[Message], version: int) -> None:
+    if not cls.VERSIONS[0] <= version <= cls.VERSIONS[1]:
+        raise EncodeError(f"{cls.__name__} has no version {version}")

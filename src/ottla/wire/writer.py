@@ -5,6 +5,7 @@ Rules kept here:
 2. Null where the version has no null for it fails: no value is made up.
 3. Tagged fields are written in ascending order, and only where they differ from their default.
 4. Fixed-size fields that follow each other are written by one pack.
+5. Where the parts of a message are asked for, large records are parts of their own: not copied.
 """
 
 from collections.abc import Callable, Sequence
@@ -16,6 +17,8 @@ from ottla.wire.fields import uvarint
 from ottla.wire.message import Field, Message, Part
 from ottla.wire.sizes import FIXED_SIZE, LONGEST_STRING
 from ottla.wire.source import Source
+
+LARGE_RECORDS = 16 << 10
 
 
 class EncodeError(ValueError):
@@ -31,21 +34,29 @@ def compile_writer(cls: type[Message], version: int) -> Callable[..., Any]:
     return _WriterSource(cls, version).function
 
 
+def compile_parts_writer(cls: type[Message], version: int) -> Callable[..., Any]:
+    """The same, but the function gives a list of pieces that follow each other."""
+    return _WriterSource(cls, version, in_parts=True).function
+
+
 class _WriterSource(Source):
     """Writes the source of a writer."""
 
-    def __init__(self, cls: type[Message], version: int) -> None:
+    def __init__(self, cls: type[Message], version: int, *, in_parts: bool = False) -> None:
         super().__init__()
         self._version = version
         self._flexible = version >= cls.FLEXIBLE_FROM
+        self._in_parts = in_parts
         self._run: list[tuple[str, str]] = []
         self._out = "out"
         for helper in (_string_size, _tagged, uvarint):
             self.constant(helper.__name__, helper)
         self.line("out = bytearray()")
+        if in_parts:
+            self.line("parts = []")
         self._write_part(cls, "message")
         self._flush()
-        self.line("return bytes(out)")
+        self.line("parts.append(out); return parts" if in_parts else "return bytes(out)")
         self.function = self.compile("message", f"<writer of {cls.__name__} v{version}>")
 
     def _write_part(self, cls: type[Part], value: str) -> None:
@@ -107,7 +118,12 @@ class _WriterSource(Source):
             else:
                 self._run.append(("h" if is_string else "i", f"len({data})"))
                 self._flush()
-            self.line(f"{self._out} += {data}")
+            if kind == "records" and self._in_parts:
+                with self.block(f"if len({data}) > {LARGE_RECORDS}:"):
+                    self.line(f"parts += (out, {data}); out = bytearray()")
+                self.line(f"else: out += {data}")
+            else:
+                self.line(f"{self._out} += {data}")
 
     def _write_compact_size(self, data: str, large: str) -> None:
         self._flush()
