@@ -65,6 +65,10 @@ class Injector:
                 time.sleep(max(0.0, until - time.monotonic()))
                 self._note(f"  {victim}: end of {fault.kind}")
                 self._heal(fault, victim)
+            # Only now: alone, without the other one's disk or process, none of two can serve.
+            for _, fault, victim in begun:
+                if fault.role in ZOOKEEPER_ROLES:
+                    world.revive_server(victim)
         finally:
             self.now_doing = ""
         for replaced in world.replace_damaged_servers():
@@ -149,13 +153,14 @@ class Injector:
         world = self._world
         if fault.role in ZOOKEEPER_ROLES:
             match fault.kind:
+                case Kind.KILL:
+                    world.server(victim).start()
                 case Kind.PAUSE:
                     world.server(victim).resume()
                 case Kind.CUT:
                     world.set_server(victim, Mode.OPEN)
                 case Kind.DISK:
                     world.zookeeper_disks[victim].free()
-            world.revive_server(victim)
             return
         match fault.kind:
             case Kind.KILL | Kind.STOP:
