@@ -71,4 +71,6 @@ class NetworkMetrics:
         histogram = self.requests.get(api_key)
         if histogram is None:
             histogram = self.requests[api_key] = Histogram()
-        histogram.observe(seconds)
+        # As observe() does, without a call more for every request.
+        histogram.counts[bisect_left(LATENCY_BUCKETS, seconds)] += 1
+        histogram.total += seconds

@@ -84,6 +84,14 @@ class Outbox:
         total = 0
         parts = self._parts
         try:
+            if len(parts) == 1 and type(parts[0]) is bytes:  # a small reply, as most are
+                total = self._socket.send(parts[0])
+                if total == len(parts[0]):
+                    parts.clear()
+                else:
+                    parts[0] = memoryview(parts[0])[total:]
+                self.size -= total
+                return total
             while parts and total < TURN_BYTES:
                 head = parts[0]
                 sent = self._send_file(head) if isinstance(head, Slice) else self._send_bytes()
