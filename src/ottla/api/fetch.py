@@ -32,7 +32,7 @@ def fetch(request: Request, body: memoryview, at: int) -> Outcome:
     pending.abandoned = work.abandon
     work.park(
         asked.max_wait_ms,
-        lambda late: pending.complete(_reply(request, session.id, late)),
+        lambda late: pending.make(lambda: _reply(request, session.id, late)),
     )
     return pending
 

@@ -275,7 +275,7 @@ def _answer_later(
         when_committed(
             uncommitted,
             asked.timeout_ms,
-            lambda: pending.complete((_response(request, results),)),
+            lambda: pending.make(lambda: (_response(request, results),)),
         )
 
     if to_flush:

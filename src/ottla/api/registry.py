@@ -59,12 +59,14 @@ class Request(Struct, frozen=True, gc=False):
 
 
 class Pending:
-    """A reply that is not ready yet. Whoever parked it calls `complete`, once."""
+    """A reply that is not ready yet. Whoever parked it calls `complete` or `make`, once."""
 
-    __slots__ = ("abandoned", "notify", "parts")
+    __slots__ = ("abandoned", "failed", "notify", "parts")
 
     def __init__(self) -> None:
         self.parts: Parts | None = None
+        self.failed = False
+        """True where there will be no reply: the connection is to be closed."""
         self.notify: Callable[[], None] | None = None
         """Set by the connection: called when the reply is ready."""
         self.abandoned: Callable[[], None] | None = None
@@ -75,6 +77,16 @@ class Pending:
         self.parts = parts
         if self.notify is not None:
             self.notify()
+
+    def make(self, reply: Callable[[], Parts]) -> None:
+        """The reply can be made now. Where that fails its client must not wait for ever."""
+        try:
+            parts = reply()
+        except Exception:
+            log.exception("a reply could not be made and its connection is closed")
+            self.failed = True
+            parts = ()
+        self.complete(parts)
 
 
 class UnanswerableError(Exception):
@@ -142,7 +154,7 @@ def encoded(request: Request, answer: Message | Promise[Any] | Awaitable[Message
         return (codec.encode(answer, version),)
     if isinstance(answer, Promise):
         pending = Pending()
-        answer.then(lambda reply: pending.complete((codec.encode(reply, version),)))
+        answer.then(lambda reply: pending.make(lambda: (codec.encode(reply, version),)))
         return pending
     return _encode_later(request, answer)
 

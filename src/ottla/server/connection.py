@@ -303,6 +303,9 @@ class Connection:
                 slot.is_under_way = is_under_way
                 self._slots.append(slot)
                 return
+            if pending.failed:
+                self.close()
+                return
             parts = pending.parts
         if self._slots:
             self._slots.append(_Slot(endpoint, correlation_id, flexible, started, None, parts))
@@ -352,6 +355,9 @@ class Connection:
             slot = slots[0]
             parts = slot.parts
             if parts is None and slot.pending is not None:
+                if slot.pending.failed:
+                    self.close()
+                    return
                 parts = slot.pending.parts
             if parts is None:
                 break
