@@ -236,7 +236,9 @@ class Fetch:
                 wanted.warming = True
                 stretch = cold.stretch
                 stretch.file.pin()
-                reading = asyncio.get_running_loop().run_in_executor(None, read_from_disk, stretch)
+                reading = asyncio.get_running_loop().run_in_executor(
+                    self._node.cold_readers, read_from_disk, stretch
+                )
                 reading.add_done_callback(lambda done: _is_warm(done, wanted, stretch))
             return None
 

@@ -18,6 +18,7 @@ import time
 import uuid
 from collections import deque
 from collections.abc import Callable, Coroutine, Mapping
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any, Final, NamedTuple, TypeVar
 
@@ -66,6 +67,9 @@ from ottla.wire.errors import ErrorCode, KafkaError
 log = structlog.get_logger()
 
 CONFLICTS_BEFORE_GIVING_UP: Final = 20
+COLD_READERS: Final = 2
+"""Threads for what is not in the page cache. Each competes with the loop for the interpreter's lock
+after every read: six of them tripled the p99 of a small produce."""
 T = TypeVar("T")
 
 
@@ -109,6 +113,7 @@ class Node:
         self.folder: DataFolder
         self.files = Files()
         self.file_cache = FileCache(_open_files_limit(), self.files)
+        self.cold_readers = ThreadPoolExecutor(COLD_READERS, "ottla-cold-reads")
         self._store: Store | None = None
         self._opener: LogOpener | None = None
         self._deltas: deque[Delta] = deque()
@@ -279,6 +284,7 @@ class Node:
         await self.cleaner.stop()
         await self._end_background()
         await self.maintenance.stop()
+        self.cold_readers.shutdown(wait=False)
         if was_running and self.ports and self._opener is not None:
             await self._opener.stop()
             clean = await close_logs(self) and self._opener.all_open

@@ -417,7 +417,9 @@ class Connection:
         if outbox.cold is not None:
             self._stop_writing()
             self._writing = True
-            reading = self._server.loop.run_in_executor(None, read_stretch, outbox.cold)
+            reading = self._server.loop.run_in_executor(
+                node.cold_readers, read_stretch, outbox.cold
+            )
             outbox.cold.file.pin()
             reading.add_done_callback(self._on_read)
         elif outbox:
