@@ -191,8 +191,8 @@ def chosen_works(_context: click.Context, _parameter: click.Parameter, value: st
 def main(only: list[str], rounds: int | None, quick: bool, noise: bool, add: bool) -> None:
     """Measures Ottla and Apache Kafka side by side.
 
-    A full run writes docs/bench.md and docs/bench.svg; so does one with --add, which measures some
-    works anew and keeps the figures of the others. Every run writes bench/.work/results.json.
+    A full run writes docs/bench.md, .svg and .json; so does one with --add, which measures some works
+    anew and keeps the figures of the others. Every run writes bench/.work/results.json.
     """
     if add and (quick or noise):
         raise click.UsageError("--add is for full measurements: it excludes --quick and --noise")
@@ -238,7 +238,7 @@ def main(only: list[str], rounds: int | None, quick: bool, noise: bool, add: boo
         raise click.ClickException(str(error)) from None
     works = {name: report.Measured(report.today(), described, quiet, rows[name]) for name in rows}
     if add:
-        works = report.load(WORK / "results.json").works | works
+        works = report.load(DOCS / report.SAMPLES).works | works
     ordered = {name: works[name] for name in NAMES if name in works}
     results = report.Results(ordered, failures)
     report.save(results, WORK / "results.json")

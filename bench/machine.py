@@ -43,9 +43,10 @@ def commit(folder: Path) -> str:
 
 
 def python_build(version: str, configured: str | None) -> str:
-    """The version, and whether it was built to be fast: Debian's is, pyenv's is not by default."""
-    how = "with" if "--enable-optimizations" in (configured or "") else "without"
-    return f"{version}, built {how} optimizations"
+    """The version, and that it was built to be fast where it says so (Debian's does not say)."""
+    if "--enable-optimizations" in (configured or ""):
+        return f"{version}, built with optimizations"
+    return version
 
 
 def rest(busy_cores: list[float]) -> str:

@@ -16,6 +16,7 @@ QUICK_IS_UNFAIR = (
     "A quick run is too short for the JVM to compile what it runs often: Kafka's CPU time for an "
     "unbatched message is up to three times that of a full run. Its ratios flatter Ottla."
 )
+SAMPLES = "bench.json"
 METHOD = """\
 Both brokers run on one machine in one run, each with its default settings, and take turns: after
 warm-up rounds, every round measures Kafka, then Ottla. A figure is the median of its rounds. The
@@ -93,7 +94,7 @@ def page(results: Results) -> str:
     lines = [
         "# Ottla and Apache Kafka, side by side",
         "",
-        "`make bench` writes this page. ![ratios](bench.svg)",
+        "`make bench` writes this page, and every sample into `bench.json`. ![ratios](bench.svg)",
         "",
         *([f"**{NOT_QUIET} {', '.join(results.not_quiet)}.**", ""] if results.not_quiet else []),
         "| " + " | ".join(HEADINGS) + " |",
@@ -139,8 +140,9 @@ def load(path: Path) -> Results:
 
 
 def write_docs(results: Results, docs: Path) -> None:
-    """The page and its chart."""
+    """The page, its chart, and what both were made from."""
     docs.mkdir(exist_ok=True)
+    save(results, docs / SAMPLES)
     (docs / "bench.md").write_text(page(results))
     (docs / "bench.svg").write_text(svg(results.rows))
 
