@@ -191,8 +191,8 @@ def chosen_works(_context: click.Context, _parameter: click.Parameter, value: st
 def main(only: list[str], rounds: int | None, quick: bool, noise: bool, add: bool) -> None:
     """Measures Ottla and Apache Kafka side by side.
 
-    A full run writes docs/bench.md, .svg and .json; so does one with --add, which measures some works
-    anew and keeps the figures of the others. Every run writes bench/.work/results.json.
+    A full run writes docs/bench.md, .svg and .json; so does one with --add, which measures some
+    works anew and keeps the figures of the others. Every run writes bench/.work/results.json.
     """
     if add and (quick or noise):
         raise click.UsageError("--add is for full measurements: it excludes --quick and --noise")
