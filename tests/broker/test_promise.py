@@ -14,7 +14,7 @@ async def told(
     promise: Promise[str], settle: asyncio.Future[str], outcome: str | KafkaError
 ) -> str:
     heard: list[str] = []
-    promise.then(heard.append)
+    promise.then(lambda reply: heard.append(reply()))
     if isinstance(outcome, KafkaError):
         settle.set_exception(outcome)
     else:

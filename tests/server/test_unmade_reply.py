@@ -5,6 +5,7 @@ import pytest
 from compat.batches import values
 from compat.raw import ClosedError, Connection
 from ottla.api import fetch
+from ottla.broker.fetching import Fetch
 from ottla.embedded import Broker
 from ottla.wire.messages.fetch import FetchResponse
 from ottla.wire.messages.produce import ProduceResponse
@@ -15,7 +16,10 @@ from tests.server.inside import connections, server, until
 LONG_MS = 60_000
 
 
-def test_the_connection_of_a_parked_request_is_closed(monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("broken", [(fetch, "_reply"), (Fetch, "_try")], ids=["reply", "look"])
+def test_the_connection_of_a_parked_request_is_closed(
+    monkeypatch: pytest.MonkeyPatch, broken: tuple[object, str]
+) -> None:
     def fail(*_: object) -> None:
         raise RuntimeError("no reply today")
 
@@ -24,7 +28,7 @@ def test_the_connection_of_a_parked_request_is_closed(monkeypatch: pytest.Monkey
         with Connection(broker.bootstrap_servers) as reader:
             reader.send(fetch_request(From("t"), max_wait_ms=LONG_MS, min_bytes=1), FETCH)
             until(broker, lambda: any(not each.idle for each in server(broker).connections))
-            monkeypatch.setattr(fetch, "_reply", fail)
+            monkeypatch.setattr(*broken, fail)
             writer.ask(produce_request("t", values(b"v")), ProduceResponse, PRODUCE)
             with pytest.raises(ClosedError):
                 reader.receive(FetchResponse, FETCH)

@@ -182,3 +182,18 @@ def test_large_records_are_not_copied(version: int) -> None:
     assert parts[1] is large
     assert len(parts) == 3
     assert b"".join(parts) == encode(message, version)
+
+
+@pytest.mark.parametrize("version", [3, 9, 13])
+def test_no_part_of_a_message_is_empty(version: int) -> None:
+    data = PartitionProduceData(records=bytes(100_000))
+    message = ProduceRequest(topic_data=[TopicProduceData(name="t", partition_data=[data])])
+    assert all(encode_parts(message, version))
+
+
+@pytest.mark.parametrize("records", ["x" * 20_000, [1] * 20_000])
+def test_large_records_that_are_no_bytes_are_refused(records: object) -> None:
+    data = PartitionProduceData(records=records)  # type: ignore[arg-type]  # what is tested
+    message = ProduceRequest(topic_data=[TopicProduceData(name="t", partition_data=[data])])
+    with pytest.raises(EncodeError):
+        encode_parts(message, 9)

@@ -7,6 +7,7 @@ import pytest
 from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
+from ottla.coordinator import group_records
 from ottla.wire.apis import KAFKA_VERSIONS
 from ottla.wire.codec import MessageReader, decode, encode, native_reader, pure_reader
 from ottla.wire.fields import DecodeError
@@ -15,6 +16,12 @@ from ottla.wire.message import Message
 
 from .every_message import MESSAGE_VERSIONS, MESSAGES, as_in_version, filled, messages_of
 
+
+def _is_message(each: object) -> bool:
+    return isinstance(each, type) and issubclass(each, Message) and bool(each.FIELDS)
+
+
+RECORDS = [each for each in vars(group_records).values() if _is_message(each)]
 pytestmark = pytest.mark.skipif(MessageReader is None, reason="it was not built at install")
 
 MANY = settings(max_examples=1000, deadline=None, suppress_health_check=[HealthCheck.too_slow])
@@ -72,6 +79,15 @@ def test_random_bytes_are_read_alike(
     message_version: tuple[type[Message], int], body: bytes
 ) -> None:
     agreed(*message_version, body)
+
+
+@pytest.mark.parametrize("cls", [*MESSAGES, *RECORDS])
+def test_unknown_tags_leave_the_defaults_alike(cls: type[Message]) -> None:
+    for version in range(max(cls.VERSIONS[0], cls.FLEXIBLE_FROM), cls.VERSIONS[1] + 1):
+        written = encode(cls(), version)
+        if written.endswith(b"\x00"):
+            tagged = written[:-1] + b"\x01\x63\x02ab"
+            assert agreed(cls, version, tagged) == (cls(), len(tagged))
 
 
 def test_a_position_outside_of_the_buffer_is_refused() -> None:

@@ -30,10 +30,14 @@ def fetch(request: Request, body: memoryview, at: int) -> Outcome:
         return _reply(request, session.id, answer)
     pending = Pending()
     pending.abandoned = work.abandon
-    work.park(
-        asked.max_wait_ms,
-        lambda late: pending.make(lambda: _reply(request, session.id, late)),
-    )
+
+    def answer_late(late: Answer | None) -> None:
+        if late is None:
+            pending.fail()
+        else:
+            pending.make(lambda: _reply(request, session.id, late))
+
+    work.park(asked.max_wait_ms, answer_late)
     return pending
 
 

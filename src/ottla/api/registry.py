@@ -84,9 +84,14 @@ class Pending:
             parts = reply()
         except Exception:
             log.exception("a reply could not be made and its connection is closed")
-            self.failed = True
-            parts = ()
-        self.complete(parts)
+            self.fail()
+        else:
+            self.complete(parts)
+
+    def fail(self) -> None:
+        """There will be no reply: let the connection be closed."""
+        self.failed = True
+        self.complete(())
 
 
 class UnanswerableError(Exception):
@@ -154,7 +159,7 @@ def encoded(request: Request, answer: Message | Promise[Any] | Awaitable[Message
         return (codec.encode(answer, version),)
     if isinstance(answer, Promise):
         pending = Pending()
-        answer.then(lambda reply: pending.make(lambda: (codec.encode(reply, version),)))
+        answer.then(lambda reply: pending.make(lambda: (codec.encode(reply(), version),)))
         return pending
     return _encode_later(request, answer)
 

@@ -70,7 +70,7 @@ class Fetch:
         self._timer: asyncio.TimerHandle | None = None
         self._poked = False
         self._answered = False
-        self.on_answer: Callable[[Answer], None] | None = None
+        self.on_answer: Callable[[Answer | None], None] | None = None
 
     def answer_now(self) -> Answer | None:
         """The answer, if it need not wait."""
@@ -82,8 +82,8 @@ class Fetch:
         assert answer is not None
         return answer
 
-    def park(self, max_wait_ms: int, on_answer: Callable[[Answer], None]) -> None:
-        """Answer later: when enough is there, or when the wait is over."""
+    def park(self, max_wait_ms: int, on_answer: Callable[[Answer | None], None]) -> None:
+        """Answer later: when enough is there, or when the wait is over; None where that fails."""
         self.on_answer = on_answer
         self.session.parked = self
         self._node.parked_fetches += 1
@@ -105,15 +105,22 @@ class Fetch:
     def _look_again(self) -> None:
         self._poked = False
         if not self._answered:
-            answer = self._try(last_chance=False)
-            if answer is not None:
-                self._finish(answer)
+            self._answer_late(last_chance=False)
 
     def _time_is_up(self) -> None:
         if not self._answered:
-            self._finish(self.answer_at_last())
+            self._answer_late(last_chance=True)
 
-    def _finish(self, answer: Answer) -> None:
+    def _answer_late(self, *, last_chance: bool) -> None:
+        try:
+            answer = self._try(last_chance)
+        except Exception:
+            self._finish(None)  # its client must not wait for ever
+            raise
+        if answer is not None:
+            self._finish(answer)
+
+    def _finish(self, answer: Answer | None) -> None:
         on_answer = self.on_answer
         assert on_answer is not None
         self._unpark()

@@ -31,9 +31,9 @@ class Promise(Generic[R]):
         self._change = change
         return self
 
-    def then(self, act: Callable[[R], None]) -> None:
-        """Call with the reply, in a turn of the loop of its own."""
-        self._future.add_done_callback(lambda _: act(self._reply()))
+    def then(self, act: Callable[[Callable[[], R]], None]) -> None:
+        """Call with what gives the reply (or raises), in a turn of the loop of its own."""
+        self._future.add_done_callback(lambda _: act(self._reply))
 
     def __await__(self) -> Generator[object, None, R]:
         yield from asyncio.wait([self._future]).__await__()

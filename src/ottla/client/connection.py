@@ -193,11 +193,13 @@ class Connection:
         first, *more = encode_parts(request, version)
         size = len(header) + len(first) + sum(map(len, more))
         try:
+            deadline = monotonic() + self._timeout
             self._socket.settimeout(self._timeout)
             start = b"".join((_SIZE.pack(size), header, first))
             self._socket.sendall(start, _MORE_FOLLOWS if more else 0)
             while more:
                 part = more.pop(0)
+                self._socket.settimeout(max(deadline - monotonic(), 0.001))
                 self._socket.sendall(part, _MORE_FOLLOWS if more else 0)
         except OSError as problem:
             failure = ConnectionFailed(f"lost the broker at {self.address}: {plain(problem)}")

@@ -356,6 +356,8 @@ class Connection:
             parts = slot.parts
             if parts is None and slot.pending is not None:
                 if slot.pending.failed:
+                    if self._outbox and not self._writing:
+                        self._send()  # what was asked before is answered, if the socket takes it
                     self.close()
                     return
                 parts = slot.pending.parts

@@ -80,7 +80,10 @@ class _ReaderSource(Source):
             default = self.constant(f"default_{values[field.name]}", getattr(defaults, field.name))
             # A default that can be changed must not be shared by messages.
             fresh = f"{default}[:]" if field.array else default
-            if not isinstance(field.type, str) and not field.array:
+            is_none = getattr(defaults, field.name) is None
+            if is_none:
+                fresh = "None"
+            elif not isinstance(field.type, str) and not field.array:
                 fresh = f"{self.constant(field.type.__name__, field.type)}()"
             self.line(f"{values[field.name]} = {fresh}")
         seen, tag, size, stop = (self.name(hint) for hint in ("seen", "tag", "size", "stop"))

@@ -56,7 +56,10 @@ class _WriterSource(Source):
             self.line("parts = []")
         self._write_part(cls, "message")
         self._flush()
-        self.line("parts.append(out); return parts" if in_parts else "return bytes(out)")
+        if in_parts:
+            # A last part without bytes would not push what was sent before it with MSG_MORE.
+            self.line("if out or not parts: parts.append(out)")
+        self.line("return parts" if in_parts else "return bytes(out)")
         self.function = self.compile("message", f"<writer of {cls.__name__} v{version}>")
 
     def _write_part(self, cls: type[Part], value: str) -> None:
@@ -120,7 +123,8 @@ class _WriterSource(Source):
                 self._flush()
             if kind == "records" and self._in_parts:
                 with self.block(f"if len({data}) > {LARGE_RECORDS}:"):
-                    self.line(f"parts += (out, {data}); out = bytearray()")
+                    # What is no buffer would be found out only when half of the message has left.
+                    self.line(f"memoryview({data}); parts += (out, {data}); out = bytearray()")
                 self.line(f"else: out += {data}")
             else:
                 self.line(f"{self._out} += {data}")
