@@ -185,12 +185,12 @@ def test_partitions_are_added_after_those_that_are_there(cluster: Cluster) -> No
 @pytest.mark.parametrize(
     ("name", "count", "assignment", "code", "message"),
     [
-        ("no", 3, None, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, "does not exist"),
+        ("no", 3, None, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, "UNKNOWN_TOPIC_OR_PARTITION"),
         ("a", 1, None, ErrorCode.INVALID_PARTITIONS, "1 would not be an increase"),
         ("a", -1, None, ErrorCode.INVALID_PARTITIONS, "-1 would not be an increase"),
         ("a", 2, None, ErrorCode.INVALID_PARTITIONS, "Topic already has 2 partition"),
         ("a", 20_000, None, ErrorCode.POLICY_VIOLATION, "Excessively large number"),
-        ("a", 4, [[1]], ErrorCode.INVALID_REPLICA_ASSIGNMENT, "add 2 additional partition"),
+        ("a", 4, [[1]], ErrorCode.INVALID_REPLICA_ASSIGNMENT, "but only 1 assignment"),
         ("a", 3, [[1], [2]], ErrorCode.INVALID_REPLICA_ASSIGNMENT, "add 1 additional partition"),
         ("a", 3, [[9]], ErrorCode.INVALID_REPLICA_ASSIGNMENT, "no such broker"),
         ("a", 3, [[]], ErrorCode.INVALID_REPLICA_ASSIGNMENT, "empty replica list"),
@@ -223,15 +223,37 @@ def test_a_topics_settings_change_one_by_one_or_all_at_once(cluster: Cluster) ->
 
 
 def test_a_topic_that_is_not_there_is_neither_changed_nor_deleted(cluster: Cluster) -> None:
-    decisions: list[Callable[[], object]] = [
-        lambda: alter_topic_configs(cluster.image, "no", []),
-        lambda: replace_topic_configs(cluster.image, "no", {}),
-        lambda: delete_topic(cluster.image, "no"),
+    no_topic = "The topic 'no' does not exist"
+    decisions: list[tuple[Callable[[], object], str]] = [
+        (lambda: alter_topic_configs(cluster.image, "no", []), no_topic),
+        (lambda: replace_topic_configs(cluster.image, "no", {}), no_topic),
+        (lambda: delete_topic(cluster.image, "no"), "This server does not host this topic"),
     ]
-    for decide in decisions:
-        with pytest.raises(KafkaError, match="The topic 'no' does not exist") as raised:
+    for decide, words in decisions:
+        with pytest.raises(KafkaError, match=words) as raised:
             decide()
         assert raised.value.code is ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+
+
+@pytest.mark.parametrize(
+    ("name", "configs", "code"),
+    [
+        ("", {}, ErrorCode.INVALID_REQUEST),
+        ("(bad", {}, ErrorCode.INVALID_TOPIC_EXCEPTION),
+        ("no", {"retention.ms": "x"}, ErrorCode.INVALID_CONFIG),
+    ],
+)
+def test_what_is_asked_for_is_checked_before_whether_there_is_such_a_topic(
+    cluster: Cluster, name: str, configs: dict[str, str], code: ErrorCode
+) -> None:
+    changes = [Alteration(key, AlterOp.SET, value) for key, value in configs.items()]
+    for decide in (
+        lambda: alter_topic_configs(cluster.image, name, changes),
+        lambda: replace_topic_configs(cluster.image, name, configs),
+    ):
+        with pytest.raises(KafkaError) as raised:
+            decide()
+        assert raised.value.code is code
 
 
 @pytest.mark.parametrize("broker", [None, 2])

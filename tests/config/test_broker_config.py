@@ -57,7 +57,7 @@ def test_the_older_name_sets_the_node_id() -> None:
 
 def test_settings_without_effect_are_dropped_and_wrong_ones_refused() -> None:
     config = BrokerConfig.from_static({"num.io.threads": "8", "node.id": "2"})
-    assert config.settings.static == {"node.id": "2"}
+    assert config.settings.static == {"node.id": "2", "broker.id": "2"}
     with pytest.raises(ConfigError, match=r"did you mean num\.partitions"):
         BrokerConfig.from_static({"num.partitoins": "8"})
 

@@ -380,3 +380,25 @@ def test_an_unknown_partition_does_not_keep_the_known_from_being_committed(
     assert codes == {0: ErrorCode.NONE, 99: ErrorCode.UNKNOWN_TOPIC_OR_PARTITION}
     ended(connection, producer, commit=True)
     assert committed(connection, group, topic) == 7
+
+
+@pytest.mark.parametrize(
+    ("version", "code"),
+    [(OLD_PRODUCE, ErrorCode.NONE), (12, ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER)],
+)
+def test_a_transactions_first_batch_in_a_partition_has_the_first_sequence(
+    connection: Connection, name: str, topic: str, version: int, code: ErrorCode
+) -> None:
+    """Transactions of version 2: a later one means that the first was lost on its way (KIP-890)."""
+    producer = new_transactional_producer(connection, name)
+    if version == OLD_PRODUCE:
+        assert add_partitions(connection, producer, topic) == [0]
+    assert send(connection, producer, topic, 5, version=version) == code
+
+
+def test_a_producer_adds_no_internal_topic(connection: Connection, name: str) -> None:
+    coordinated(connection, name)
+    producer = new_transactional_producer(connection, name)
+    assert add_partitions(connection, producer, "__consumer_offsets") == [
+        ErrorCode.TOPIC_AUTHORIZATION_FAILED
+    ]

@@ -465,3 +465,26 @@ def test_loggers_of_another_broker_are_refused(connection: Connection, name: str
     assert asked.error_code == ErrorCode.INVALID_REQUEST
     changed = change(connection, name, ("root", SET, "INFO"), kind=BROKER_LOGGER)
     assert changed == ErrorCode.INVALID_REQUEST
+
+
+def test_a_value_that_no_answer_could_tell_is_refused(connection: Connection, topic: str) -> None:
+    name = "leader.replication.throttled.replicas"
+    long = ",".join(f"{index}:{index}" for index in range(3000))
+    assert change(connection, topic, (name, SET, long)) == ErrorCode.NONE
+    more = ",".join(f"{index}:{index}" for index in range(3000, 4000))
+    assert change(connection, topic, (name, APPEND, more)) == ErrorCode.INVALID_CONFIG
+    assert value_of(connection, topic, name) == long
+
+
+def test_the_brokers_older_id_is_the_newer_one(own_broker: OwnBroker) -> None:
+    with Connection(own_broker({"node.id": "7"}).bootstrap) as connection:
+        told = entries(describe_configs(connection, BROKER, "7"))
+        assert told["broker.id"].value == told["node.id"].value == "7"
+
+
+def test_broker_settings_that_do_not_fit_together_are_refused_as_a_request(
+    connection: Connection,
+) -> None:
+    assert change(connection, "", ("log.roll.ms", SET, "-5"), kind=BROKER) == (
+        ErrorCode.INVALID_REQUEST
+    )

@@ -8,6 +8,7 @@ import pytest
 
 from compat.batches import Batch, Plain, now_ms, values
 from compat.raw import Connection
+from ottla.wire.batch import HEADER_SIZE
 from ottla.wire.errors import ErrorCode
 from ottla.wire.messages.produce import (
     PartitionProduceData,
@@ -18,6 +19,7 @@ from ottla.wire.messages.produce import (
 )
 from tests.e2e.asking import (
     EARLIEST,
+    MAX_TIMESTAMP,
     From,
     end_offset,
     fetch,
@@ -25,6 +27,8 @@ from tests.e2e.asking import (
     produce,
     produce_request,
 )
+from tests.e2e.asking_groups import coordinated
+from tests.e2e.asking_transactions import new_transactional_producer
 from tests.e2e.conftest import Topics, describe
 
 LOG_APPEND_TIME = 0x08
@@ -186,6 +190,33 @@ def test_log_append_time_is_the_brokers(connection: Connection, new_topic: Topic
     assert stored is not None
     assert int.from_bytes(stored[21:23], "big") & LOG_APPEND_TIME
     assert int.from_bytes(stored[35:43], "big") == answer.log_append_time_ms
+
+
+@pytest.mark.parametrize("compressed", [False, True])
+def test_a_largest_timestamp_that_the_client_left_out_is_found(
+    connection: Connection, new_topic: Topics, compressed: bool
+) -> None:
+    topic = new_topic()
+    now = now_ms()
+    batch = Batch([Plain(b"a"), Plain(b"b", timestamp_delta=500)], base_timestamp=now)
+    batch.max_timestamp = -1
+    if compressed:
+        payload = batch.build()[HEADER_SIZE:]
+        batch.payload, batch.attributes = bytes(cramjam.gzip.compress(payload)), 1
+    assert produce(connection, topic, batch.build()).error_code == 0
+    assert list_offset(connection, topic, now + 100).offset == 1
+    assert list_offset(connection, topic, MAX_TIMESTAMP).timestamp == now + 500
+
+
+@pytest.mark.parametrize("topic", ["__consumer_offsets", "__transaction_state"])
+def test_nobody_but_coordinators_writes_to_internal_topics(
+    connection: Connection, topic: str
+) -> None:
+    # They are there once somebody has asked for a coordinator.
+    coordinated(connection, "of-internal-topics")
+    new_transactional_producer(connection, "of-internal-topics")
+    batch = Batch([Plain(b"v", key=b"k")]).build()
+    assert produce(connection, topic, batch).error_code == ErrorCode.INVALID_TOPIC_EXCEPTION
 
 
 def test_old_timestamps_are_refused_where_the_topic_says_so(

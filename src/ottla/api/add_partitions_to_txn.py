@@ -1,6 +1,7 @@
 """AddPartitionsToTxn, versions 0 to 5: partitions join a transaction, or are verified (KIP-890)."""
 
 from ottla.api.registry import Request, api, error_of, settled
+from ottla.config.topic_names import INTERNAL_TOPICS
 from ottla.coordinator.transactions_queries import (
     response_of,
     result_for_each,
@@ -15,6 +16,9 @@ from ottla.wire.messages.add_partitions_to_txn import (
     AddPartitionsToTxnResult,
     AddPartitionsToTxnTransaction,
 )
+
+FIRST_OF_BROKERS = 4
+"""Earlier versions are what producers send: what is internal is not theirs to write to."""
 
 
 @api(ApiKey.ADD_PARTITIONS_TO_TXN, 0, 5, AddPartitionsToTxnRequest)
@@ -49,6 +53,17 @@ async def _add(
             lambda where: (
                 ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
                 if missing(where)
+                else ErrorCode.OPERATION_NOT_ATTEMPTED
+            ),
+        )
+    if request.version < FIRST_OF_BROKERS and any(
+        topic.name in INTERNAL_TOPICS for topic in transaction.topics
+    ):
+        return result_for_each(
+            transaction,
+            lambda where: (
+                ErrorCode.TOPIC_AUTHORIZATION_FAILED
+                if where.topic in INTERNAL_TOPICS
                 else ErrorCode.OPERATION_NOT_ATTEMPTED
             ),
         )

@@ -12,6 +12,9 @@ from ottla.wire.messages.alter_replica_log_dirs import (
     AlterReplicaLogDirTopicResult,
 )
 
+LONGEST_NAME_TO_MOVE = 255 - len("-0") - len(".") - 32 - len("-future")
+"""Kafka copies a replica into a folder whose name must not be longer than a file system allows."""
+
 
 @api(ApiKey.ALTER_REPLICA_LOG_DIRS, 1, 2, AlterReplicaLogDirsRequest)
 def alter_replica_log_dirs(
@@ -28,8 +31,12 @@ def alter_replica_log_dirs(
             )
             for index in topic.partitions:
                 code = ErrorCode.NONE
-                if os.path.abspath(folder.path) != own:
+                if len(topic.name) > LONGEST_NAME_TO_MOVE:
+                    code = ErrorCode.INVALID_TOPIC_EXCEPTION
+                elif os.path.abspath(folder.path) != own:
                     code = ErrorCode.LOG_DIR_NOT_FOUND
+                elif (topic.name, index) not in request.node.image.partitions:
+                    code = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
                 elif (topic.name, index) not in here:
                     code = ErrorCode.REPLICA_NOT_AVAILABLE
                 result.partitions.append(

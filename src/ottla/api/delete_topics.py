@@ -14,15 +14,33 @@ from ottla.wire.messages.delete_topics import (
     DeleteTopicState,
 )
 
+TOPIC_DELETION_DISABLED_FROM = 3
+"""Earlier versions do not know that error."""
+
 
 @api(ApiKey.DELETE_TOPICS, 1, 6, DeleteTopicsRequest)
 async def delete_topics(request: Request, asked: DeleteTopicsRequest) -> DeleteTopicsResponse:
     """Delete each topic; its readers and writers learn it at once."""
     wanted = asked.topics or [DeleteTopicState(name=name) for name in asked.topic_names]
+    if not request.node.config.delete_topic_enable:
+        return _refuse_all(request, wanted)
     named = Counter((topic.name, topic.topic_id) for topic in wanted)
+    once = {(topic.name, topic.topic_id): topic for topic in wanted}
+    return DeleteTopicsResponse(
+        responses=[await _delete(request, once[key], times > 1) for key, times in named.items()]
+    )
+
+
+def _refuse_all(request: Request, wanted: list[DeleteTopicState]) -> DeleteTopicsResponse:
+    code, message = ErrorCode.TOPIC_DELETION_DISABLED, None
+    if request.version < TOPIC_DELETION_DISABLED_FROM:
+        code, message = ErrorCode.INVALID_REQUEST, "Topic deletion is disabled."
     return DeleteTopicsResponse(
         responses=[
-            await _delete(request, topic, named[topic.name, topic.topic_id] > 1) for topic in wanted
+            DeletableTopicResult(
+                name=topic.name, topic_id=topic.topic_id, error_code=code, error_message=message
+            )
+            for topic in wanted
         ]
     )
 
@@ -32,8 +50,6 @@ async def _delete(
 ) -> DeletableTopicResult:
     result = DeletableTopicResult(name=topic.name, topic_id=topic.topic_id)
     try:
-        if not request.node.config.delete_topic_enable:
-            raise KafkaError(ErrorCode.TOPIC_DELETION_DISABLED)
         if named_twice:
             raise KafkaError(ErrorCode.INVALID_REQUEST, "Duplicate topic name.")
         result.name = _name_of(request, topic)

@@ -30,6 +30,8 @@ from ottla.wire.apis import ApiKey
 from ottla.wire.errors import ErrorCode, KafkaError
 from ottla.wire.produce import PartitionResult, ProduceRequest, TopicKey
 
+ADMIN_CLIENT_ID = "__admin_client"
+
 Results = list[tuple[TopicKey, list[PartitionResult]]]
 
 
@@ -67,6 +69,8 @@ def _append_one(
         partition = node.partitions.find(topic, index)
         if partition.leadership is not None:
             return _append(request, asked, None)
+        if partition.is_internal:
+            _check_may_write_internal(request, partition)
         partition.metrics.produces += 1
         now = node.now_ms()
         refusals = node.refusals or None
@@ -106,6 +110,8 @@ def _append(request: Request, asked: ProduceRequest, refused: Verdict | None) ->
                 if len(asked.topics) > 1 or len(batches) > 1:
                     _check_named_once(seen, topic, index)
                 partition = node.partitions.find(topic, index)
+                if partition.is_internal:
+                    _check_may_write_internal(request, partition)
                 partition.metrics.produces += 1
                 if refused and (partition.topic, index) in refused:
                     raise refused[partition.topic, index]
@@ -155,7 +161,10 @@ def _produce_in_transaction(request: Request, asked: ProduceRequest) -> Outcome:
         for index, records in batches:
             if records is not None and is_transactional(records):
                 try:
-                    begun.append((request.node.partitions.find(topic, index), records))
+                    partition = request.node.partitions.find(topic, index)
+                    if partition.is_internal:
+                        _check_may_write_internal(request, partition)
+                    begun.append((partition, records))
                 except KafkaError:
                     pass  # the append says what is wrong
     verdict = verify(request.node, asked.transactional_id, request.version, begun)
@@ -197,6 +206,15 @@ async def _append_when_verified(
 
 
 # Errors -----------------------------------------------------------------------------------
+
+
+def _check_may_write_internal(request: Request, partition: Partition) -> None:
+    """Only coordinators write there, and an administrator's client, as in Kafka."""
+    if request.client_id != ADMIN_CLIENT_ID:
+        raise KafkaError(
+            ErrorCode.INVALID_TOPIC_EXCEPTION,
+            f"Cannot append to internal topic {partition.topic}",
+        )
 
 
 def _check_named_once(seen: set[tuple[TopicKey, int]], topic: TopicKey, index: int) -> None:

@@ -23,6 +23,7 @@ from typing import TYPE_CHECKING, Protocol
 from ottla.broker.commit_waiters import NOBODY, CommitWaiters
 from ottla.cluster.follower import Following
 from ottla.cluster.replicas import Leadership
+from ottla.config.topic_names import INTERNAL_TOPICS
 from ottla.log.appended import Appended
 from ottla.log.log import Log
 from ottla.wire.errors import ErrorCode, KafkaError
@@ -57,6 +58,7 @@ class Partition:
         "has_unflushed",
         "high_watermark",
         "index",
+        "is_internal",
         "leader_epoch",
         "leadership",
         "leads",
@@ -77,6 +79,7 @@ class Partition:
         flush_later: Callable[[Partition], None],
     ) -> None:
         self.topic = topic
+        self.is_internal = topic in INTERNAL_TOPICS
         self.topic_id = topic_id
         self.index = index
         self.leader_epoch = leader_epoch

@@ -14,8 +14,9 @@ from ottla.cluster.image import Image
 from ottla.cluster.store import Create, Op, Update
 from ottla.cluster.topics import NewTopic, Wanted
 from ottla.config.dynamic import Alteration
+from ottla.config.errors import ConfigError
 from ottla.config.resolve import broker_values
-from ottla.wire.errors import KafkaError
+from ottla.wire.errors import ErrorCode, KafkaError
 
 if TYPE_CHECKING:
     from ottla.broker.node import Node
@@ -161,15 +162,18 @@ async def replace_group_configs(
 
 
 def _check_fit(node: Node, broker: int | None, ops: list[Op]) -> None:
-    """Refuse dynamic settings that do not go together with the others; raises ConfigError."""
+    """Refuse dynamic settings that do not go together with the others; raises KafkaError."""
     settings = node.config.settings
     for op in ops:
         if isinstance(op, Create | Update):
             configs = decode(op.value, Configs).configs
-            if broker is None:
-                node.config.with_dynamic(configs, settings.dynamic_broker)
-            else:
-                node.config.with_dynamic(settings.dynamic_default, configs)
+            try:
+                if broker is None:
+                    node.config.with_dynamic(configs, settings.dynamic_broker)
+                else:
+                    node.config.with_dynamic(settings.dynamic_default, configs)
+            except ConfigError as problem:
+                raise KafkaError(ErrorCode.INVALID_REQUEST, problem.message) from None
 
 
 def _unless(validate_only: bool, ops: list[Op]) -> list[Op]:

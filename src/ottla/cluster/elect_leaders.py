@@ -81,9 +81,8 @@ def _elect(
     partition = image.partitions.get(key)
     topic = None if partition is None else topic_of(image, partition)
     if partition is None or topic is None:
-        raise KafkaError(
-            ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"No such partition as {key[0]}-{key[1]}"
-        )
+        what = f"partition as {key[0]}-{key[1]}" if key[0] in image.topics else f"topic as {key[0]}"
+        raise KafkaError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"No such {what}")
     replicas = topic.assignment[partition.index]
     if kind is ElectionType.PREFERRED:
         if partition.leader == replicas[0]:

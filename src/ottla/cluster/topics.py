@@ -121,7 +121,7 @@ def create_topics(
 
 def delete_topic(image: Image, name: str) -> list[Op]:
     """Remove the topic and all of its partitions."""
-    topic = _existing(image, name)
+    topic = _existing(image, name, "This server does not host this topic-partition.")
     ops: list[Op] = [Delete(topic_key(name), topic.version)]
     if topic.id in image.topic_ids:
         ops.append(Delete(topic_id_key(topic.id)))
@@ -143,7 +143,7 @@ def add_partitions(
     start: int,
 ) -> tuple[Topic, list[Op]]:
     """The topic with `count` partitions in all, and the operations that make the new ones."""
-    old = _existing(image, name)
+    old = _existing(image, name, None)
     have = len(old.assignment)
     if count < have:
         _refuse(
@@ -163,8 +163,8 @@ def add_partitions(
         if len(assignment) != added:
             _refuse(
                 ErrorCode.INVALID_REPLICA_ASSIGNMENT,
-                f"Attempted to add {added} additional partition(s), but {len(assignment)} "
-                "assignment(s) were specified.",
+                f"Attempted to add {added} additional partition(s), but only "
+                f"{len(assignment)} assignment(s) were specified.",
             )
         more = checked_assignment(image, assignment, factor)
     topic = Topic(name, old.id, [*old.assignment, *more], old.configs)
@@ -175,15 +175,18 @@ def add_partitions(
 
 def alter_topic_configs(image: Image, name: str, alterations: Iterable[Alteration]) -> list[Op]:
     """Change single settings of a topic."""
-    topic = _existing(image, name)
-    return _set_topic_configs(topic, altered_topic_configs(topic.configs, alterations))
+    _check_configured_name(name)
+    known = image.topics.get(name)
+    configs = altered_topic_configs({} if known is None else known.configs, alterations)
+    return _set_topic_configs(_configured(image, name), configs)
 
 
 def replace_topic_configs(image: Image, name: str, configs: Mapping[str, str | None]) -> list[Op]:
     """Give a topic exactly these settings."""
-    topic = _existing(image, name)
+    _check_configured_name(name)
     check_topic_configs(configs)
-    return _set_topic_configs(topic, {n: text for n, text in configs.items() if text is not None})
+    chosen = {n: text for n, text in configs.items() if text is not None}
+    return _set_topic_configs(_configured(image, name), chosen)
 
 
 def alter_broker_configs(
@@ -220,6 +223,13 @@ def replace_group_configs(
     """Give a consumer group exactly these settings."""
     check_group_configs(configs, broker)
     return _set_group_configs(image, group_id, dict(configs))
+
+
+def _check_configured_name(name: str) -> None:
+    """As in Kafka, what is asked for is checked before whether the topic exists."""
+    if not name:
+        _refuse(ErrorCode.INVALID_REQUEST, "Default topic resources are not allowed.")
+    check_topic_name(name)
 
 
 def _check_new_name(image: Image, name: str) -> None:
@@ -337,13 +347,16 @@ def _set_group_configs(image: Image, group_id: str, configs: dict[str, str]) -> 
     return [Update(key, value, old.version) if configs else Delete(key, old.version)]
 
 
-def _existing(image: Image, name: str) -> TopicImage:
+def _existing(image: Image, name: str, otherwise: str | None) -> TopicImage:
+    """The topic, or a refusal in the words that Kafka has for the request at hand."""
     topic = image.topics.get(name)
     if topic is None:
-        raise KafkaError(
-            ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"The topic '{name}' does not exist."
-        )
+        raise KafkaError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, otherwise)
     return topic
+
+
+def _configured(image: Image, name: str) -> TopicImage:
+    return _existing(image, name, f"The topic '{name}' does not exist.")
 
 
 def _too_many_partitions() -> NoReturn:

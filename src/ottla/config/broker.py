@@ -189,7 +189,10 @@ class BrokerConfig:
     @classmethod
     def from_static(cls, static: Mapping[str, str]) -> Self:
         """From static settings alone; a wrong name raises, one without effect here is dropped."""
-        return cls(BrokerSettings({n: text for n, text in static.items() if broker_definition(n)}))
+        known = {n: text for n, text in static.items() if broker_definition(n)}
+        if "node.id" in known:
+            known.setdefault("broker.id", known["node.id"])  # its older name, as Kafka shows it
+        return cls(BrokerSettings(known))
 
     def advertised(self, bound_ports: Mapping[str, int], hostname: str) -> Sequence[Listener]:
         """What clients are told to connect to, once the listeners are bound."""

@@ -18,6 +18,9 @@ from ottla.config.topic_configs import TOPIC_CONFIGS, check_topic_configs
 from ottla.config.types import ConfigType, Value, format_value
 from ottla.wire.errors import ErrorCode, KafkaError
 
+LONGEST_VALUE = 32767
+"""No answer could tell a longer one."""
+
 
 class AlterOp(IntEnum):
     """What IncrementalAlterConfigs does to one setting, with its numbers."""
@@ -115,6 +118,11 @@ def _apply(
             raise KafkaError(ErrorCode.INVALID_REQUEST, f"Null value not supported for : {name}")
         if op is not AlterOp.SET:
             value = _changed_list(op, definitions.get(name), name, result.get(name), value)
+        if len(value.encode()) > LONGEST_VALUE:
+            raise ConfigError(
+                "The configuration value cannot be added because it exceeds the maximum value size "
+                f"of {LONGEST_VALUE} bytes."
+            )
         result[name] = value
     return result
 

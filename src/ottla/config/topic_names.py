@@ -27,7 +27,10 @@ def topic_name_problem(name: str) -> str | None:
     if len(name) > MAX_LENGTH:
         return f"the length of '{name}' is longer than the max allowed length {MAX_LENGTH}"
     if not _LEGAL.fullmatch(name):
-        return f"{name!r} has characters other than ASCII letters, digits, '.', '_' and '-'"
+        return (
+            f"'{name}' contains one or more characters other than ASCII alphanumerics, '.', '_' "
+            "and '-'"
+        )
     return None
 
 

@@ -34,13 +34,16 @@ from ottla.log.segment import Segment
 from ottla.log.snapshots import WEIGHT_OF_A_BATCH
 from ottla.log.validation import (
     FIRST_VERSION_WITH_ZSTD,
+    MAX_TIMESTAMP_AT,
     PLAIN_ATTRIBUTES,
     SMALLEST_RECORD,
     ZSTD,
     check_batch,
+    check_first_sequence,
     check_keys,
     check_timestamps,
     restamp_attributes,
+    restamp_max_timestamp,
 )
 from ottla.records.control import decode_marker
 from ottla.wire.batch import (
@@ -60,7 +63,6 @@ EXPIRY_EVERY_MS = 600_000
 
 _BASE_LENGTH_EPOCH = Struct(">qii")
 _TIMESTAMP = Struct(">q")
-_MAX_TIMESTAMP_AT = 35
 
 
 class Log(FlushedStorage):
@@ -201,6 +203,8 @@ class Log(FlushedStorage):
         if self._append_time:
             append_time = base_timestamp = timestamp = now
         else:
+            if timestamp < base_timestamp and from_client:
+                timestamp = restamp_max_timestamp(batch)
             config = self.config
             if timestamp - now > config.message_timestamp_after_max_ms or (
                 now - base_timestamp > config.message_timestamp_before_max_ms
@@ -211,6 +215,8 @@ class Log(FlushedStorage):
         if producer_id >= 0:
             last_sequence = (sequence + last_delta) & SEQUENCE_MASK if sequence >= 0 else sequence
             if from_client:
+                if sequence and attributes & TRANSACTIONAL:
+                    check_first_sequence(producer_id in self.producers.by_id, api_version)
                 original = self.producers.check(
                     producer_id,
                     producer_epoch,
@@ -253,7 +259,7 @@ class Log(FlushedStorage):
             position = 0
         _BASE_LENGTH_EPOCH.pack_into(batch, 0, first_offset, length, leader_epoch)
         if append_time >= 0:
-            _TIMESTAMP.pack_into(batch, _MAX_TIMESTAMP_AT, now)
+            _TIMESTAMP.pack_into(batch, MAX_TIMESTAMP_AT, now)
             restamp_attributes(batch, attributes | LOG_APPEND_TIME)
         file = segment.file
         file.used = True

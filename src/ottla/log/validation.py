@@ -30,6 +30,7 @@ PLAIN_ATTRIBUTES = frozenset(
 
 ZSTD = 4
 FIRST_VERSION_WITH_ZSTD = 7
+FIRST_VERSION_THAT_ADDS_PARTITIONS = 12
 _LARGEST_CODEC = 4
 _SMALLEST_MESSAGE = 14
 """What the oldest message format needs after its length; Kafka checks newer ones against it too."""
@@ -43,6 +44,9 @@ _BEST_COMPRESSION = 16
 _LENGTH = Struct(">i")
 _ATTRIBUTES = Struct(">h")
 _CRC = Struct(">I")
+_TIMESTAMP = Struct(">q")
+MAX_TIMESTAMP_AT = 35
+"""Its place in a batch's header."""
 
 
 def check_batch(batch: memoryview, config: LogConfig, api_version: int) -> None:
@@ -117,22 +121,35 @@ def check_timestamps(batch: memoryview, now: int, config: LogConfig) -> None:
     """Refuse timestamps too far from the broker's clock, and name the records that have them."""
     header = read_header(batch)
     largest, base = header.max_timestamp, header.base_timestamp
-    if largest != NO_TIMESTAMP and largest - now > config.message_timestamp_after_max_ms:
-        what = f"timestamp {largest} is more than message.timestamp.after.max.ms ahead of {now}"
-    elif base != NO_TIMESTAMP and now - base > config.message_timestamp_before_max_ms:
-        what = f"timestamp {base} is more than message.timestamp.before.max.ms behind {now}"
-    else:
+    earliest = now - config.message_timestamp_before_max_ms
+    latest = now + config.message_timestamp_after_max_ms
+    if (largest == NO_TIMESTAMP or largest <= latest) and (
+        base == NO_TIMESTAMP or base >= earliest
+    ):
         return
-    problem = KafkaError(ErrorCode.INVALID_TIMESTAMP, what)
+    problem = KafkaError(
+        ErrorCode.INVALID_TIMESTAMP,
+        "One or more records have been rejected due to invalid timestamp",
+    )
     problem.record_errors = [
-        (at, f"timestamp {record.timestamp} is out of range; the broker's clock says {now}")
+        (
+            at,
+            f"Timestamp {record.timestamp} of message with offset {at} is out of range. "
+            f"The timestamp should be within [{earliest}, {latest}]",
+        )
         for at, record in enumerate(decode_batch(batch))
-        if record.timestamp != NO_TIMESTAMP
-        and not -config.message_timestamp_before_max_ms
-        <= record.timestamp - now
-        <= config.message_timestamp_after_max_ms
+        if record.timestamp != NO_TIMESTAMP and not earliest <= record.timestamp <= latest
     ]
     raise problem
+
+
+def check_first_sequence(is_known: bool, api_version: int) -> None:
+    """Refuse a later batch of a transaction whose first one the partition never got (KIP-890)."""
+    if not is_known and api_version >= FIRST_VERSION_THAT_ADDS_PARTITIONS:
+        raise KafkaError(
+            ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER,
+            "Expected sequence 0 for transactions v2 idempotent producer with no existing state",
+        )
 
 
 def check_keys(batch: memoryview) -> None:
@@ -144,6 +161,20 @@ def check_keys(batch: memoryview) -> None:
         )
         problem.record_errors = [(at, problem.message) for at in keyless]
         raise problem
+
+
+def restamp_max_timestamp(batch: memoryview) -> int:
+    """Write the largest timestamp of the records into the header; returns it.
+
+    Kafka does so for every batch. Here it is for clients that leave it out: Sarama did until 1.45.
+    """
+    try:
+        largest = max(record.timestamp for record in decode_batch(batch))
+    except KafkaError:  # what the records are is nobody's business here
+        return read_header(batch).max_timestamp
+    _TIMESTAMP.pack_into(batch, MAX_TIMESTAMP_AT, largest)
+    _CRC.pack_into(batch, CRC_COVERS_FROM - 4, crc32c(batch[CRC_COVERS_FROM:]))
+    return largest
 
 
 def restamp_attributes(batch: memoryview, attributes: int) -> None:
