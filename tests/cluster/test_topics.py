@@ -247,10 +247,11 @@ def test_what_is_asked_for_is_checked_before_whether_there_is_such_a_topic(
     cluster: Cluster, name: str, configs: dict[str, str], code: ErrorCode
 ) -> None:
     changes = [Alteration(key, AlterOp.SET, value) for key, value in configs.items()]
-    for decide in (
+    decisions: list[Callable[[], object]] = [
         lambda: alter_topic_configs(cluster.image, name, changes),
         lambda: replace_topic_configs(cluster.image, name, configs),
-    ):
+    ]
+    for decide in decisions:
         with pytest.raises(KafkaError) as raised:
             decide()
         assert raised.value.code is code

@@ -129,3 +129,16 @@ def test_only_what_is_set_is_shown_of_the_clusters_defaults() -> None:
     assert described.value == "1073741000"
     assert described.source is Source.DYNAMIC_DEFAULT_BROKER_CONFIG
     assert describe_cluster_default({"log.segment.bytes": "1073741000"}, {"other"}) == []
+
+
+def test_dynamic_settings_without_effect_are_described_and_secrets_are_not_told() -> None:
+    given = {"leader.replication.throttled.rate": "5", "my.plugin.password": "x"}
+    settings = BrokerSettings({}, {"num.io.threads": "9"}, given)
+    shown = {one.name: one for one in describe_broker(settings)}
+    assert shown["leader.replication.throttled.rate"].value == "5"
+    assert shown["leader.replication.throttled.rate"].source is Source.DYNAMIC_BROKER_CONFIG
+    assert shown["num.io.threads"].source is Source.DYNAMIC_DEFAULT_BROKER_CONFIG
+    assert shown["my.plugin.password"].sensitive
+    assert shown["my.plugin.password"].value is None
+    assert [one.name for one in describe_broker(settings, ["num.io.threads"])] == ["num.io.threads"]
+    assert [one.name for one in describe_cluster_default(given)] == list(given)

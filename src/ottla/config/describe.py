@@ -13,6 +13,7 @@ import msgspec
 from ottla.config.broker_configs import BROKER_CONFIGS
 from ottla.config.definition import ConfigDef, DynamicMode
 from ottla.config.group_configs import GROUP_CONFIGS, group_values
+from ottla.config.ignored_configs import may_be_told
 from ottla.config.resolve import BrokerSettings, broker_values, topic_defaults, topic_values
 from ottla.config.topic_configs import TOPIC_CONFIGS
 from ottla.config.types import ConfigType, Value, format_value
@@ -98,7 +99,7 @@ def describe_broker(
 ) -> list[Described]:
     """One broker's settings, all or those named."""
     values = broker_values(settings)
-    return [
+    described = [
         _described(
             definition,
             values[name],
@@ -108,6 +109,16 @@ def describe_broker(
         for name, definition in BROKER_CONFIGS.items()
         if names is None or name in names
     ]
+    unused = {
+        name: _unused(name, text, source)
+        for layer, source in (
+            (settings.dynamic_default, Source.DYNAMIC_DEFAULT_BROKER_CONFIG),
+            (settings.dynamic_broker, Source.DYNAMIC_BROKER_CONFIG),
+        )
+        for name, text in layer.items()
+        if name not in BROKER_CONFIGS and (names is None or name in names)
+    }
+    return described + list(unused.values())
 
 
 def describe_cluster_default(
@@ -116,13 +127,28 @@ def describe_cluster_default(
     """The cluster-wide dynamic defaults: only those that are set."""
     described = []
     for name, text in dynamic_default.items():
+        if names is not None and name not in names:
+            continue
         definition = BROKER_CONFIGS.get(name)
-        if definition is not None and (names is None or name in names):
+        if definition is None:
+            described.append(_unused(name, text, Source.DYNAMIC_DEFAULT_BROKER_CONFIG))
+        else:
             value = definition.parse(text)
             shown = None if definition.sensitive else format_value(value)
             synonyms = [Synonym(name, shown, Source.DYNAMIC_DEFAULT_BROKER_CONFIG)]
             described.append(_described(definition, value, synonyms, read_only=False))
     return described
+
+
+def _unused(name: str, text: str, source: Source) -> Described:
+    """A setting that was given and means nothing here; what may be a secret is not told."""
+    told = may_be_told(name)
+    kind = ConfigType.UNKNOWN
+    if told:
+        kind = ConfigType.LONG if text.lstrip("-").isdigit() else ConfigType.STRING
+    value = text if told else None
+    synonyms = (Synonym(name, value, source),)
+    return Described(name, value, source, False, not told, kind, "", synonyms)
 
 
 def _described(

@@ -4,7 +4,7 @@ So a Kafka `server.properties` works as it is. Settings that would leave the bro
 than the file says (an authorizer, a topic policy) are not here: the table refuses those.
 
 While the broker runs, those of them may change that Kafka lets change; and so may names that Kafka
-does not know either (it keeps them for plug-ins, and describes neither).
+does not know either: it keeps them for plug-ins, and tells their names but not their values.
 """
 
 from ottla.config.definition import DynamicMode
@@ -100,6 +100,11 @@ _PER_BROKER = frozenset(_LISTED_PER_BROKER.split())
 def is_ignored(name: str) -> bool:
     """True for a setting of Kafka that Ottla accepts without using it."""
     return name in _NAMES or name.startswith(_PREFIXES)
+
+
+def may_be_told(name: str) -> bool:
+    """Whether the value of such a setting is certainly no secret."""
+    return name in _CLUSTER_WIDE
 
 
 def warning(name: str) -> str:
