@@ -8,9 +8,11 @@ from typing import Any
 import pytest
 from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadMaxRows, ReadMinRows
 
+from ottla.audit.events import AUDIT_TOPIC
 from ottla.client import Admin, Client, TopicPartition
 from ottla.client.group_admin import GroupAdmin
 from pyspark_ottla.options import Use
+from pyspark_ottla.sink.marker import MARKER_TOPIC
 from pyspark_ottla.source.ranges import Range
 from pyspark_ottla.source.reading import RangePartition
 from pyspark_ottla.source.settings import SourceSettings
@@ -165,6 +167,18 @@ def test_a_pattern_finds_no_internal_topics(bootstrap: str, client: Client, topi
     found = reader(bootstrap, subscribePattern=".*").initialOffset()
     assert topic in found
     assert "__consumer_offsets" not in found
+
+
+def test_a_pattern_finds_no_topics_that_are_written_beside_the_rows(
+    bootstrap: str, admin: Admin, topic: str
+) -> None:
+    for own in (AUDIT_TOPIC, MARKER_TOPIC):
+        if own not in {known.name for known in admin.list_topics()}:
+            admin.create_topic(own, partitions=1)
+    found = reader(bootstrap, subscribePattern=".*").initialOffset()
+    assert topic in found
+    assert not {AUDIT_TOPIC, MARKER_TOPIC} & set(found)
+    assert AUDIT_TOPIC in reader(bootstrap, subscribe=AUDIT_TOPIC).initialOffset()
 
 
 def test_a_reader_can_be_sent_to_tasks(bootstrap: str, topic: str) -> None:
