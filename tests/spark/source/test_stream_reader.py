@@ -136,6 +136,22 @@ def test_a_topic_that_was_made_anew_is_read_from_its_start(
     assert ranges(stream, first, anew) == [Range(topic, 0, 0, 1)]
 
 
+def test_a_topic_that_was_made_anew_under_a_planned_batch_is_read_once(
+    bootstrap: str, client: Client, admin: Admin, topic: str
+) -> None:
+    write(client, topic, ["a", "b", "c"])
+    stream = reader(bootstrap, subscribe=topic, startingOffsets="earliest", failOnDataLoss=False)
+    first = stream.latestOffset(stream.initialOffset(), ReadAllAvailable())
+    write(client, topic, ["d"])
+    planned = stream.latestOffset(first, ReadAllAvailable())
+    admin.delete_topic(topic)
+    admin.create_topic(topic, partitions=1)
+    write(client, topic, ["e"])
+    assert ranges(stream, first, planned) == []
+    anew = stream.latestOffset(planned, ReadAllAvailable())
+    assert ranges(stream, planned, anew) == [Range(topic, 0, 0, 1)]
+
+
 def test_a_group_is_told_of_the_topics_that_are_left(
     bootstrap: str,
     client: Client,
