@@ -90,6 +90,18 @@ def test_wrong_options_are_named(name: str, value: str, text: str) -> None:
     assert text in str(caught.value)
 
 
+def test_the_largest_request_lowers_the_size_of_batches() -> None:
+    for batch, request, wanted in (
+        ("500", "100", 100),
+        ("100", "500", 100),
+        ("5000000", "2000000", 2_000_000),
+    ):
+        given = {**GOOD, "kafka.batch.size": batch, "kafka.max.request.size": request}
+        assert sink_settings(VALUE, given, Use.STREAM_WRITE).batch_bytes == wanted
+    alone = {**GOOD, "kafka.max.request.size": "100"}
+    assert sink_settings(VALUE, alone, Use.STREAM_WRITE).batch_bytes == 100
+
+
 def test_a_topic_is_never_overwritten() -> None:
     with pytest.raises(OptionError, match=r'mode\("append"\)'):
         batch_writer(VALUE, GOOD, overwrite=True)
