@@ -80,6 +80,7 @@ def test_with_the_option_the_column_topic_is_not_looked_at() -> None:
         ("topic", "", "option topic is empty"),
         ("topics", "t", "did you mean topic"),
         ("kafka.transaction.timeout.ms", "0", "whole number of at least 1"),
+        ("kafka.transaction.timeout.ms", "2147483648", "whole number of at most 2147483647"),
         ("kafka.transactional.id", "x", "use sinkId"),
         ("unknownOutcome", "maybe", "must be fail or committed or aborted"),
     ],
