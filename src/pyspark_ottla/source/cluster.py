@@ -96,6 +96,10 @@ class SourceCluster:
         """Where logs end."""
         return self._offsets(dict.fromkeys(partitions, LATEST))
 
+    def undecided_ends(self, partitions: Iterable[TopicPartition]) -> Offsets:
+        """Where logs end with open transactions, whatever is read of them."""
+        return self._offsets(dict.fromkeys(partitions, LATEST), read_committed=False)
+
     def bounds(self, partitions: Collection[TopicPartition]) -> dict[TopicPartition, Bounds]:
         """Where logs start and end."""
         # The start first: it may move up to the end that is asked for after it, not past it.
@@ -139,10 +143,14 @@ class SourceCluster:
             for item in topic.partitions
         ]
 
-    def _offsets(self, specs: dict[TopicPartition, int]) -> Offsets:
+    def _offsets(
+        self, specs: dict[TopicPartition, int], *, read_committed: bool | None = None
+    ) -> Offsets:
         if not specs:
             return {}
-        found = self._admin.list_offsets(specs, read_committed=self._settings.read_committed)
+        if read_committed is None:
+            read_committed = self._settings.read_committed
+        found = self._admin.list_offsets(specs, read_committed=read_committed)
         return {partition: found[partition].offset for partition in specs}
 
     def _at_times(self, place: Place, times: Offsets) -> Offsets:

@@ -17,7 +17,7 @@ from pyspark_ottla.source.ranges import Range
 from pyspark_ottla.source.reading import RangePartition
 from pyspark_ottla.source.settings import SourceSettings
 from pyspark_ottla.source.stream import StreamReader
-from tests.spark.source.writing import named, write
+from tests.spark.source.writing import named, write, write_transaction
 
 NewTopic = Callable[..., str]
 
@@ -150,6 +150,31 @@ def test_a_topic_that_was_made_anew_under_a_planned_batch_is_read_once(
     assert ranges(stream, first, planned) == []
     anew = stream.latestOffset(planned, ReadAllAvailable())
     assert ranges(stream, planned, anew) == [Range(topic, 0, 0, 1)]
+
+
+def test_a_query_that_turns_to_committed_records_waits_for_an_open_transaction(
+    bootstrap: str, client: Client, topic: str
+) -> None:
+    write(client, topic, ["a", "b"])
+    transaction = write_transaction(bootstrap, topic, ["c"], commit=None)
+    before = reader(
+        bootstrap,
+        subscribe=topic,
+        startingOffsets="earliest",
+        kafka_isolation_level="read_uncommitted",
+    )
+    read = {topic: before.latestOffset(before.initialOffset(), ReadAllAvailable())[topic]}
+    assert read == {topic: {"0": 3}}
+    stream = reader(bootstrap, subscribe=topic)
+    assert stream.latestOffset(read, ReadAllAvailable()) == read
+    stream.prepareForTriggerAvailableNow()
+    assert stream.latestOffset(read, ReadAllAvailable()) == read
+    transaction.commit_transaction()
+    write(client, topic, ["d"])
+    later = reader(bootstrap, subscribe=topic)
+    until = {topic: {"0": 5}}
+    assert later.latestOffset(read, ReadAllAvailable()) == until
+    assert ranges(later, read, until) == [Range(topic, 0, 3, 5)]
 
 
 def test_a_group_is_told_of_the_topics_that_are_left(
