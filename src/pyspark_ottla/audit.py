@@ -9,7 +9,7 @@ from uuid import uuid4
 
 from msgspec import Struct
 
-from ottla.audit.events import AUDIT_TOPIC, WINDOW_MS, Event
+from ottla.audit.events import AUDIT_TOPIC, LONGEST_WINDOW_MS, WINDOW_MS, Event
 from ottla.client import Client, Producer
 from ottla.wire.errors import KafkaError
 from pyspark_ottla.options import Options
@@ -29,7 +29,7 @@ class AuditSettings(Struct, frozen=True):
 
 def audit_settings(options: Options, default_name: str | None) -> AuditSettings | None:
     """What the options say of the audit; None where nothing is to be counted."""
-    window_ms = options.number("auditWindowMs")
+    window_ms = options.number("auditWindowMs", most=LONGEST_WINDOW_MS)
     if not options.flag("audit", False):
         return None
     return AuditSettings(

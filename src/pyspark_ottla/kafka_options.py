@@ -103,6 +103,9 @@ REFUSED = {
 
 SECURE_PREFIXES = ("ssl.", "sasl.")
 PLAINTEXT = "PLAINTEXT"
+LARGEST_INT = 2**31 - 1
+LONGEST_TEXT = 2**15 - 1
+"""Bytes of a text in Kafka's protocol."""
 
 
 class KafkaOptions:
@@ -139,7 +142,7 @@ class KafkaOptions:
         return value
 
     def number(self, name: str, default: int, *, least: int = 0) -> int:
-        """A whole number."""
+        """A whole number of 32 bits, as Kafka's requests have it."""
         text = self._given.get(name)
         if text is None:
             return default
@@ -151,23 +154,35 @@ class KafkaOptions:
             raise OptionError(
                 f"option kafka.{name} is {text!r}, but must be a whole number of at least {least}"
             )
+        if number > LARGEST_INT:
+            raise OptionError(
+                f"option kafka.{name} is {text!r}, but must be a whole number of at most "
+                f"{LARGEST_INT}"
+            )
         return number
 
-    def seconds(self, name: str, default: float) -> float:
+    def seconds(self, name: str, default: float, *, least: int = 0) -> float:
         """A time, which Kafka gives in milliseconds."""
-        return self.number(name, round(default * 1000)) / 1000
+        return self.number(name, round(default * 1000), least=least) / 1000
 
     def client_settings(self, client_id_prefix: str | None = None) -> ClientSettings:
         """How to reach the cluster."""
         default = ClientSettings(bootstrap_servers=self.bootstrap_servers)
         name = f"{client_id_prefix}-spark" if client_id_prefix else "ottla-spark"
+        given = self.text("client.id")
+        client_id = given or name
+        if len(client_id.encode()) > LONGEST_TEXT:
+            option = "kafka.client.id" if given else "groupIdPrefix"
+            raise OptionError(
+                f"option {option} is too long: a client id has at most {LONGEST_TEXT} bytes"
+            )
         return ClientSettings(
             bootstrap_servers=self.bootstrap_servers,
-            client_id=self.text("client.id") or name,
+            client_id=client_id,
             connect_timeout=self.seconds(
-                "socket.connection.setup.timeout.ms", default.connect_timeout
+                "socket.connection.setup.timeout.ms", default.connect_timeout, least=1
             ),
-            request_timeout=self.seconds("request.timeout.ms", default.request_timeout),
+            request_timeout=self.seconds("request.timeout.ms", default.request_timeout, least=1),
             deadline=self.seconds("default.api.timeout.ms", default.deadline),
             backoff=self.seconds("retry.backoff.ms", default.backoff),
             longest_backoff=self.seconds("retry.backoff.max.ms", default.longest_backoff),

@@ -18,7 +18,7 @@ from msgspec.structs import replace
 
 from ottla.client import ClientSettings
 from pyspark_ottla.errors import OptionError
-from pyspark_ottla.kafka_options import KAFKA_PREFIX, KafkaOptions
+from pyspark_ottla.kafka_options import KAFKA_PREFIX, LARGEST_INT, KafkaOptions
 
 LARGEST = 2**63 - 1
 """Offsets, times and counts have 64 bits."""
@@ -140,8 +140,8 @@ class Options:
         value = self._given.get(name.lower())
         return None if value is None else value.strip()
 
-    def number(self, name: str, *, least: int = 1) -> int | None:
-        """A whole number, not below `least`, of those that Kafka and Spark have."""
+    def number(self, name: str, *, least: int = 1, most: int = LARGEST) -> int | None:
+        """A whole number from `least` to `most`; by default those that Kafka and Spark have."""
         text = self.text(name)
         if text is None:
             return None
@@ -151,8 +151,8 @@ class Options:
             raise wrong(name, text, "a whole number") from None
         if number < least:
             raise wrong(name, text, f"a whole number of at least {least}")
-        if number > LARGEST:
-            raise wrong(name, text, f"a whole number of at most {LARGEST}")
+        if number > most:
+            raise wrong(name, text, f"a whole number of at most {most}")
         return number
 
     def flag(self, name: str, default: bool) -> bool:
@@ -178,7 +178,7 @@ class Options:
         text = self.text(name)
         if text is None:
             return default
-        found = re.fullmatch(r"(\d+)\s*([a-z]*)", text.lower())
+        found = re.fullmatch(r"(\d{1,18})\s*([a-z]*)", text.lower())
         if found is None or found[2] not in _SECONDS:
             raise wrong(name, text, "a time such as 500ms, 30s, 15m or 1h")
         return int(found[1]) * _SECONDS[found[2]]
@@ -186,7 +186,7 @@ class Options:
     def client_settings(self) -> ClientSettings:
         """How to reach the cluster."""
         settings = self.kafka.client_settings(self.text("groupIdPrefix"))
-        poll_timeout = self.number("kafkaConsumer.pollTimeoutMs")
+        poll_timeout = self.number("kafkaConsumer.pollTimeoutMs", most=LARGEST_INT)
         if poll_timeout is None:
             return settings
         return replace(settings, request_timeout=poll_timeout / 1000)

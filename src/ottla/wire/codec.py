@@ -19,9 +19,11 @@ from ottla.wire.reader import compile_reader
 from ottla.wire.writer import EncodeError, compile_parts_writer, compile_writer
 
 try:
-    from ottla.wire.native.reading import MessageReader
+    from ottla.wire.native import reading
 except ImportError:  # There was no compiler at install.
-    MessageReader = None  # type: ignore[assignment,misc]  # which its users look at
+    MessageReader = None
+else:
+    MessageReader = reading.MessageReader
 
 __all__ = [
     "DecodeError",

@@ -18,9 +18,11 @@ from ottla.wire.apis import FIRST_FLEXIBLE, KAFKA_VERSIONS, ApiKey
 from ottla.wire.fields import DecodeError, skip_tags
 
 try:
-    from ottla.wire.native.reading import HeaderReader
+    from ottla.wire.native import reading
 except ImportError:  # There was no compiler at install.
-    HeaderReader = None  # type: ignore[assignment,misc]  # which is looked at below
+    HeaderReader = None
+else:
+    HeaderReader = reading.HeaderReader
 
 _REQUEST = Struct(">hhih")
 _CORRELATION_ID = Struct(">i")

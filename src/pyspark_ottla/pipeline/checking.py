@@ -28,7 +28,7 @@ from pyspark_ottla.pipeline.model import (
 )
 from pyspark_ottla.pipeline.options import sink_problem, source_problem
 from pyspark_ottla.pipeline.places import resolve
-from pyspark_ottla.pipeline.problems import Problem, WrongFileError, nearest
+from pyspark_ottla.pipeline.problems import PipelineError, Problem, WrongFileError, nearest
 from pyspark_ottla.pipeline.reading import read_pipeline
 
 RECORD_COLUMNS = ("key", "value", "topic", "partition", "offset", "timestamp", "timestampType")
@@ -38,7 +38,8 @@ METADATA_COLUMN = "kafka"
 def load(
     path: str, environment: Mapping[str, str] = os.environ, *, look_into_sql: bool = True
 ) -> Pipeline:
-    """The pipeline in a file; WrongFileError with all mistakes that can be found without Spark.
+    """The pipeline in a file; WrongFileError with all mistakes that can be found without Spark, and
+    PipelineError if there is no such file.
 
     Mistakes within SQL are left out where Spark itself will look for them.
     """
@@ -47,6 +48,8 @@ def load(
         text = Path(path).read_text(encoding="utf-8")
     except UnicodeDecodeError as wrong:
         raise WrongFileError(path, [Problem(1, f"not UTF-8: {wrong.reason}")]) from None
+    except OSError as problem:
+        raise PipelineError(f"{path}: {problem.strerror}") from None
     pipeline = read_pipeline(path, text, problems, environment)
     if pipeline is not None:
         _Check(pipeline, problems, look_into_sql).all()

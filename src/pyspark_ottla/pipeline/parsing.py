@@ -1,8 +1,9 @@
 """JSON records to columns, and what to say of those that are no such JSON.
 
 Rules kept here:
-1. A record is broken if its value is null, is not JSON, does not fit the schema, or lacks a field
-   that the schema calls NOT NULL. Fields that the schema does not name are ignored.
+1. A record is broken if its value is null, is not JSON, has more behind the JSON, does not fit the
+   schema, or lacks a field that the schema calls NOT NULL. Fields that the schema does not name are
+   ignored.
 2. A broken record never vanishes: it goes to the dead letters, whole, with the reason in its
    headers; where there are none, the query fails, and says which record it was.
 3. Reasons cost more than parsing, and are found for broken records only.
@@ -16,6 +17,7 @@ if TYPE_CHECKING:
     from pyspark.sql.types import StructField, StructType
 
 BROKEN = "_broken"
+FOUND = "_found"
 PARSED = "_parsed"
 OPTIONS = {"mode": "PERMISSIVE", "columnNameOfCorruptRecord": BROKEN}
 HEADER_PREFIX = "ottla."
@@ -37,7 +39,9 @@ def strictly_parsed_rows(
     where = [f.lit("record "), f.col("offset").cast("string"), f.lit(" in partition ")]
     where += [f.col("partition").cast("string"), f.lit(" of topic "), f.col("topic"), f.lit(": ")]
     complaint = f.concat(*where, _reason(schema), f.lit(" (dead_letters would take it)"))
-    parsed = _parsed(records, schema)
+    stop = f.raise_error(complaint).cast("boolean")
+    # In the column alone it would be looked for only where the query needs the column.
+    parsed = _parsed(records, schema).where(f.when(_is_broken(schema), stop).otherwise(True))
     checked = parsed.withColumn(
         PARSED, f.when(_is_broken(schema), f.raise_error(complaint)).otherwise(f.col(PARSED))
     )
@@ -66,22 +70,40 @@ def dead_letters(records: "DataFrame", schema: "StructType", pipeline: str) -> "
 def _columns(schema: "StructType", metadata: bool) -> "list[Column]":
     from pyspark.sql import functions as f
 
-    columns = [f.col(f"{PARSED}.`{field.name}`").alias(field.name) for field in schema.fields]
+    columns = [_first()[field.name].alias(field.name) for field in schema.fields]
     return [*columns, f.struct(*RECORD_FIELDS).alias("kafka")] if metadata else columns
 
 
 def _parsed(records: "DataFrame", schema: "StructType") -> "DataFrame":
+    """The records with what is found in each. Spark looks no further than the first JSON in a text,
+    so it is given that of an array, in which more than one, or other things, are seen.
+    """
+    from pyspark.sql import functions as f
+    from pyspark.sql.types import ArrayType, StructField
+
+    text = f.concat(f.lit(f'{{"{FOUND}":['), f.col("value").cast("string"), f.lit("]}"))
+    found = StructField(FOUND, ArrayType(_loose(schema.fields)))
+    whole = f.from_json(text, _with_broken([found]), OPTIONS)
+    return records.withColumn(PARSED, whole)
+
+
+def _first() -> "Column":
+    """The one JSON of a record that is not broken."""
     from pyspark.sql import functions as f
 
-    text = f.col("value").cast("string")
-    return records.withColumn(PARSED, f.from_json(text, _with_broken(schema.fields), OPTIONS))
+    return f.get(f.col(f"{PARSED}.{FOUND}"), f.lit(0))
+
+
+def _loose(fields: "list[StructField]") -> "StructType":
+    from pyspark.sql.types import StructField, StructType
+
+    return StructType([StructField(field.name, field.dataType) for field in fields])
 
 
 def _with_broken(fields: "list[StructField]") -> "StructType":
     from pyspark.sql.types import StringType, StructField, StructType
 
-    loose = [StructField(field.name, field.dataType) for field in fields]
-    return StructType([*loose, StructField(BROKEN, StringType())])
+    return StructType([*_loose(fields).fields, StructField(BROKEN, StringType())])
 
 
 def _required(schema: "StructType") -> "list[str]":
@@ -91,8 +113,9 @@ def _required(schema: "StructType") -> "list[str]":
 def _is_broken(schema: "StructType") -> "Column":
     from pyspark.sql import functions as f
 
-    tests = [f.col(PARSED).isNull(), f.col(f"{PARSED}.{BROKEN}").isNotNull()]
-    tests += [f.col(f"{PARSED}.`{name}`").isNull() for name in _required(schema)]
+    tests = [_first().isNull(), f.col(f"{PARSED}.{BROKEN}").isNotNull()]
+    tests += [f.size(f"{PARSED}.{FOUND}") != 1]
+    tests += [_first()[name].isNull() for name in _required(schema)]
     return reduce(lambda one, other: one | other, tests)
 
 
@@ -109,13 +132,18 @@ def _reason(schema: "StructType") -> "Column":
         for field in schema.fields
     ]
     missing = [
-        f.when(f.col(f"{PARSED}.`{name}`").isNull(), f.lit(f"{name} is missing"))
-        for name in _required(schema)
+        f.when(_first()[name].isNull(), f.lit(f"{name} is missing")) for name in _required(schema)
     ]
     anything = f.try_parse_json(text)
+    alone = f.from_json(text, _with_broken(schema.fields), OPTIONS)
+    is_more = f.col(f"{PARSED}.{BROKEN}").isNotNull() | (f.size(f"{PARSED}.{FOUND}") > 1)
     return (
         f.when(f.col("value").isNull(), f.lit("the value is null"))
         .when(f.trim(text) == "", f.lit("the value is empty"))
+        .when(
+            is_more & alone.isNotNull() & alone[BROKEN].isNull(),
+            f.lit("there is more behind the JSON"),
+        )
         .when(anything.isNull(), f.lit("the value is not JSON"))
         .when(
             ~f.schema_of_variant(anything).startswith("OBJECT"),

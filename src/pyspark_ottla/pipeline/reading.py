@@ -34,6 +34,7 @@ BOOTSTRAP_VARIABLE = "OTTLA_BOOTSTRAP"
 NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 DURATION = re.compile(r"\d+ (millisecond|second|minute|hour|day|week)s?( \d+ \w+)*")
 PARTITIONING = re.compile(rf"(?:({'|'.join(TIME_UNITS)})\((\w+)\)|(\w+))")
+TABLE = re.compile(r"[^.]+(\.[^.]+)+")
 CONSOLE_ROWS = 20
 MODES = ("append", "update", "complete")
 
@@ -200,6 +201,10 @@ def _lake(section: Section, name: Text, source: Text) -> LakeSink:
     table = section.text("table")
     if table is not None and chosen != "iceberg":
         section.wrong(f"{section.where}: table is for format: iceberg", table.line)
+    elif table is not None and not TABLE.fullmatch(table):
+        section.wrong(
+            f"{section.where}: table is a namespace and a name, as in shop.clicks", table.line
+        )
     return LakeSink(
         name=name,
         source=source,

@@ -215,7 +215,13 @@ def _lake(
         name=str(sink.table or f"{pipeline.name}.{sink.name}"),
         options={name: str(value) for name, value in sink.options.items()},
     )
-    open_table(options.document()).prepare(arrow_schema(spark, rows.schema))
+    schema = arrow_schema(spark, rows.schema)
+    try:
+        open_table(options.document()).prepare(schema)
+    except Exception as wrong:  # noqa: BLE001 (catalogs and storages raise what they like)
+        reason = " ".join(str(wrong).split()) or type(wrong).__name__
+        text = f"sink {sink.name}: {reason}"
+        raise WrongFileError(pipeline.path, [Problem(sink.name.line, text)]) from None
     spark.dataSource.register(LakeFormat)
     writer = _write(rows).format(NAME).outputMode("append")
     return writer.option("table", json.dumps(options.document()))

@@ -2,7 +2,8 @@
 
 Rules kept here:
 1. What an expression gives is made fit for a topic's name: other characters than Kafka allows
-   become `_`, and null becomes `null`. A value that nobody expected must not stop a stream.
+   become `_`, and null becomes `null`. A name that is too long is cut, and one that no topic can
+   have (nothing, `.` or `..`) becomes `_`. A value that nobody expected must not stop a stream.
 2. A brace cannot be part of a topic's name, so it needs no way to be written.
 """
 
@@ -11,8 +12,10 @@ import re
 from pyspark_ottla.pipeline.document import Text
 
 PIECE = re.compile(r"\{([^{}]*)\}")
-TOPIC_NAME = re.compile(r"[a-zA-Z0-9._-]{1,249}")
+LONGEST_NAME = 249
+TOPIC_NAME = re.compile(rf"[a-zA-Z0-9._-]{{1,{LONGEST_NAME}}}")
 NOT_IN_A_NAME = "[^a-zA-Z0-9._-]"
+NO_NAME = "^[.]{0,2}$"
 
 
 def expressions(topic: Text) -> tuple[Text, ...]:
@@ -35,4 +38,5 @@ def topic_expression(topic: Text) -> str:
             parts.append(f"regexp_replace({text}, '{NOT_IN_A_NAME}', '_')")
         elif part:
             parts.append(f"'{part}'")
-    return f"concat({', '.join(parts)})"
+    name = f"left(concat({', '.join(parts)}), {LONGEST_NAME})"
+    return f"regexp_replace({name}, '{NO_NAME}', '_')"

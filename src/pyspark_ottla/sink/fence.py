@@ -8,14 +8,16 @@ Rules kept here:
 3. A decision is made when its transaction is committed; before that it is nothing.
 4. What the audit is told with a decision is in the same transaction. Where the audit topic cannot
    be written, that is said in the log, and the decision is made without.
+5. The marker is read up to the end that its leader names, never just until nothing comes: a batch
+   whose decision is not seen would be written again.
 """
 
 from collections.abc import Iterable, Sequence
-from time import time
+from time import monotonic, time
 
 from ottla.audit.events import AUDIT_TOPIC, Event
 from ottla.client import Admin, Client, TopicPartition
-from ottla.client.admin import EARLIEST
+from ottla.client.admin import EARLIEST, LATEST
 from ottla.client.batch_sender import BatchSender
 from ottla.client.cluster import UnknownTopic
 from ottla.client.log_slice import fetch_slice
@@ -57,26 +59,41 @@ FENCED = frozenset(
 def read_marker(client: Client, sink: str) -> Marker:
     """What the marker topic says of a sink, from its first to its last record."""
     reading = MarkerReading(sink)
-    offset = _first_offset(client)
-    while True:
+    offset, end = _bounds(client)
+    give_up, pause = monotonic() + client.settings.deadline, client.settings.backoff
+    while offset < end:
         data = fetch_slice(client, WHERE, offset, read_committed=False, max_bytes=READ_BYTES)
         records = memoryview(data.records or b"")
         before = offset
         for at, header in headers(records):
             reading.add(header, records[at : at + header.size])
             offset = header.next_offset
-        if offset == before:
-            return reading.result()
+        if offset > before:
+            give_up, pause = monotonic() + client.settings.deadline, client.settings.backoff
+        elif data.high_watermark >= end:
+            break  # Compaction has left nothing up to the end.
+        elif monotonic() + pause > give_up:
+            raise SinkError(
+                f"topic {MARKER_TOPIC} could not be read: it ends at offset {end}, but nothing "
+                f"came from offset {offset} on"
+            )
+        else:
+            pause = client.pause(pause)
+    return reading.result()
 
 
-def _first_offset(client: Client) -> int:
+def _bounds(client: Client) -> tuple[int, int]:
+    """Where the marker topic starts and ends. A new leader does not show all of it at once: its
+    high watermark follows, and only what it calls the end then is final (KIP-207).
+    """
     admin = Admin(client)
     try:
-        return admin.list_offsets({WHERE: EARLIEST})[WHERE].offset
+        first = admin.list_offsets({WHERE: EARLIEST})[WHERE].offset
     except UnknownTopic:
         _create_topic(admin)
-    partition_count(client, MARKER_TOPIC, create=False)
-    return admin.list_offsets({WHERE: EARLIEST})[WHERE].offset
+        partition_count(client, MARKER_TOPIC, create=False)
+        first = admin.list_offsets({WHERE: EARLIEST})[WHERE].offset
+    return first, admin.list_offsets({WHERE: LATEST})[WHERE].offset
 
 
 def _create_topic(admin: Admin) -> None:

@@ -13,8 +13,10 @@ Rules kept here:
    stable offset back), the transaction's own marker is looked for behind its last record.
 4. What retention or deletion took away is unknown, never guessed. A topic that was made anew under
    the old name has other records at these offsets, or none.
+5. What a leader does not show yet is not gone: its end is asked for first.
 """
 
+from ottla.client.admin import LATEST, Admin
 from ottla.client.cluster import Client, TopicPartition, UnknownTopic
 from ottla.client.errors import OffsetOutOfRange
 from ottla.client.log_slice import fetch_slice
@@ -48,6 +50,8 @@ def prove(client: Client, written: Written) -> Proof:
 
 def _prove_at(client: Client, written: Written, place: Place) -> Proof:
     where = TopicPartition(place.topic, place.partition)
+    # A new leader answers this only when it shows all that the one before it did (KIP-207).
+    Admin(client).list_offsets({where: LATEST})
     data = fetch_slice(client, where, place.first, read_committed=True, max_bytes=ONE_BATCH)
     is_decided = data.last_stable_offset > place.first
     if is_decided and _is_there(data, written, place):

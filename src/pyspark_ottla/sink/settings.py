@@ -58,7 +58,7 @@ def sink_settings(schema: "StructType", given: "Mapping[str, str]", use: Use) ->
     guarantee = options.choice("guarantee", (EXACTLY_ONCE, AT_LEAST_ONCE), EXACTLY_ONCE)
     outcome = options.choice("unknownOutcome", tuple(OUTCOMES), "fail")
     codecs = tuple(codec.name.lower() for codec in Codec)
-    default_bytes = min(BATCH_BYTES, kafka.number("max.request.size", BATCH_BYTES, least=1))
+    batch_bytes = kafka.number("batch.size", BATCH_BYTES, least=1)
     return SinkSettings(
         client=options.client_settings(),
         columns=columns_of(schema, topic),
@@ -66,7 +66,7 @@ def sink_settings(schema: "StructType", given: "Mapping[str, str]", use: Use) ->
         exactly_once=guarantee == EXACTLY_ONCE,
         sink_id=sink_id,
         codec=Codec[kafka.choice("compression.type", codecs, "none").upper()],
-        batch_bytes=kafka.number("batch.size", default_bytes, least=1),
+        batch_bytes=min(batch_bytes, kafka.number("max.request.size", batch_bytes, least=1)),
         transaction_timeout_ms=kafka.number(
             "transaction.timeout.ms", TRANSACTION_TIMEOUT_MS, least=1
         ),

@@ -44,6 +44,15 @@ if TYPE_CHECKING:
 
 NO_SUCH_TOPIC = frozenset({ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, ErrorCode.INVALID_TOPIC_EXCEPTION})
 
+ENDED = frozenset(
+    {
+        ErrorCode.INVALID_PRODUCER_EPOCH,
+        ErrorCode.PRODUCER_FENCED,
+        ErrorCode.INVALID_TXN_STATE,
+    }
+)
+"""What a producer is told whose transaction has timed out."""
+
 
 def write_at_least_once(settings: SinkSettings, writer: str, batches: "Batches") -> RowsWritten:
     """Write rows, each at least once; `writer` is the stream's query, or the run of a job."""
@@ -115,7 +124,7 @@ def _write(
     if first is None:
         return TaskReport(task.sink, task.query, task.run, Report(task.partition, 0, 0, None))
     key = _begin(settings, transactions, state.ids.take(task.batch))
-    with _aborting(transactions, key):
+    with _aborting(transactions, key), _explaining(settings, task):
         steps.reached(Step.TASK_BEGUN)
         sender = BatchSender(client, transaction=(transactions, key), codec=settings.codec)
         tally = Tally(settings.audit)
@@ -163,6 +172,23 @@ def _aborting(transactions: Transactions, key: TransactionKey) -> Iterator[None]
         except KafkaError:
             pass  # It is swept later, or times out; what went wrong first is what matters.
         raise
+
+
+@contextmanager
+def _explaining(settings: SinkSettings, task: Task) -> Iterator[None]:
+    """SinkError with the likely cause where the broker has ended the transaction meanwhile."""
+    try:
+        yield
+    except KafkaError as problem:
+        if problem.code not in ENDED:
+            raise
+        raise SinkError(
+            f"the broker has ended the transaction of task {task.partition} of batch {task.batch} "
+            f"before all rows were written ({problem.code.name}). Likely it took longer than "
+            f"kafka.transaction.timeout.ms ({settings.transaction_timeout_ms}): make batches "
+            "smaller (maxOffsetsPerTrigger), or raise that, and transaction.max.timeout.ms of the "
+            "broker"
+        ) from None
 
 
 def _routing(settings: SinkSettings, client: Client) -> Routing:

@@ -5,22 +5,27 @@ Rules kept here:
 2. With read_committed a log ends at its last stable offset: what lies after it is not decided.
 3. A topic that was named and does not exist is an error, never nothing.
 4. A pattern finds no internal topic (`__consumer_offsets`), as in Spark's Kafka source: one that
-   fits every name would read what the broker notes of the reading.
+   fits every name would read what the broker notes of the reading. Nor does it find what this
+   package writes beside the rows: a stream with audit=true would feed itself.
 """
 
 import logging
 import re
 from collections.abc import Collection, Iterable
 
+from ottla.audit.events import AUDIT_TOPIC
 from ottla.client import Admin, Client, TopicPartition
 from ottla.client.admin import EARLIEST, LATEST
 from ottla.client.cluster import UnknownTopic
 from ottla.client.errors import check
 from ottla.wire.errors import ErrorCode, KafkaError
 from pyspark_ottla.errors import DataLossError, OptionError
+from pyspark_ottla.sink.marker import MARKER_TOPIC
 from pyspark_ottla.source.loss import HINT, Bounds
 from pyspark_ottla.source.offsets import Offsets, in_words
 from pyspark_ottla.source.settings import NoMatch, Place, SourceSettings
+
+OWN_TOPICS = frozenset({AUDIT_TOPIC, MARKER_TOPIC})
 
 _log = logging.getLogger("pyspark_ottla")
 
@@ -91,6 +96,10 @@ class SourceCluster:
         """Where logs end."""
         return self._offsets(dict.fromkeys(partitions, LATEST))
 
+    def undecided_ends(self, partitions: Iterable[TopicPartition]) -> Offsets:
+        """Where logs end with open transactions, whatever is read of them."""
+        return self._offsets(dict.fromkeys(partitions, LATEST), read_committed=False)
+
     def bounds(self, partitions: Collection[TopicPartition]) -> dict[TopicPartition, Bounds]:
         """Where logs start and end."""
         # The start first: it may move up to the end that is asked for after it, not past it.
@@ -130,14 +139,18 @@ class SourceCluster:
         return [
             TopicPartition(topic.name, item.partition)
             for topic in self._admin.list_topics()
-            if fits(topic.name) and not topic.internal
+            if fits(topic.name) and not topic.internal and topic.name not in OWN_TOPICS
             for item in topic.partitions
         ]
 
-    def _offsets(self, specs: dict[TopicPartition, int]) -> Offsets:
+    def _offsets(
+        self, specs: dict[TopicPartition, int], *, read_committed: bool | None = None
+    ) -> Offsets:
         if not specs:
             return {}
-        found = self._admin.list_offsets(specs, read_committed=self._settings.read_committed)
+        if read_committed is None:
+            read_committed = self._settings.read_committed
+        found = self._admin.list_offsets(specs, read_committed=read_committed)
         return {partition: found[partition].offset for partition in specs}
 
     def _at_times(self, place: Place, times: Offsets) -> Offsets:

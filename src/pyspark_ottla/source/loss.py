@@ -6,7 +6,8 @@ Rules kept here:
 2. With failOnDataLoss every loss is an error that names topic, partition and offsets; without it
    the rest is read, and the same sentence is a warning.
 3. A log that ends before the place where reading was to go on is another log by the same name: a
-   topic that was deleted and made again. Without failOnDataLoss it is read from its start.
+   topic that was deleted and made again. Without failOnDataLoss it is read from its start, by the
+   batch that goes back: one that was planned for the old log reads nothing of the new one.
 """
 
 from collections.abc import Mapping
@@ -63,7 +64,7 @@ def available(
                 f"but its log ends at offset {log.end}: the topic may have been made anew"
             )
             last = min(last, log.end)
-            first = log.first if goes_on else last
+            first = log.first if goes_on and wanted_end < wanted_start else last
         elif last > log.end:
             found.losses.append(
                 f"{in_words([partition])} was to be read up to offset {last}, "

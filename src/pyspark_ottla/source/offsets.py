@@ -10,6 +10,7 @@ Rules kept here:
 """
 
 import json
+import re
 from collections.abc import Iterable, Mapping
 from typing import Any
 
@@ -19,6 +20,7 @@ from pyspark_ottla.options import LARGEST
 
 Offsets = dict[TopicPartition, int]
 
+PARTITION = re.compile("[0-9]{1,10}")
 PINNED = "@start"
 
 
@@ -60,7 +62,7 @@ def parse_offsets(name: str, text: str) -> Offsets:
         if not isinstance(partitions, dict):
             raise _wrong(name, text, expected)
         for partition, offset in partitions.items():
-            if not partition.isdecimal() or type(offset) is not int or offset > LARGEST:
+            if not PARTITION.fullmatch(partition) or type(offset) is not int or offset > LARGEST:
                 raise _wrong(name, text, expected)
             found[TopicPartition(topic, int(partition))] = offset
     return found
@@ -90,7 +92,7 @@ def in_words(partitions: Iterable[TopicPartition]) -> str:
 def _object(name: str, text: str, expected: str) -> dict[str, Any]:
     try:
         value = json.loads(text)
-    except ValueError:
+    except (ValueError, RecursionError):
         raise _wrong(name, text, expected) from None
     if not isinstance(value, dict) or not value:
         raise _wrong(name, text, expected)

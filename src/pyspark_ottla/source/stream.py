@@ -11,6 +11,7 @@ Rules kept here:
 4. A query that reads what is available now ends at what was there when it was started.
 5. A group is told an end only when Spark is done with that batch: Spark says so one batch later in
    commit(), but starts the next batch from there at once, and for the last batch that is all.
+6. Where a query stands past the last stable offset, though not past the log's end, it waits.
 """
 
 import logging
@@ -153,6 +154,10 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         latest = self._target
         if latest is None:
             latest = cluster.latest(cluster.existing_partitions())
+        # A query that read uncommitted records before may be past a transaction that is open.
+        past = [item for item, end in latest.items() if end < begin.get(item, 0)]
+        ends = cluster.undecided_ends(past)
+        latest = latest | {item: begin[item] for item in past if begin[item] <= ends[item]}
         self._latest = latest
         # A partition that has vanished stays in the offsets where it was.
         cluster.report(vanished(begin, latest))

@@ -9,6 +9,7 @@ import pytest
 from pyspark_ottla.pipeline.checking import load, query_names
 from pyspark_ottla.pipeline.model import LakeSink, Pipeline, TopicSource
 from pyspark_ottla.pipeline.problems import WrongFileError
+from pyspark_ottla.pipeline.submit import main
 
 RIGHT = """\
 pipeline: shop
@@ -146,6 +147,9 @@ def test_all_mistakes_are_found_at_once(check: Check) -> None:
         ("from: clicks", "from: pages", "22: sink split: pages is a table, not a stream"),
         ("topic: clicks\n", "topic: cl icks\n", "5: source clicks: cl icks cannot be a topic"),
         ("topic: clicks\n", "pattern: cl.*\n    topic: x\n", "4: source clicks: it needs one of"),
+        ("format: delta", "format: iceberg\n    table: clicks",
+         "29: sink lake: table is a namespace and a name, as in shop.clicks"),
+        ("format: delta", "format: iceberg\n    table: shop.", "29: sink lake: table is a"),
         ("console: true", "", "30: sink out: it needs one of topic, lake or console"),
         ("  minutes:", "  clicks:", "15: the name clicks is taken (line 4)"),
         ("  minutes:", "  2nd:", "15: 2nd cannot be a name"),
@@ -240,3 +244,13 @@ def test_a_file_of_other_bytes_is_one_mistake(tmp_path: Path) -> None:
     path.write_bytes(b"\xff\xfe\x00")
     with pytest.raises(WrongFileError, match="not UTF-8"):
         load(str(path))
+
+
+@pytest.mark.parametrize(
+    ("name", "reason"), [("none.yaml", "No such file or directory"), ("", "Is a directory")]
+)
+def test_what_is_no_file_is_one_line(tmp_path: Path, name: str, reason: str) -> None:
+    path = str(tmp_path / name)
+    with pytest.raises(SystemExit) as ended:
+        main([path, "--once"])
+    assert ended.value.code == f"{path}: {reason}"

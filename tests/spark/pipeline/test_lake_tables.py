@@ -22,6 +22,7 @@ SCHEMA = pa.schema(
         ("at_day", pa.date32()),
     ]
 )
+WITHOUT_DAY = SCHEMA.remove(SCHEMA.get_field_index("at_day"))
 TIMES = [datetime(2026, 11, day, 12, tzinfo=UTC) for day in (15, 16, 15, 16)]
 TYPES = ["view", "buy", "a/b: 100%", None]
 
@@ -106,6 +107,73 @@ def test_rows_of_other_columns_are_refused_with_their_names(table: LakeTable) ->
     with pytest.raises(PipelineError, match="the rows lack id"):
         table.prepare(without)
     table.prepare(SCHEMA)
+
+
+def changed(table: LakeTable, **options: object) -> LakeTable:
+    """The same table, as a sink with other settings sees it."""
+    return open_table(table.options.document() | options)
+
+
+def with_type(column: str, kind: pa.DataType) -> pa.Schema:
+    return SCHEMA.set(SCHEMA.get_field_index(column), pa.field(column, kind))
+
+
+@pytest.mark.parametrize("kind", [pa.string(), pa.float64(), pa.list_(pa.int64()), pa.binary()])
+def test_a_column_cannot_change_its_type(table: LakeTable, kind: pa.DataType) -> None:
+    commit(table, 0, 0)
+    with pytest.raises(PipelineError, match=r"id is long there and .* here\. Write to another"):
+        table.prepare(with_type("id", kind))
+    assert len(read(table)) == 4
+
+
+def test_nested_columns_are_compared_without_regard_to_nulls(tmp_path: Path) -> None:
+    def schema(*, nullable: bool, inner: pa.DataType) -> pa.Schema:
+        return pa.schema([("n", pa.list_(pa.field("element", inner, nullable=nullable)))])
+
+    options = TableOptions("delta", str(tmp_path / "lake"), [], [], [], "x", {})
+    table = open_table(options.document())
+    table.prepare(schema(nullable=True, inner=pa.int32()))
+    table.prepare(schema(nullable=False, inner=pa.int32()))
+    with pytest.raises(PipelineError, match=r'n is \{"type":"array","elementType":"integer"'):
+        table.prepare(schema(nullable=True, inner=pa.string()))
+
+
+def test_narrower_numbers_fit_an_iceberg_table(tmp_path: Path) -> None:
+    options = TableOptions("iceberg", str(tmp_path / "lake"), [], [], [], "shop.clicks", {})
+    table = open_table(options.document())
+    table.prepare(pa.schema([("id", pa.int64())]))
+    table.prepare(pa.schema([("id", pa.int32())]))
+
+
+@pytest.mark.parametrize(
+    ("folders", "units", "columns"),
+    [
+        (["type"], [None], ["type"]),
+        (["at_day", "type", "id"], ["day", None, None], ["at", "type", "id"]),
+        ([], [], []),
+    ],
+)
+def test_partition_by_cannot_change(
+    table: LakeTable, folders: list[str], units: list[str | None], columns: list[str]
+) -> None:
+    commit(table, 0, 0)
+    other = changed(table, folders=folders, units=units, columns=columns)
+    # Iceberg has no column for a day, so other units are other columns to it.
+    schema = SCHEMA if "at_day" in other.folders or table.options.format == "delta" else WITHOUT_DAY
+    with pytest.raises(PipelineError, match="partition_by cannot change: the table is divided by"):
+        other.prepare(schema)
+    again = changed(table, folders=["type", "at_day"], units=[None, "day"], columns=["type", "at"])
+    again.prepare(SCHEMA)
+    assert commit(again, 4, 1)
+    assert read(table) == list(zip(range(8), TIMES * 2, TYPES * 2, strict=True))
+
+
+@pytest.mark.parametrize("kind", ["delta", "iceberg"])
+def test_bytes_cannot_name_folders(tmp_path: Path, kind: str) -> None:
+    options = TableOptions(kind, str(tmp_path / "lake"), ["type"], [None], ["type"], "a.b", {})
+    with pytest.raises(PipelineError, match="partition_by cannot take type: it is BINARY"):
+        open_table(options.document()).prepare(with_type("type", pa.binary()))
+    assert not (tmp_path / "lake").exists()
 
 
 def test_a_delta_table_knows_its_partitions(tmp_path: Path) -> None:

@@ -260,6 +260,29 @@ def test_a_wrong_option_is_one_line_in_the_file(
     assert "\n" not in str(wrong.value)
 
 
+@pytest.mark.parametrize(
+    ("settings", "reason"),
+    [
+        ("format: delta", ""),
+        ("format: iceberg, options: {type: nonsense}", "nonsense"),
+    ],
+)
+def test_a_lake_that_cannot_be_prepared_is_one_line_in_the_file(
+    spark: SparkSession, bootstrap: str, topic: str, tmp_path: Path, settings: str, reason: str
+) -> None:
+    (tmp_path / "lake").write_text("not a folder")
+    file = tmp_path / "p.yaml"
+    file.write_text(
+        f"checkpoint: s\nsources: {{c: {{topic: {topic}, format: text}}}}\n"
+        f"sinks:\n  out: {{from: c, lake: lake, {settings}}}\n"
+    )
+    with pytest.raises(WrongFileError) as wrong:
+        run(spark, file, bootstrap)
+    assert str(wrong.value).startswith(f"{file}:4: sink out: ")
+    assert reason in str(wrong.value)
+    assert "\n" not in str(wrong.value)
+
+
 def test_a_missing_topic_is_one_sentence(
     spark: SparkSession, bootstrap: str, tmp_path: Path, new_topic: Callable[..., str]
 ) -> None:

@@ -80,6 +80,7 @@ def test_with_the_option_the_column_topic_is_not_looked_at() -> None:
         ("topic", "", "option topic is empty"),
         ("topics", "t", "did you mean topic"),
         ("kafka.transaction.timeout.ms", "0", "whole number of at least 1"),
+        ("kafka.transaction.timeout.ms", "2147483648", "whole number of at most 2147483647"),
         ("kafka.transactional.id", "x", "use sinkId"),
         ("unknownOutcome", "maybe", "must be fail or committed or aborted"),
     ],
@@ -88,6 +89,18 @@ def test_wrong_options_are_named(name: str, value: str, text: str) -> None:
     with pytest.raises(OptionError) as caught:
         sink_settings(VALUE, {**GOOD, name: value}, Use.STREAM_WRITE)
     assert text in str(caught.value)
+
+
+def test_the_largest_request_lowers_the_size_of_batches() -> None:
+    for batch, request, wanted in (
+        ("500", "100", 100),
+        ("100", "500", 100),
+        ("5000000", "2000000", 2_000_000),
+    ):
+        given = {**GOOD, "kafka.batch.size": batch, "kafka.max.request.size": request}
+        assert sink_settings(VALUE, given, Use.STREAM_WRITE).batch_bytes == wanted
+    alone = {**GOOD, "kafka.max.request.size": "100"}
+    assert sink_settings(VALUE, alone, Use.STREAM_WRITE).batch_bytes == 100
 
 
 def test_a_topic_is_never_overwritten() -> None:

@@ -1,5 +1,8 @@
 """The table of the sink's recovery: each row by real transactions on a real broker."""
 
+from collections.abc import Iterator
+
+import pyarrow as pa  # type: ignore[import-untyped]  # it has no stubs
 import pytest
 
 from ottla.client import Admin, Client
@@ -17,10 +20,13 @@ from pyspark_ottla.sink.errors import (
 )
 from pyspark_ottla.sink.fence import WHERE, Fence, read_marker
 from pyspark_ottla.sink.marker import Done, Prepared
+from pyspark_ottla.sink.messages import Task
 from pyspark_ottla.sink.names import fence_id
 from pyspark_ottla.sink.steps import Step
+from pyspark_ottla.sink.task import write_in_stream
 from tests.spark.sink.acting import (
     Run,
+    arrow,
     decide,
     end,
     forget_process,
@@ -389,6 +395,29 @@ def test_a_transaction_that_timed_out_fails_the_commit_before_anything_is_decide
     run.abort(0, reports)
     restarted(run).batch(0, ROWS)
     assert visible(client, topic) == ALL
+
+
+def test_a_transaction_that_times_out_while_rows_are_written_says_what_to_change(
+    client: Client, bootstrap: str, topic: str, sink: str
+) -> None:
+    options = settings(
+        bootstrap, topic, kafka_batch_size="1", kafka_transaction_timeout_ms="123456"
+    )
+    run = Run(options, sink)
+
+    def batches() -> Iterator[pa.RecordBatch]:
+        yield from arrow(["a", "b"])
+        # What a broker does at the timeout: it raises the epoch, and aborts.
+        for name in open_ids(client, sink):
+            Transactions(client).begin(name, 60_000)
+        yield from arrow(["c"])
+
+    with pytest.raises(SinkError) as caught:
+        write_in_stream(options, Task(sink, run.query, run.run, 4, 2), batches())
+    assert "has ended the transaction of task 2 of batch 4" in str(caught.value)
+    assert "kafka.transaction.timeout.ms (123456): make batches smaller" in str(caught.value)
+    assert "maxOffsetsPerTrigger" in str(caught.value)
+    assert visible(client, topic) == []
 
 
 def test_another_sinks_open_marker_does_not_hide_ours(client: Client, topic: str, run: Run) -> None:

@@ -60,6 +60,50 @@ WRONG_OPTIONS = {
         "option includeHeaders is 'yes', but must be true or false",
     ),
     "no time": ({"subscribe": "t", "maxTriggerDelay": "soon"}, "option maxTriggerDelay is 'soon'"),
+    "a time that has no end": (
+        {"subscribe": "t", "maxTriggerDelay": "9" * 400 + "d"},
+        "option maxTriggerDelay is '999",
+    ),
+    "JSON without a bottom": (
+        {"subscribe": "t", "startingOffsets": '{"t":' * 100_000},
+        "must be offsets by topic and partition",
+    ),
+    "a partition that no topic has": (
+        {"subscribe": "t", "startingOffsets": f'{{"t":{{"{"9" * 5000}":1}}}}'},
+        "must be offsets by topic and partition",
+    ),
+    "a window that the audit does not take": (
+        {"subscribe": "t", "audit": "true", "auditWindowMs": "31622400001"},
+        "option auditWindowMs is '31622400001', but must be a whole number of at most 31622400000",
+    ),
+    "a longer wait than Kafka can be told": (
+        {"subscribe": "t", "kafka.fetch.max.wait.ms": "2147483648"},
+        "option kafka.fetch.max.wait.ms is '2147483648', but must be a whole number of at most",
+    ),
+    "a longer wait than a socket takes": (
+        {"subscribe": "t", "kafka.request.timeout.ms": "99999999999999999999"},
+        "option kafka.request.timeout.ms is '99999999999999999999', but must be a whole number of",
+    ),
+    "a longer poll than a socket takes": (
+        {"subscribe": "t", "kafkaConsumer.pollTimeoutMs": "9223372036854775807"},
+        "option kafkaConsumer.pollTimeoutMs is '9223372036854775807', but must be a whole number",
+    ),
+    "no time for an answer": (
+        {"subscribe": "t", "kafka.request.timeout.ms": "0"},
+        "option kafka.request.timeout.ms is '0', but must be a whole number of at least 1",
+    ),
+    "no time to connect": (
+        {"subscribe": "t", "kafka.socket.connection.setup.timeout.ms": "0"},
+        "kafka.socket.connection.setup.timeout.ms is '0', but must be a whole number of at least 1",
+    ),
+    "a client id that no request can hold": (
+        {"subscribe": "t", "kafka.client.id": "é" * 16_384},
+        "option kafka.client.id is too long: a client id has at most 32767 bytes",
+    ),
+    "a prefix that no request can hold": (
+        {"subscribe": "t", "groupIdPrefix": "x" * 32_767},
+        "option groupIdPrefix is too long",
+    ),
     "more than the most": (
         {"subscribe": "t", "minOffsetsPerTrigger": "9", "maxOffsetsPerTrigger": "5"},
         r"minOffsetsPerTrigger (9) is more than maxOffsetsPerTrigger (5)",

@@ -50,6 +50,12 @@ def test_a_topic_that_was_made_anew_is_read_from_its_start_by_a_query_that_goes_
     assert (grown.start, grown.end) == ({P: 0}, {P: 9})
 
 
+def test_a_batch_of_the_old_log_reads_nothing_of_the_new_one() -> None:
+    found = compared(50, 60, Bounds(0, 9), goes_on=True)
+    assert len(found.losses) == 1
+    assert found.start == found.end
+
+
 def test_a_partition_that_vanished_is_named() -> None:
     assert compared(3, 7, None).losses == [
         "t-0 does not exist any more: its offsets 3 to 6 cannot be read"

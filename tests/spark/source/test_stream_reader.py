@@ -8,14 +8,16 @@ from typing import Any
 import pytest
 from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadMaxRows, ReadMinRows
 
+from ottla.audit.events import AUDIT_TOPIC
 from ottla.client import Admin, Client, TopicPartition
 from ottla.client.group_admin import GroupAdmin
 from pyspark_ottla.options import Use
+from pyspark_ottla.sink.marker import MARKER_TOPIC
 from pyspark_ottla.source.ranges import Range
 from pyspark_ottla.source.reading import RangePartition
 from pyspark_ottla.source.settings import SourceSettings
 from pyspark_ottla.source.stream import StreamReader
-from tests.spark.source.writing import named, write
+from tests.spark.source.writing import named, write, write_transaction
 
 NewTopic = Callable[..., str]
 
@@ -134,6 +136,47 @@ def test_a_topic_that_was_made_anew_is_read_from_its_start(
     assert ranges(stream, first, anew) == [Range(topic, 0, 0, 1)]
 
 
+def test_a_topic_that_was_made_anew_under_a_planned_batch_is_read_once(
+    bootstrap: str, client: Client, admin: Admin, topic: str
+) -> None:
+    write(client, topic, ["a", "b", "c"])
+    stream = reader(bootstrap, subscribe=topic, startingOffsets="earliest", failOnDataLoss=False)
+    first = stream.latestOffset(stream.initialOffset(), ReadAllAvailable())
+    write(client, topic, ["d"])
+    planned = stream.latestOffset(first, ReadAllAvailable())
+    admin.delete_topic(topic)
+    admin.create_topic(topic, partitions=1)
+    write(client, topic, ["e"])
+    assert ranges(stream, first, planned) == []
+    anew = stream.latestOffset(planned, ReadAllAvailable())
+    assert ranges(stream, planned, anew) == [Range(topic, 0, 0, 1)]
+
+
+def test_a_query_that_turns_to_committed_records_waits_for_an_open_transaction(
+    bootstrap: str, client: Client, topic: str
+) -> None:
+    write(client, topic, ["a", "b"])
+    transaction = write_transaction(bootstrap, topic, ["c"], commit=None)
+    before = reader(
+        bootstrap,
+        subscribe=topic,
+        startingOffsets="earliest",
+        kafka_isolation_level="read_uncommitted",
+    )
+    read = {topic: before.latestOffset(before.initialOffset(), ReadAllAvailable())[topic]}
+    assert read == {topic: {"0": 3}}
+    stream = reader(bootstrap, subscribe=topic)
+    assert stream.latestOffset(read, ReadAllAvailable()) == read
+    stream.prepareForTriggerAvailableNow()
+    assert stream.latestOffset(read, ReadAllAvailable()) == read
+    transaction.commit_transaction()
+    write(client, topic, ["d"])
+    later = reader(bootstrap, subscribe=topic)
+    until = {topic: {"0": 5}}
+    assert later.latestOffset(read, ReadAllAvailable()) == until
+    assert ranges(later, read, until) == [Range(topic, 0, 3, 5)]
+
+
 def test_a_group_is_told_of_the_topics_that_are_left(
     bootstrap: str,
     client: Client,
@@ -165,6 +208,18 @@ def test_a_pattern_finds_no_internal_topics(bootstrap: str, client: Client, topi
     found = reader(bootstrap, subscribePattern=".*").initialOffset()
     assert topic in found
     assert "__consumer_offsets" not in found
+
+
+def test_a_pattern_finds_no_topics_that_are_written_beside_the_rows(
+    bootstrap: str, admin: Admin, topic: str
+) -> None:
+    for own in (AUDIT_TOPIC, MARKER_TOPIC):
+        if own not in {known.name for known in admin.list_topics()}:
+            admin.create_topic(own, partitions=1)
+    found = reader(bootstrap, subscribePattern=".*").initialOffset()
+    assert topic in found
+    assert not {AUDIT_TOPIC, MARKER_TOPIC} & set(found)
+    assert AUDIT_TOPIC in reader(bootstrap, subscribe=AUDIT_TOPIC).initialOffset()
 
 
 def test_a_reader_can_be_sent_to_tasks(bootstrap: str, topic: str) -> None:

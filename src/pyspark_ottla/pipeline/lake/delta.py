@@ -5,6 +5,7 @@ application is the query: the protocol's own way to write exactly once, which Sp
 uses as well.
 """
 
+import re
 from collections.abc import Sequence
 from time import time
 from typing import TYPE_CHECKING
@@ -14,10 +15,18 @@ from deltalake.exceptions import CommitFailedError
 from deltalake.transaction import AddAction
 
 from pyspark_ottla.pipeline.lake.files import File
-from pyspark_ottla.pipeline.lake.tables import TRIES, LakeTable, must_fit
+from pyspark_ottla.pipeline.lake.tables import (
+    TRIES,
+    LakeTable,
+    must_be_divided,
+    must_fit,
+    must_have_types,
+)
 
 if TYPE_CHECKING:
     import pyarrow as pa  # type: ignore[import-untyped]  # it has no stubs
+
+MAY_BE_NULL = re.compile(r'(?<="nullable":)false|(?<=ontainsNull":)false')
 
 
 class DeltaLakeTable(LakeTable):
@@ -33,17 +42,23 @@ class DeltaLakeTable(LakeTable):
         return self.options.path
 
     def prepare(self, schema: "pa.Schema") -> None:
-        """Make the table if there is none."""
+        """Make the table if there is none. Neither types nor partitions of one that is there can
+        change: its log would read old files by the new ones, and find nulls.
+        """
         import pyarrow as pa
 
+        self.check_folders(schema)
+        wanted = Schema.from_arrow(schema)
         table = DeltaTable.create(
             self.options.path,
-            schema=Schema.from_arrow(schema),
+            schema=wanted,
             mode="ignore",
             partition_by=self.folders,
             storage_options=self.options.options or None,
         )
         must_fit(self.name, schema, pa.schema(table.schema().to_arrow()))
+        must_have_types(self.name, _types(wanted), _types(table.schema()))
+        must_be_divided(self.name, self.folders, table.metadata().partition_columns)
 
     def commit(self, files: Sequence[File], query: str, batch: int) -> bool:
         """One entry of the log: the files, and (query, batch)."""
@@ -80,3 +95,11 @@ class DeltaLakeTable(LakeTable):
             partition_by=self.folders,
             commit_properties=CommitProperties(app_transactions=[transaction]),
         )
+
+
+def _types(schema: Schema) -> dict[str, str]:
+    """The columns' types; whether something in them may be null does not matter to files."""
+    return {
+        column.name: MAY_BE_NULL.sub("true", column.type.to_json()).strip('"')
+        for column in schema.fields
+    }

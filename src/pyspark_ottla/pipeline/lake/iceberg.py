@@ -10,18 +10,27 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from pyiceberg.catalog import Catalog, load_catalog
-from pyiceberg.exceptions import CommitFailedException
+from pyiceberg.exceptions import CommitFailedException, ResolveError
+from pyiceberg.io.pyarrow import pyarrow_to_schema
+from pyiceberg.schema import Schema, promote
 from pyiceberg.transforms import (
     DayTransform,
     HourTransform,
     IdentityTransform,
     MonthTransform,
     Transform,
+    VoidTransform,
     YearTransform,
 )
 
 from pyspark_ottla.pipeline.lake.files import File
-from pyspark_ottla.pipeline.lake.tables import TRIES, LakeTable, must_fit
+from pyspark_ottla.pipeline.lake.tables import (
+    TRIES,
+    LakeTable,
+    must_be_divided,
+    must_fit,
+    must_have_types,
+)
 from pyspark_ottla.pipeline.places import is_local, local_path
 
 if TYPE_CHECKING:
@@ -62,6 +71,7 @@ class IcebergTable(LakeTable):
         import pyarrow as pa
 
         kept = pa.schema([column for column in schema if column.name not in self.dropped])
+        self.check_folders(schema)
         catalog = self._catalog()
         catalog.create_namespace_if_not_exists(self.options.name.rpartition(".")[0])
         if not catalog.table_exists(self.options.name):
@@ -69,11 +79,21 @@ class IcebergTable(LakeTable):
             with making, making.update_spec() as spec:
                 parts = zip(self.folders, self.options.units, self.options.columns, strict=True)
                 for folder, unit, column in parts:
-                    if unit is None:
-                        spec.add_field(column, IdentityTransform())
-                    else:
-                        spec.add_field(column, TRANSFORMS[unit], folder)
-        must_fit(self.name, kept, catalog.load_table(self.options.name).schema().as_arrow())
+                    spec.add_field(column, _transform(unit), None if unit is None else folder)
+        table = catalog.load_table(self.options.name)
+        found = table.schema()
+        must_fit(self.name, kept, found.as_arrow())
+        must_have_types(self.name, *_types(kept, found))
+        divided_by = zip(self.options.columns, self.options.units, strict=True)
+        must_be_divided(
+            self.name,
+            [f"{_transform(unit)}({column})" for column, unit in divided_by],
+            [
+                f"{field.transform}({found.find_column_name(field.source_id)})"
+                for field in table.spec().fields
+                if not isinstance(field.transform, VoidTransform)
+            ],
+        )
 
     def commit(self, files: Sequence[File], query: str, batch: int) -> bool:
         """One transaction: the files, and (query, batch)."""
@@ -109,3 +129,32 @@ class IcebergTable(LakeTable):
         return load_catalog(
             CATALOG, type="sql", uri=f"sqlite:///{path}/catalog.db", warehouse=f"file://{path}"
         )
+
+
+def _transform(unit: str | None) -> Transform[Any, Any]:
+    return IdentityTransform() if unit is None else TRANSFORMS[unit]
+
+
+def _types(rows: "pa.Schema", found: Schema) -> tuple[dict[str, str], dict[str, str]]:
+    """The types of the rows and of the table, for those columns where the rows' cannot be read as
+    the table's. Into nested types the commit looks.
+    """
+    import pyarrow as pa
+
+    there = {column.name: column.field_type for column in found.fields}
+    flat = pa.schema([column for column in rows if not pa.types.is_nested(column.type)])
+    here = {
+        column.name: column.field_type
+        for column in pyarrow_to_schema(flat, found.name_mapping).fields
+    }
+    wrong = {
+        column.name: str(column.type)
+        for column in rows
+        if column.name not in here and there[column.name].is_primitive
+    }
+    for name, kind in here.items():
+        try:
+            promote(kind, there[name])
+        except ResolveError:
+            wrong[name] = str(kind)
+    return wrong, {name: str(kind) for name, kind in there.items()}

@@ -4,7 +4,7 @@ A table is described by plain values that are sent to the tasks; each process op
 """
 
 from abc import ABC, abstractmethod
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING
 
@@ -71,6 +71,15 @@ class LakeTable(ABC):
     def commit(self, files: Sequence[File], query: str, batch: int) -> bool:
         """Add the files of a batch in one change; False if that batch of the query is in it."""
 
+    def check_folders(self, schema: "pa.Schema") -> None:
+        """PipelineError where a column that divides the rows has no texts to name folders by."""
+        import pyarrow as pa
+
+        for folder in self.folders:
+            kind = schema.field(folder).type
+            if pa.types.is_binary(kind) or pa.types.is_large_binary(kind):
+                raise PipelineError(f"{self.name}: partition_by cannot take {folder}: it is BINARY")
+
     def fit(self, batch: "pa.RecordBatch") -> "pa.RecordBatch":
         """The rows with the types that files have: times are in UTC."""
         return batch.cast(utc(batch.schema))
@@ -131,3 +140,24 @@ def must_fit(name: str, wanted: "pa.Schema", found: "pa.Schema") -> None:
         f"{name}: its columns are not those of the rows: {' and '.join(differences)}. "
         "Change the step or the table, or write to another folder"
     )
+
+
+def must_have_types(name: str, wanted: Mapping[str, str], found: Mapping[str, str]) -> None:
+    """PipelineError that names the columns whose types differ from those of a table."""
+    differences = [
+        f"{column} is {found[column]} there and {kind} here"
+        for column, kind in wanted.items()
+        if kind != found[column]
+    ]
+    if differences:
+        raise PipelineError(f"{name}: {'; '.join(differences)}. Write to another folder or table")
+
+
+def must_be_divided(name: str, wanted: Collection[str], found: Collection[str]) -> None:
+    """PipelineError if a table is divided by other columns than the sink's."""
+    if set(wanted) != set(found):
+        raise PipelineError(
+            f"{name}: partition_by cannot change: the table is divided by "
+            f"{', '.join(found) or 'nothing'}, not by {', '.join(wanted) or 'nothing'}. "
+            "Write to another folder or table"
+        )
