@@ -44,7 +44,7 @@ SETTINGS = {
     "log.segment.bytes": str(8 << 20),
     "log.retention.ms": "-1",
 }
-NO_ZOOKEEPER_AT_START = "ottla: ZooKeeper at"
+NO_ZOOKEEPER_AT_START = "ottla: ZooKeeper "
 UNREACHABLE = (OSError, ClosedError, StopIteration)
 
 

@@ -55,6 +55,12 @@ def test_the_older_name_sets_the_node_id() -> None:
     assert BrokerConfig.from_static({"broker.id": "7"}).node_id == 7
 
 
+@pytest.mark.parametrize("assignors", ["foo", "range,foo", ""])
+def test_assignors_that_are_none_are_refused(assignors: str) -> None:
+    with pytest.raises(ConfigError, match=r"group\.consumer\.assignors"):
+        BrokerConfig.from_static({"group.consumer.assignors": assignors})
+
+
 def test_settings_without_effect_are_dropped_and_wrong_ones_refused() -> None:
     config = BrokerConfig.from_static({"num.io.threads": "8", "node.id": "2"})
     assert config.settings.static == {"node.id": "2", "broker.id": "2"}

@@ -14,6 +14,7 @@ from ottla.cluster.store import Store, StoreError
 from ottla.config import BrokerConfig
 
 METADATA_FILE: Final = "metadata.sqlite"
+WORKERS_FILE: Final = "cluster.sqlite"
 SQLITE: Final = "sqlite:"
 ZOOKEEPER: Final = "zookeeper://"
 POLL_SECONDS: Final = 0.01
@@ -39,6 +40,11 @@ async def open_store(config: BrokerConfig) -> Store:
     owner = session_owner(config.node_id)
     alone = own_file(config)
     if alone is not None:
+        if alone.with_name(WORKERS_FILE).exists():
+            raise StoreError(
+                f"{alone.parent} is the data folder of --workers (it has {WORKERS_FILE}); start "
+                "it with --workers, or choose another folder"
+            )
         return await SqliteStore.open(alone, owner)
     where = config.ottla_store
     if where.startswith(SQLITE):

@@ -10,10 +10,12 @@ import importlib
 import os
 import sys
 from collections.abc import Sequence
+from pathlib import Path
 
 import click
 
 from ottla.wire.errors import ErrorCode, KafkaError
+from ottla.wire.writer import EncodeError
 
 COMMANDS = {
     "serve": "Run a broker.",
@@ -114,6 +116,10 @@ def command() -> None:
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run the command line; returns the exit status."""
+    # A shell may close them (`<&-`, `>&-`): then there is nothing to read, and nobody who reads.
+    for name, mode in (("stdin", "r"), ("stdout", "w")):
+        if getattr(sys, name) is None:
+            setattr(sys, name, Path(os.devnull).open(mode))
     try:
         status = command.main(arguments, prog_name="ottla", standalone_mode=False)
     except click.exceptions.NoArgsIsHelpError as problem:
@@ -132,6 +138,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
         advice = ADVICE.get(problem.code)
         _complain(f"ottla: {problem}" + (f" ({advice})" if advice else ""))
         return FAILURE
+    except EncodeError as problem:
+        _complain(f"ottla: a value does not fit Kafka's protocol: {problem}")
+        return USAGE_ERROR
     except OSError as problem:
         name = f"{problem.filename}: " if problem.filename else ""
         _complain(f"ottla: {name}{problem.strerror or problem}")

@@ -58,13 +58,17 @@ def check_settings(kind: str, names: Iterable[str]) -> None:
             raise click.UsageError(unknown_name(f"{kind} ", name, known).message or name)
 
 
+LATEST_TIME_MS = 2**63 - 1
+
+
 def timestamp_ms(text: str) -> int:
     """A point in time in milliseconds; ValueError says what can be read."""
     number = text.removesuffix("ms")
     if number != text and number.isascii() and number.isdigit():
-        return int(number)
+        return min(int(number), LATEST_TIME_MS)
     try:
-        return int(datetime.fromisoformat(text).timestamp() * 1000)
+        # Before 1970 is before every record, and a negative number would mean a place to Kafka.
+        return max(int(datetime.fromisoformat(text).timestamp() * 1000), 0)
     except (ValueError, OverflowError, OSError):
         raise ValueError(
             "an ISO 8601 time (2026-01-31T12:00:00Z) or milliseconds (1769860800000ms)"

@@ -120,8 +120,8 @@ class Reader:
 
     @property
     def finished(self) -> bool:
-        """True once every partition has reached its end."""
-        return not self._unfinished()
+        """True once every partition has reached its end, and no failure is left to be raised."""
+        return self._failure is None and not self._unfinished()
 
     def __iter__(self) -> Iterator[Batch]:
         while not self.finished:

@@ -8,6 +8,7 @@ from ottla.config.types import Value
 _MEGABYTE = 1024 * 1024
 
 # (smaller, larger): the first must not be more than the second.
+ASSIGNORS = frozenset({"range", "uniform"})
 _ORDERED = (
     ("replica.fetch.wait.max.ms", "replica.socket.timeout.ms"),
     ("replica.fetch.wait.max.ms", "replica.lag.time.max.ms"),
@@ -30,6 +31,14 @@ def check_consistency(values: Mapping[str, Value]) -> None:
         raise invalid_value("broker.id", broker, "Value must be at least 0")
     if broker != node:
         raise invalid_value("broker.id", broker, f"It must be equal to node.id ({node})")
+    assignors = values["group.consumer.assignors"]
+    assert isinstance(assignors, tuple)
+    if not assignors or not set(assignors) <= ASSIGNORS:
+        raise invalid_value(
+            "group.consumer.assignors",
+            ",".join(assignors),
+            f"It must name some of {', '.join(sorted(ASSIGNORS))}",
+        )
     folders = values["log.dirs"]
     assert isinstance(folders, tuple)
     if len(folders) != 1:

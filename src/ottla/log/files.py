@@ -122,7 +122,7 @@ class Files:
         self.write_file(path + ".tmp", data, sync=sync)
         self.rename(path + ".tmp", path)
         if sync:
-            self.sync_directory(os.path.dirname(path))
+            self.sync_directory(os.path.dirname(path) or ".")
 
     def sync_directory(self, path: str) -> None:
         """Make creations, renames and removals in a folder durable."""

@@ -22,7 +22,7 @@ from typing import Final
 
 import structlog
 
-from ottla.broker.stores import session_owner
+from ottla.broker.stores import METADATA_FILE, session_owner
 from ottla.cluster.sqlite_store import SqliteStore
 from ottla.cluster.store import StoreError
 from ottla.config import BrokerConfig, ConfigError
@@ -70,6 +70,11 @@ class Supervisor:
                 loop.add_signal_handler(number, self.stop)
         try:
             self._folder.lock()
+            if (self._folder.path / METADATA_FILE).exists():
+                raise FolderError(
+                    f"{self._folder.path} is the data folder of a single broker (it has "
+                    f"{METADATA_FILE}); choose another one with --data"
+                )
             path = self._folder.path / STORE_FILE
             self._store = await SqliteStore.open(path, SUPERVISOR)
         except (FolderError, StoreError) as problem:

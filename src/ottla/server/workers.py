@@ -12,10 +12,10 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Final
 
-from ottla.broker.stores import SQLITE
+from ottla.broker.stores import SQLITE, WORKERS_FILE
 from ottla.config import BrokerConfig, ConfigError
 
-STORE_FILE: Final = "cluster.sqlite"
+STORE_FILE: Final = WORKERS_FILE
 _PORT: Final = re.compile(r":([0-9]+)$")
 _LISTENERS: Final = ("listeners", "advertised.listeners")
 _METRICS_PORT: Final = "ottla.metrics.port"
@@ -45,6 +45,7 @@ def worker_settings(static: Mapping[str, str], number: int) -> dict[str, str]:
         settings["advertised.listeners"] = ",".join(moved)
     if config.ottla_metrics_port > 0:
         settings[_METRICS_PORT] = str(config.ottla_metrics_port + number)
+    BrokerConfig.from_static(settings)  # a port or an id may be past the last one
     return settings
 
 
