@@ -119,7 +119,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     # A shell may close them (`<&-`, `>&-`): then there is nothing to read, and nobody who reads.
     for name, mode in (("stdin", "r"), ("stdout", "w")):
         if getattr(sys, name) is None:
-            setattr(sys, name, Path(os.devnull).open(mode))
+            setattr(sys, name, Path(os.devnull).open(mode))  # noqa: SIM115 it stays open
     try:
         status = command.main(arguments, prog_name="ottla", standalone_mode=False)
     except click.exceptions.NoArgsIsHelpError as problem:
