@@ -15,7 +15,7 @@ from pathlib import Path
 import click
 
 from ottla.wire.errors import ErrorCode, KafkaError
-from ottla.wire.writer import EncodeError
+from ottla.wire.fields import EncodeError
 
 COMMANDS = {
     "serve": "Run a broker.",

@@ -13,10 +13,10 @@ from collections.abc import Callable
 from struct import error as struct_error
 from typing import Any, TypeVar
 
-from ottla.wire.fields import DecodeError
+from ottla.wire.fields import DecodeError, EncodeError
 from ottla.wire.message import Message
 from ottla.wire.reader import compile_reader
-from ottla.wire.writer import EncodeError, compile_parts_writer, compile_writer
+from ottla.wire.writer import compile_parts_writer, compile_writer
 
 try:
     from ottla.wire.native import reading

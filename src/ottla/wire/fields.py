@@ -19,6 +19,10 @@ class DecodeError(ValueError):
     """The bytes are not a message of this kind and version."""
 
 
+class EncodeError(ValueError):
+    """The message cannot be said in this version."""
+
+
 def read_uvarint(view: memoryview, at: int) -> tuple[int, int]:
     """An unsigned varint of at most 32 bits."""
     byte = view[at]

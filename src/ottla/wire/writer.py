@@ -13,16 +13,12 @@ from contextlib import AbstractContextManager, nullcontext
 from struct import Struct, pack
 from typing import Any
 
-from ottla.wire.fields import uvarint
+from ottla.wire.fields import EncodeError, uvarint
 from ottla.wire.message import Field, Message, Part
 from ottla.wire.sizes import FIXED_SIZE, LONGEST_STRING
 from ottla.wire.source import Source
 
 LARGE_RECORDS = 16 << 10
-
-
-class EncodeError(ValueError):
-    """The message cannot be said in this version."""
 
 
 def compile_writer(cls: type[Message], version: int) -> Callable[..., Any]:
