@@ -40,7 +40,7 @@ def test_a_replica_can_only_be_moved_to_where_it_is(
 
     assert moved(own, 0) == ErrorCode.NONE
     assert moved("/somewhere/else", 0) == ErrorCode.LOG_DIR_NOT_FOUND
-    assert moved(own, 99) == ErrorCode.REPLICA_NOT_AVAILABLE
+    assert moved(own, 99) == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
 
 
 @pytest.mark.parametrize("version", [0, 1])
