@@ -3,6 +3,7 @@ import signal
 import subprocess
 import sys
 from datetime import UTC, datetime
+from pathlib import Path
 
 import click
 import pytest
@@ -43,6 +44,11 @@ def test_where_to_begin_can_be_said_in_many_ways() -> None:
     assert start("2026-01-31T13:00:00.250+01:00") == Start("timestamp", noon + 250)
     local = int(datetime(2026, 1, 31).astimezone().timestamp() * 1000)
     assert start("2026-01-31") == Start("timestamp", local)
+
+
+def test_a_time_that_kafka_cannot_hold_is_the_first_or_the_last() -> None:
+    assert start("1969-12-31T23:59:59Z") == Start("timestamp", 0)
+    assert start("99999999999999999999ms") == Start("timestamp", 2**63 - 1)
 
 
 @pytest.mark.parametrize("text", ["", "middle", "-1", "1.5", "ms", "2026-13-01"])
@@ -127,6 +133,25 @@ def test_a_topic_or_partition_that_does_not_exist_is_named(ottla: Ottla, topic: 
     )
     ran = ottla("consume", topic, "--partition", "5")
     assert (ran.status, ran.err) == (1, f"ottla: topic {topic} has no partition 5: it has 0 to 1\n")
+
+
+def test_a_damaged_batch_ends_with_an_error_behind_the_good_ones(
+    offline: Ottla, tmp_path: Path
+) -> None:
+    with Broker(data=tmp_path) as broker, Client(broker.bootstrap_servers) as client:
+        Admin(client).create_topic("t", partitions=1)
+        for value in (b"good", b"damaged"):
+            with Producer(client) as producer:
+                producer.send("t", value)
+        (segment,) = (tmp_path / "t-0").glob("*.log")
+        with segment.open("r+b") as file:
+            file.seek(file.read().index(b"damaged"))
+            file.write(b"D")
+        ran = offline("consume", "t", "--bootstrap", broker.bootstrap_servers)
+    assert ran.status == 1
+    assert ran.out == "good\n"
+    assert ran.err.count("\n") == 1
+    assert "partition 0 of topic t, batch at offset 1: a batch's CRC" in ran.err
 
 
 def consume(broker: Broker, *arguments: str) -> subprocess.Popen[bytes]:

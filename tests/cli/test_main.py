@@ -1,3 +1,4 @@
+import os
 import socket
 import subprocess
 import sys
@@ -7,6 +8,7 @@ import click
 import pytest
 
 from ottla.cli.main import COMMANDS, command
+from ottla.embedded import Broker
 
 from .conftest import Ottla
 
@@ -106,6 +108,21 @@ def test_without_a_broker_one_line_says_what_to_do(offline: Ottla, words: tuple[
     assert ran.status == 1
     assert ran.err.count("\n") == 1
     assert f"cannot reach a broker at {address}: Connection refused" in ran.err
+
+
+@pytest.mark.parametrize("closed", ["<&-", ">&-", "<&- >&-"])
+def test_a_closed_stdin_or_stdout_is_an_empty_one(closed: str, ottla_broker: Broker) -> None:
+    script = f'"{sys.executable}" -m ottla topic list {closed}'
+    environment = {**os.environ, "OTTLA_BOOTSTRAP": ottla_broker.bootstrap_servers}
+    ran = subprocess.run(["sh", "-c", script], env=environment, capture_output=True, check=False)
+    assert (ran.returncode, ran.stderr) == (0, b"")
+
+
+def test_what_the_protocol_cannot_hold_is_one_line_and_status_2(ottla: Ottla, topic: str) -> None:
+    ran = ottla("config", "describe", "topic", "x" * 40_000)
+    assert ran.status == 2
+    assert ran.err.startswith("ottla: a value does not fit Kafka's protocol: ")
+    assert ran.err.count("\n") == 1
 
 
 def test_nothing_heavy_is_imported_before_it_is_needed() -> None:

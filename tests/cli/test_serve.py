@@ -58,6 +58,30 @@ def test_a_taken_metrics_port_is_one_line_and_no_broker_is_started(
     assert ran.err == f"ottla: {problem}\n"
 
 
+@pytest.mark.parametrize(
+    ("file", "flags", "problem"),
+    [
+        ("cluster.sqlite", (), "is the data folder of --workers"),
+        ("metadata.sqlite", ("--workers", "2"), "is the data folder of a single broker"),
+    ],
+)
+def test_one_broker_and_workers_refuse_each_others_folder(
+    offline: Ottla, tmp_path: Path, file: str, flags: tuple[str, ...], problem: str
+) -> None:
+    (tmp_path / file).touch()
+    ran = offline("serve", "--port", "0", "--data", str(tmp_path), *flags)
+    assert ran.status == 1
+    assert ran.err.count("\n") == 1
+    assert f"{tmp_path} {problem} (it has {file})" in ran.err
+
+
+def test_workers_past_the_last_port_are_one_line(offline: Ottla, tmp_path: Path) -> None:
+    ran = offline("serve", "--data", str(tmp_path), "--port", "65534", "--workers", "3")
+    assert ran.status == 2
+    assert ran.err.count("\n") == 1
+    assert "65536" in ran.err
+
+
 def test_flags_are_stronger_than_the_environment_than_the_file(tmp_path: Path) -> None:
     file = tmp_path / "server.properties"
     file.write_text("num.partitions=2\nlog.retention.hours=2\nmessage.max.bytes=2000\n")
