@@ -121,6 +121,14 @@ def test_a_file_is_written_fully_even_if_the_system_takes_it_in_pieces(tmp_path:
     assert (tmp_path / "f").read_bytes() == b"0123456789"
 
 
+def test_a_file_in_the_current_folder_can_be_replaced(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    Files().replace_file("name", b"new")
+    assert Path("name").read_bytes() == b"new"
+
+
 def test_a_large_file_is_read_whole(tmp_path: Path) -> None:
     data = os.urandom(3 << 20)
     (tmp_path / "f").write_bytes(data)
