@@ -211,6 +211,21 @@ def test_a_new_log_needs_no_recovery(logs: Logs) -> None:
     assert needs_recovery_bytes(logs.directory, 0, logs.files) == 0
 
 
+def test_a_segment_sealed_after_the_last_flush_is_found_by_its_last_timestamp(logs: Logs) -> None:
+    log = logs.open(CONFIG)
+    for number in range(6):
+        append(log, batch(timestamp=NOW + number))
+    flush(log)
+    log.roll(NOW)
+    logs.crash(log)
+    is_clean = needs_recovery_bytes(logs.directory, 6, logs.files) == 0
+    log = logs.open(CONFIG, clean=is_clean, recovery_point=6)
+    found = log.offset_for_timestamp(NOW + 5, 6)
+    assert found is not None
+    assert (found.timestamp, found.offset) == (NOW + 5, 5)
+    assert log.segments.first.largest_timestamp() == NOW + 5
+
+
 def test_a_log_all_of_which_was_deleted_may_end_before_its_recovery_point(logs: Logs) -> None:
     log = filled(logs, 5)
     flush(log)

@@ -90,8 +90,10 @@ def needs_recovery_bytes(directory: Path, recovery_point: int, files: Files) -> 
                 break
             total -= index.position(max(0, recovery_point - 1 - base_offset))
             break
-    if total == 0 and recovery_point > (bases[-1] if bases else 0):
-        return 1  # something should be there: let the recovery say what is missing
+    if total == 0 and (recovery_point > (bases[-1] if bases else 0) or len(bases) > 1):
+        # Something should be there, and the recovery says what is missing; or the segment before an
+        # empty one was sealed since the last flush, and its time index lacks the last entry.
+        return 1
     return total
 
 
