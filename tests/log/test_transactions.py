@@ -4,7 +4,7 @@ import pytest
 
 from ottla.log.config import LogConfig
 from ottla.log.log import Log
-from ottla.records.control import MarkerType
+from ottla.records.control import Marker, MarkerType, encode_marker
 from ottla.wire.errors import ErrorCode, KafkaError
 from tests.log.making import NOW, Logs, append, batch, flush, marker
 
@@ -221,3 +221,18 @@ def test_a_follower_keeps_transactions_like_its_leader(logs: Logs) -> None:
     follower.append_as_follower(copied)
     assert follower.aborted_transactions(0, 100) == [(1, 0)]
     assert follower.last_stable_offset == leader.last_stable_offset == 3
+
+
+def test_a_follower_that_nobody_reads_from_forgets_decided_transactions(logs: Logs) -> None:
+    follower = logs.open()
+    follower.high_watermark = 0
+    for number in range(50):
+        begun = batch(
+            base_offset=2 * number, producer=1, epoch=0, sequence=number, transactional=True
+        )
+        ended = encode_marker(Marker(COMMIT, 0, 1, 0), NOW, base_offset=2 * number + 1)
+        follower.append_as_follower(begun)
+        follower.append_as_follower(memoryview(ended))
+        follower.high_watermark = max(0, follower.end_offset - 4)
+    assert len(follower.producers._completed) <= 3
+    assert follower.last_stable_offset == 96

@@ -272,8 +272,10 @@ class Storage:
                     last_offset + 1 if stable is None else stable,
                 )
             )
-        if completed is not None and self.high_watermark is None:
-            self.producers.forget_decided(self.end_offset)
+        if completed is not None:
+            # Here, not only where readers ask: a follower has none, and would keep them for ever.
+            committed = self.high_watermark
+            self.producers.forget_decided(self.end_offset if committed is None else committed)
 
     # Rolling ------------------------------------------------------------------------------
 
