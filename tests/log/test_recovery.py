@@ -1,5 +1,6 @@
 """After a crash: what is scanned, what is cut, what is rebuilt, and what must never be cut."""
 
+import errno
 import io
 import json
 import os
@@ -332,6 +333,21 @@ def test_a_child_process_recovers_one_partition_a_line(logs: Logs) -> None:
     assert (first["end_offset"], first["truncated_bytes"]) == (15, 10)
     assert "before its recovery point 99" in second["error"]
     assert third["error"]
+
+
+def test_a_child_says_why_the_system_refused(logs: Logs, monkeypatch: pytest.MonkeyPatch) -> None:
+    logs.crash(filled(logs, 5))
+    monkeypatch.setattr(os, "pwrite", refuse)
+    replies = io.StringIO()
+    order = {"directory": str(logs.directory), "recovery_point": 0, "start_offset": 0}
+    main(io.StringIO(json.dumps(order) + "\n"), replies)
+    reply = json.loads(replies.getvalue())
+    assert reply["errno"] == errno.ENOSPC
+    assert "No space" in reply["error"]
+
+
+def refuse(*_: object) -> int:
+    raise OSError(errno.ENOSPC, "No space left on device")
 
 
 def test_a_child_whose_broker_has_gone_touches_nothing_more(tmp_path: Path) -> None:

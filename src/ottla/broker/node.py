@@ -375,7 +375,7 @@ class Node:
             await self._delete_topic(opener, topic)
         for topic in (*delta.created_topics, *delta.changed_topics):
             try:
-                self._give_up_replicas(opener, topic)
+                await self._give_up_replicas(opener, topic)
                 await opener.open_new_partitions(topic)
                 self._configure_topic(topic)
             except Exception:  # the others are served, and every role is taken
@@ -432,20 +432,20 @@ class Node:
         if partition.topic == GROUP_METADATA:
             self.groups.transaction_ended(partition.index, marker)
 
-    def _give_up_replicas(self, opener: LogOpener, topic: TopicImage) -> None:
+    async def _give_up_replicas(self, opener: LogOpener, topic: TopicImage) -> None:
         """A reassignment has taken replicas away: remove them."""
         kept = {index for index, replicas in enumerate(topic.assignment) if self.id in replicas}
         for partition in self.partitions.of_topic(topic.name):
             if partition.index not in kept and partition.topic_id == topic.id:
                 self.partitions.remove(partition)
                 self._delete_partition(partition)
-        opener.delete_unopened(topic, kept)
+        await opener.delete_unopened(topic, kept)
 
     async def _delete_topic(self, opener: LogOpener, topic: TopicImage) -> None:
-        opener.delete_unopened(topic)
         self.topic_metrics.pop(topic.name, None)
         left = self.partitions.remove_topic(topic.name)
         try:
+            await opener.delete_unopened(topic)
             while left:
                 for partition in left[-PARTITIONS_IN_ONE_TURN:]:
                     self._delete_partition(partition)

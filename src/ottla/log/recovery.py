@@ -248,7 +248,7 @@ def main(requests: Iterable[str], replies: TextIO) -> None:
 
     A request has `directory`, `recovery_point`, `start_offset` and, where they differ from the
     defaults, the log's settings under `config`. A reply repeats `directory` and adds either what
-    `Recovered` says or `error`.
+    `Recovered` says or `error`, with the `errno` of what the system refused.
     """
     for line in requests:
         request = json.loads(line)
@@ -269,7 +269,9 @@ def main(requests: Iterable[str], replies: TextIO) -> None:
             )
             log.close()
         except (CorruptLog, OSError, KafkaError) as problem:
+            refused = problem.__cause__ if isinstance(problem, KafkaError) else problem
             reply["error"] = str(problem)
+            reply["errno"] = getattr(refused, "errno", None)
         else:
             reply |= asdict(recovered) | {"recovery_point": recovered.end_offset}
         replies.write(json.dumps(reply) + "\n")
