@@ -31,6 +31,7 @@ from ottla.broker.closing import close_logs
 from ottla.broker.control import Control
 from ottla.broker.coordinators import Coordinators
 from ottla.broker.fetch_sessions import FetchSessions
+from ottla.broker.full_disk import FullDisk
 from ottla.broker.groups import Groups
 from ottla.broker.kept_answers import KeptAnswers
 from ottla.broker.leader_balance import LeaderBalance
@@ -112,6 +113,8 @@ class Node:
         self.maintenance = Maintenance(self)
         self.folder: DataFolder
         self.files = Files()
+        self.full_disk = FullDisk(self)
+        self.files.on_full = self.full_disk.refused
         self.file_cache = FileCache(_open_files_limit(), self.files)
         self.cold_readers = ThreadPoolExecutor(COLD_READERS, "ottla-cold-reads")
         self._store: Store | None = None

@@ -80,6 +80,8 @@ class LogOpener:
         self._recovering: asyncio.Task[None] | None = None
         self._child = RecoveryProcess()
         self._terms: dict[Key, int] = {}
+        self._told: dict[Key, str] = {}
+        """Why partitions are offline, as it was last said."""
         self._unopened: set[Key] = {
             (topic.name, index)
             for topic in node.image.topics.values()
@@ -162,6 +164,7 @@ class LogOpener:
         ]
         for place in gone:
             self._unopened.discard(place.key)
+            self._told.pop(place.key, None)
             self._terms[place.key] = place.term + 1
         try:
             await self._child.leave({str(place.directory) for place in gone})
@@ -246,6 +249,7 @@ class LogOpener:
         except (OSError, CorruptLog, FolderError, KafkaError) as problem:
             self._failed(place, problem)
             if _may_pass(problem):
+                node.full_disk.refused(place.directory.name, str(problem))
                 self._later(lambda: self._open(place, clean=clean))
             return
         self._serve(place, opened)
@@ -335,6 +339,8 @@ class LogOpener:
         )
         partition.opened(self._checkpoints.high_watermark(place.key))
         self._unopened.discard(place.key)
+        if self._told.pop(place.key, None) is not None:
+            log.warning("a partition is online again", partition=place.directory.name)
         node.serve(partition)
         if opened.unflushed_messages and not partition.has_unflushed:
             # What was scanned need not be scanned again after the next kill.
@@ -345,7 +351,9 @@ class LogOpener:
         if not self._is_wanted(place):
             return
         reason = str(problem)
-        log.error("a partition is offline", partition=place.directory.name, reason=reason)
+        if self._told.get(place.key) != reason:  # it may be tried again for hours
+            self._told[place.key] = reason
+            log.error("a partition is offline", partition=place.directory.name, reason=reason)
         self._node.partitions.put_failed(
             place.topic.name, place.partition, KafkaError(ErrorCode.KAFKA_STORAGE_ERROR, reason)
         )

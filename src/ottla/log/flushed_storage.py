@@ -105,6 +105,8 @@ class FlushedStorage(Storage):
         if self.offline:
             return
         if not flush.done:
+            if flush.error is not None:
+                self.files.on_full(str(self), flush.error.strerror)
             self._flush_again()
             return
         self.recovery_point = max(self.recovery_point, flush.end_offset)

@@ -154,6 +154,7 @@ class Storage:
     def failed(self, error: BaseException) -> KafkaError:
         """What to raise when the disk failed; takes the log offline unless it was only full."""
         if isinstance(error, OSError) and error.errno in DISK_IS_FULL:
+            self.files.on_full(str(self), error.strerror)
             return KafkaError(ErrorCode.KAFKA_STORAGE_ERROR, f"{self}: {error.strerror}")
         if not self.offline:
             _log.error("a partition is offline", partition=str(self), reason=str(error))
@@ -198,6 +199,7 @@ class Storage:
             except OSError as worse:
                 return self.failed(worse)
             reason = error.strerror if error is not None else "a write was cut short"
+            self.files.on_full(str(self), reason)
             return KafkaError(ErrorCode.KAFKA_STORAGE_ERROR, f"{self}: {reason}")
         return self.failed(error)
 
@@ -337,6 +339,7 @@ class Storage:
         except OSError as error:
             if error.errno not in DISK_IS_FULL:
                 raise self.failed(error) from error
+            self.files.on_full(str(self), error.strerror)
             return  # a snapshot only saves reading; an older one will do
         self.directory_changed = True
 

@@ -15,6 +15,7 @@ import structlog
 
 from ottla.broker.partition import Partition
 from ottla.cluster.follower import Action, Answer, Fetch, marks
+from ottla.log.files import DISK_IS_FULL
 from ottla.wire.errors import ErrorCode, KafkaError
 from ottla.wire.fetch_answer import PartitionAnswer
 
@@ -35,11 +36,22 @@ class Copying:
         try:
             return await self._take(partition, fetch, data)
         except (KafkaError, OSError) as problem:
-            reason = str(problem)
-            log.error("a partition could not be copied", partition=str(partition), reason=reason)
+            self._tell(partition, problem)
             code = getattr(problem, "code", ErrorCode.KAFKA_STORAGE_ERROR)
             self._node.roles.refused(partition, code)
         return False
+
+    def _tell(self, partition: Partition, problem: KafkaError | OSError) -> None:
+        if isinstance(problem, OSError):
+            is_full = problem.errno in DISK_IS_FULL
+        else:
+            is_full = problem.code == ErrorCode.KAFKA_STORAGE_ERROR and not partition.log.offline
+        if is_full:
+            self._node.full_disk.refused(str(partition), str(problem))  # told once for all
+        else:
+            log.error(
+                "a partition could not be copied", partition=str(partition), reason=str(problem)
+            )
 
     async def _take(self, partition: Partition, fetch: Fetch, data: PartitionAnswer) -> bool:
         following = partition.following
