@@ -106,7 +106,7 @@ class Maintenance:
     def _flush_due(self, partition: Partition, waited_ms: float) -> None:
         if partition.deleted or partition.log.offline or not self._node.running:
             return
-        if waited_ms < _latest(partition) and partition.log.unflushed_bytes < LITTLE:
+        if waited_ms < _latest(partition) and _has_little_to_flush(partition):
             self._wait_to_flush(partition, waited_ms)
             return
         task = asyncio.get_running_loop().create_task(self._flush(partition))
@@ -199,6 +199,13 @@ class Maintenance:
 def _latest(partition: Partition) -> int:
     """How long a partition with little to flush may wait, in milliseconds."""
     return min(partition.log.config.flush_ms, LATEST_FLUSH_OF_LITTLE_MS)
+
+
+def _has_little_to_flush(partition: Partition) -> bool:
+    try:
+        return partition.log.unflushed_bytes < LITTLE
+    except OSError:  # an index could not be read; the flush says what is wrong, or tries again
+        return False
 
 
 def _tell_failure(work: asyncio.Future[None]) -> None:
