@@ -167,6 +167,10 @@ class FlushedStorage(Storage):
             return None
         if self.flushing:
             raise RuntimeError(f"{self} cannot be closed while it is being flushed")
+        try:
+            self._cut_torn_write()
+        except OSError as error:
+            raise self.failed(error) from error
         self.segments.active.note_largest_timestamp()
         if self.end_offset > max(self.snapshots.newest, 0):
             self.take_snapshot(self.end_offset)
