@@ -205,6 +205,23 @@ def test_a_log_whose_files_are_gone_is_not_begun_anew(logs: Logs, clean: bool, l
         logs.open(CONFIG, clean=clean, recovery_point=15)
 
 
+@pytest.mark.parametrize("clean", [True, False])
+@pytest.mark.parametrize("problem", ["too short", "torn", "no room"])
+def test_a_log_that_cannot_be_opened_holds_no_file_open(
+    logs: Logs, monkeypatch: pytest.MonkeyPatch, clean: bool, problem: str
+) -> None:
+    filled(logs, 20).close()
+    path = list(every_file(logs.directory, ".log"))[-1]
+    if problem == "no room":
+        next(every_file(logs.directory, ".index")).unlink()
+        monkeypatch.setattr(logs.files, "pwrite", refuse)
+    else:
+        os.truncate(path, 0 if problem == "too short" else path.stat().st_size - 10)
+    with pytest.raises((CorruptLog, OSError)):
+        logs.open(CONFIG, clean=clean, recovery_point=60)
+    assert len(logs.cache) == 0
+
+
 def test_a_new_log_needs_no_recovery(logs: Logs) -> None:
     assert needs_recovery_bytes(logs.directory, 0, logs.files) == 0
     assert not logs.directory.exists()

@@ -28,7 +28,13 @@ from typing import TextIO
 
 from ottla.log.config import LogConfig
 from ottla.log.files import FileCache, Files
-from ottla.log.loading import Inventory, Loaded, rebuild_indexes, segment_bases
+from ottla.log.loading import (
+    Inventory,
+    Loaded,
+    closing_after_failure,
+    rebuild_indexes,
+    segment_bases,
+)
 from ottla.log.log import Log
 from ottla.log.offset_index import MAX_RELATIVE, OffsetIndex
 from ottla.log.scan import CorruptLog, Scan
@@ -124,15 +130,19 @@ class _Recovery:
 
     def run(self) -> tuple[Log, Recovered]:
         """Recover."""
+        segments = Segments()
+        with closing_after_failure(segments):
+            return self._run(segments)
+
+    def _run(self, segments: Segments) -> tuple[Log, Recovered]:
         bases = self._inventory.bases
         at = max(0, bisect_right(bases, self._recovery_point) - 1)
-        segments = Segments()
         for base_offset in bases[: at + 1]:
             segment = self._inventory.segment(self._cache, base_offset, self._now)
+            segments.add(segment)
             if base_offset != bases[at] and self._inventory.lacks_an_index(base_offset):
                 rebuild_indexes(self._files, segment, self._config.index_interval_bytes)
             segment.mark_as_sealed()
-            segments.add(segment)
         segments.active.unseal()
         rest = segments.active.size
         log = self._log_at_recovery_point(segments, is_last=at + 1 == len(bases))
