@@ -168,6 +168,17 @@ def test_in_a_compacted_log_batches_may_be_missing_between_segments(logs: Logs) 
     assert len(read_all(log)) == len(whole) - size
 
 
+def test_a_log_copied_from_one_that_was_compacted_once_has_gaps_too(logs: Logs) -> None:
+    """Its topic may be of the policy "delete" by now."""
+    log = logs.open(CONFIG)
+    for number in range(60):
+        log.append_as_follower(batch(base_offset=3 * number, leader_epoch=0))
+    assert len(log.segments) > 2
+    logs.crash(log)
+    log, found = recovered(logs, 0)
+    assert (log.end_offset, found.truncated_bytes) == (178, 0)
+
+
 @pytest.mark.parametrize("damage", ["changed", "cut off", "gone"])
 def test_a_bad_batch_below_the_recovery_point_is_never_cut(logs: Logs, damage: str) -> None:
     log = filled(logs, 5)

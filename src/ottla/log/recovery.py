@@ -40,6 +40,7 @@ from ottla.log.offset_index import MAX_RELATIVE, OffsetIndex
 from ottla.log.scan import CorruptLog, Scan
 from ottla.log.segment import INDEX, LOG, SUFFIXES, stem
 from ottla.log.segments import Segments
+from ottla.wire.batch import BatchHeader
 from ottla.wire.errors import KafkaError
 
 
@@ -127,6 +128,9 @@ class _Recovery:
         self._scanned = 0
         self._cut = 0
         self._problem: str | None = None
+        self._has_gaps = "compact" in config.cleanup_policy
+        """True where offsets may be missing: the log is compacted, or shows that it, or that of the
+        leader it was copied from, was so once."""
 
     def run(self) -> tuple[Log, Recovered]:
         """Recover."""
@@ -176,7 +180,7 @@ class _Recovery:
 
         Compaction removes batches anywhere, so in a compacted log that cannot be told.
         """
-        if "compact" in self._config.cleanup_policy:
+        if self._has_gaps:
             return base_offset >= end_offset
         return base_offset == end_offset
 
@@ -191,6 +195,7 @@ class _Recovery:
         for batch in scan.batches():
             if batch.header.base_offset >= recovery_point:
                 break
+            self._look_for_gaps(batch.header, scan.next_offset if scan.position > position else -1)
         end_offset = scan.next_offset
         is_short = scan.problem is not None or (is_last and scan.position == segment.size)
         # What lies below the start offset nobody can read, so nothing of it can be lost.
@@ -217,6 +222,14 @@ class _Recovery:
             now=self._now,
         )
 
+    def _look_for_gaps(self, header: BatchHeader, expected: int) -> None:
+        """A batch follows, of which something is missing, or something before it."""
+        if (
+            header.record_count != header.last_offset_delta + 1
+            or -1 < expected < header.base_offset
+        ):
+            self._has_gaps = True
+
     def _replay(self, log: Log, size: int) -> None:
         """Append, in memory, what the active segment's file holds past its counted size."""
         segment = log.segments.active
@@ -229,6 +242,7 @@ class _Recovery:
                     f"offset {batch.header.last_offset} is too far from the segment's base"
                 )
                 break
+            self._look_for_gaps(batch.header, log.end_offset)
             log.note_batch(segment, batch.header, batch.batch, None)
         self._scanned += scan.position - position
         if scan.problem is not None:
