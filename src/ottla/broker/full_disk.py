@@ -36,7 +36,7 @@ class FullDisk:
         self._refused = 0
         self._refused_at = 0.0
 
-    def refused(self, partition: str, reason: str) -> None:
+    def refused(self, partition: str, reason: str | None) -> None:
         """Something that a partition needs was refused for want of room."""
         loop = asyncio.get_running_loop()
         self._refused += 1

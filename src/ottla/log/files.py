@@ -67,7 +67,7 @@ class Files:
     listdir: Callable[[str], list[str]]
     stat: Callable[[str], os.stat_result]
     utime: Callable[[str, tuple[float, float]], None]
-    on_full: Callable[[str, str], None]
+    on_full: Callable[[str, str | None], None]
     """Called by a log that was refused something that a disk with room would take: who, and why."""
 
     def __init__(self) -> None:
@@ -151,7 +151,7 @@ class Files:
             pass
 
 
-def _nobody_cares(_: str, __: str) -> None:
+def _nobody_cares(_: str, __: str | None) -> None:
     """What `on_full` is until somebody wants to know."""
 
 
