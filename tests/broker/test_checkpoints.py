@@ -97,6 +97,37 @@ def test_a_topic_made_again_survives_a_kill(tmp_path: Path) -> None:
     asyncio.run(again(asyncio.run(live())))
 
 
+def test_a_topic_made_again_while_the_offsets_of_the_old_one_are_written(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The write would end after the new one was made, and a kill would take it for damaged."""
+    begun = threading.Event()
+    may_end = threading.Event()
+    really_write = DataFolder.write_checkpoint
+
+    def write_slowly(folder: DataFolder, name: str, offsets: dict[tuple[str, int], int]) -> None:
+        begun.set()
+        may_end.wait(10)
+        really_write(folder, name, offsets)
+
+    async def live() -> None:
+        async with running(tmp_path) as node:
+            old = await topic(node, "a")
+            write(old, 10)
+            await old.flush()
+            monkeypatch.setattr(DataFolder, "write_checkpoint", write_slowly)
+            loop = asyncio.get_running_loop()
+            writing = loop.create_task(node.maintenance.checkpoints.write_recovery_points())
+            await loop.run_in_executor(None, begun.wait, 10)
+            await delete_topic(node, "a")
+            loop.call_later(0.05, may_end.set)
+            await topic(node, "a")
+            await writing
+            assert checkpoint(tmp_path) == {}
+
+    asyncio.run(live())
+
+
 def test_the_offsets_of_a_deleted_topic_go(tmp_path: Path) -> None:
     asyncio.run(two_topics(tmp_path))
 

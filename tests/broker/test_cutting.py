@@ -72,3 +72,24 @@ def test_a_log_that_is_flushed_while_it_is_being_cut_is_not_taken_for_damaged(
             assert node.partitions.find("t", 0).log.end_offset == KEPT
 
     asyncio.run(live())
+
+
+def test_what_is_copied_below_an_earlier_start_offset_survives_a_kill(tmp_path: Path) -> None:
+    """A leader chosen from outside of the ISR may have less than was deleted here."""
+
+    async def live() -> None:
+        async with running(tmp_path / "alive") as node:
+            partition = await topic(node, "t")
+            write(partition, WRITTEN)
+            partition.log.raise_start_offset(WRITTEN - 1)
+            await node.maintenance.checkpoint_start_offsets()
+            asked = follow(partition)
+            assert await Copying(node).take(partition, asked, parting(KEPT))
+            partition.lead(EPOCH, None)
+            write(partition, 2)
+            killed(tmp_path / "alive", tmp_path / "dead")
+        async with running(tmp_path / "dead") as node:
+            log = node.partitions.find("t", 0).log
+            assert (log.start_offset, log.end_offset) == (KEPT, KEPT + 2)
+
+    asyncio.run(live())

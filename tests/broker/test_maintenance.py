@@ -125,6 +125,23 @@ def test_a_flush_that_a_full_disk_refused_is_tried_again(
     asyncio.run(live())
 
 
+def test_a_log_whose_index_cannot_be_read_is_flushed_all_the_same(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refuse(_: Log) -> int:
+        raise OSError(errno.EMFILE, "Too many open files")
+
+    async def live() -> None:
+        async with running(tmp_path) as node:
+            partition = await topic(node, "a")
+            write(partition)
+            monkeypatch.setattr(Log, "unflushed_bytes", property(refuse))
+            node.maintenance._flush_due(partition, 1.0)
+            await until(lambda: partition.log.recovery_point == 1)
+
+    asyncio.run(live())
+
+
 def test_a_checkpoint_that_cannot_be_written_is_told_once(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

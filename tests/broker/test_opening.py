@@ -4,6 +4,8 @@ import asyncio
 import errno
 import os
 import shutil
+import subprocess
+import sys
 from pathlib import Path
 from uuid import uuid4
 
@@ -11,7 +13,7 @@ import pytest
 from structlog.testing import capture_logs
 
 from compat.waiting import until_on_loop as until
-from ottla.broker import opening
+from ottla.broker import child, opening
 from ottla.broker.node import Node
 from ottla.broker.opening import LogOpener
 from ottla.broker.topics import delete_topic
@@ -75,6 +77,38 @@ def test_after_a_kill_a_torn_tail_is_cut_and_told(tmp_path: Path) -> None:
                 assert end_offsets(node, "a") == [10]
         (told,) = [line for line in said if line["event"] == "a torn tail was cut"]
         assert (told["partition"], told["bytes"]) == ("a-0", 4)
+
+    asyncio.run(second(asyncio.run(first())))
+
+
+def test_a_log_that_could_not_be_looked_at_after_a_kill_is_scanned_all_the_same(
+    tmp_path: Path,
+) -> None:
+    """Opened as after a clean stop, it would pass for flushed, and a torn tail for damage."""
+    folder = tmp_path / "data"
+
+    async def first() -> Path:
+        async with running(folder) as node:
+            write(await topic(node, "a"), 10)
+            return killed(folder, tmp_path / "killed")
+
+    async def second(left: Path) -> None:
+        node = new_node(left)
+        really_stat, refused = node.files.stat, False
+
+        def stat(path: str) -> os.stat_result:
+            nonlocal refused
+            if path.endswith(SEGMENT) and not refused:
+                refused = True
+                raise OSError(errno.EMFILE, "Too many open files")
+            return really_stat(path)
+
+        node.files.stat = stat
+        await node.open()
+        await node.start({"PLAINTEXT": 1})
+        log = node.partitions.find("a", 0).log
+        assert (log.recovery_point, log.end_offset) == (0, 10)
+        await node.close()
 
     asyncio.run(second(asyncio.run(first())))
 
@@ -302,12 +336,99 @@ def test_a_topic_deleted_and_made_again_during_its_recovery_is_the_new_one(
     asyncio.run(live())
 
 
+LATE_WRITER = """
+import json, sys, time
+order = json.loads(sys.stdin.readline())
+print("working", file=open(sys.argv[1], "w"), flush=True)
+time.sleep(0.5)
+open(order["directory"] + "/late", "w").close()
+"""
+
+
+def test_nobody_writes_to_the_folder_of_a_topic_made_again_during_its_recovery(
+    unclean: Unclean, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The child knows the log by its path, which is the new topic's a moment later."""
+    instead_of_the_child(monkeypatch, LATE_WRITER, tmp_path / "working")
+
+    async def live() -> None:
+        async with running(unclean.folder) as node:
+            await until((tmp_path / "working").exists)
+            for name in "abc":
+                await delete_topic(node, name)
+                await topic(node, name)
+            await asyncio.sleep(0.7)
+            assert not list(unclean.folder.glob("?-0/late"))
+
+    asyncio.run(live())
+
+
+def instead_of_the_child(monkeypatch: pytest.MonkeyPatch, script: str, argument: Path) -> None:
+    def spawn(_: str) -> "subprocess.Popen[bytes]":
+        command = [sys.executable, "-c", script, str(argument)]
+        return subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+
+    monkeypatch.setattr(child, "_spawn", spawn)
+
+
+FULL_AT_FIRST = """
+import errno, json, pathlib, sys
+from ottla.log.recovery import main
+for line in sys.stdin:
+    told = pathlib.Path(sys.argv[1])
+    if told.exists():
+        main([line], sys.stdout)
+    else:
+        told.touch()
+        reply = {"directory": "", "error": "No space left on device", "errno": errno.ENOSPC}
+        print(json.dumps(reply), flush=True)
+"""
+
+
+def test_a_recovery_that_a_full_disk_refused_is_done_later(
+    unclean: Unclean, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(opening, "TRY_AGAIN_SECONDS", 0.3)
+    instead_of_the_child(monkeypatch, FULL_AT_FIRST, tmp_path / "told")
+
+    async def live() -> None:
+        async with running(unclean.folder) as node:
+            await until(lambda: ErrorCode.KAFKA_STORAGE_ERROR in codes(node))
+            await until(lambda: codes(node) == [None] * 3)
+            assert [end_offsets(node, name) for name in "abc"] == [[10]] * 3
+
+    def codes(node: Node) -> list[ErrorCode | None]:
+        return [error_of(node, name) for name in "abc"]
+
+    asyncio.run(live())
+    assert (unclean.folder / CLEAN_SHUTDOWN).exists()
+
+
+def test_a_topic_made_again_while_the_broker_was_down_survives_a_kill(tmp_path: Path) -> None:
+    """The offsets in the checkpoints are of the folder that is set aside."""
+    folder = tmp_path / "data"
+    asyncio.run(filled(folder, "a"))
+    DataFolder(folder).write_topic_id(folder / "a-0", uuid4())
+
+    async def live() -> Path:
+        async with running(folder) as node:
+            assert end_offsets(node, "a") == [0]
+            write(node.partitions.find("a", 0))
+            return killed(folder, tmp_path / "killed")
+
+    async def again(left: Path) -> None:
+        async with running(left) as node:
+            assert end_offsets(node, "a") == [1]
+
+    asyncio.run(again(asyncio.run(live())))
+
+
 def test_folders_of_a_deleted_topic_go_also_where_they_were_not_open(unclean: Unclean) -> None:
     async def live() -> None:
         async with running(unclean.folder) as node:
             a = node.image.topics["a"]
             assert node._opener is not None
-            node._opener.delete_unopened(a)
+            await node._opener.delete_unopened(a)
             assert not (unclean.folder / "a-0").exists()
             await until(lambda: not list(unclean.folder.glob("*-delete")))
             assert (unclean.folder / "b-0").exists()

@@ -2,6 +2,7 @@
 
 import asyncio
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -12,11 +13,17 @@ def order(directory: Path) -> dict[str, object]:
     return {"directory": str(directory), "recovery_point": 0, "start_offset": 7}
 
 
+async def recover(process: RecoveryProcess, directory: Path) -> dict[str, Any]:
+    answer = await process.recover(order(directory))
+    assert answer is not None
+    return answer
+
+
 def test_one_child_recovers_many_logs(tmp_path: Path) -> None:
     async def story() -> None:
         process = RecoveryProcess()
         for number in range(3):
-            answer = await process.recover(order(tmp_path / f"t-{number}"))
+            answer = await recover(process, tmp_path / f"t-{number}")
             assert (answer["start_offset"], answer["end_offset"]) == (7, 7)
         child = process._child
         assert child is not None
@@ -30,10 +37,10 @@ def test_one_child_recovers_many_logs(tmp_path: Path) -> None:
 def test_a_child_that_died_is_replaced(tmp_path: Path) -> None:
     async def story() -> None:
         process = RecoveryProcess()
-        await process.recover(order(tmp_path / "t-0"))
+        await recover(process, tmp_path / "t-0")
         assert process._child is not None
         process._child.kill()
-        assert "error" not in await process.recover(order(tmp_path / "t-1"))
+        assert "error" not in await recover(process, tmp_path / "t-1")
         await process.end()
 
     asyncio.run(story())
@@ -46,9 +53,9 @@ def test_a_log_that_every_child_dies_of_is_given_up(
         process = RecoveryProcess()
         with monkeypatch.context() as patched:
             patched.setattr("ottla.broker.child.sys.executable", "/bin/false")
-            answer = await process.recover(order(tmp_path / "t-0"))
+            answer = await recover(process, tmp_path / "t-0")
         assert "ended unexpectedly" in answer["error"]
-        assert "error" not in await process.recover(order(tmp_path / "t-1"))
+        assert "error" not in await recover(process, tmp_path / "t-1")
         await process.end()
 
     asyncio.run(story())
@@ -59,7 +66,23 @@ def test_a_log_that_cannot_be_recovered_is_an_answer(tmp_path: Path) -> None:
 
     async def story() -> None:
         process = RecoveryProcess()
-        assert "Not a directory" in (await process.recover(order(tmp_path / "t-0")))["error"]
+        assert "Not a directory" in (await recover(process, tmp_path / "t-0"))["error"]
+        await process.end()
+
+    asyncio.run(story())
+
+
+def test_a_log_that_is_left_is_worked_on_no_more(tmp_path: Path) -> None:
+    async def story() -> None:
+        process = RecoveryProcess()
+        asked = asyncio.create_task(process.recover(order(tmp_path / "t-0")))
+        await asyncio.sleep(0)
+        await process.leave({str(tmp_path / "t-1")})
+        assert process._directory is not None
+        await process.leave({str(tmp_path / "t-0")})
+        assert await asked is None
+        assert not (tmp_path / "t-0").exists()
+        assert "error" not in await recover(process, tmp_path / "t-1")
         await process.end()
 
     asyncio.run(story())

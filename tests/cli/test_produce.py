@@ -139,3 +139,31 @@ def test_a_reader_of_lines_says_when_it_would_have_to_wait() -> None:
     waits[0].join()
     assert list(lines) == []
     os.close(reading)
+
+
+@pytest.mark.parametrize("at_once", [1, 2, 3, 7, 100])
+def test_lines_are_the_same_however_they_come(
+    at_once: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("ottla.cli.produce.CHUNK", at_once)
+    for text in (b"", b"\n", b"a", b"a\n", b"\n\na", b"one\ntwo\n\nthree", b"a long line\nb\n"):
+        (tmp_path / "lines").write_bytes(text)
+        expected = text.removesuffix(b"\n").split(b"\n") if text else []
+        with (tmp_path / "lines").open("rb") as file:
+            assert list(read_lines(file.fileno(), print)) == list(enumerate(expected, 1))
+
+
+def test_what_has_come_of_a_long_line_is_not_copied_with_every_piece(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    class Piece(bytes):
+        def __radd__(self, before: bytes) -> bytes:
+            raise AssertionError(f"{len(before)} bytes are copied once more")
+
+    really_read = os.read
+    monkeypatch.setattr("ottla.cli.produce.CHUNK", 10)
+    monkeypatch.setattr(os, "read", lambda *args: Piece(really_read(*args)))
+    (tmp_path / "lines").write_bytes(b"x" * 1000 + b"\ny")
+    with (tmp_path / "lines").open("rb") as file:
+        lines = [line for _, line in read_lines(file.fileno(), print)]
+    assert lines == [b"x" * 1000, b"y"]

@@ -282,3 +282,41 @@ def test_if_even_the_undoing_fails_the_log_goes_offline(tmp_path: Path) -> None:
     with pytest.raises(KafkaError):
         append(log, batch())
     assert log.offline
+
+
+@pytest.mark.parametrize("then", ["close", "append", "roll"])
+def test_a_part_of_a_batch_that_could_not_be_cut_off_goes_before_the_next_step(
+    tmp_path: Path, then: str
+) -> None:
+    """Some file systems need room to make a file shorter."""
+    files = FaultyFiles()
+    logs = Logs(tmp_path / "t-0", files)
+    log = logs.open()
+    append(log, batch())
+    pwrite, ftruncate = files.pwrite, files.ftruncate
+
+    def half(fd: int, data: Bytes, position: int) -> int:
+        return pwrite(fd, memoryview(data)[: len(data) // 2], position)
+
+    def full(_: int, __: int) -> None:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    files.pwrite, files.ftruncate = half, full
+    with pytest.raises(KafkaError, match="No space left"):
+        append(log, batch(size=1000))
+    files.pwrite = pwrite
+    steps: list[Callable[[], object]] = [lambda: append(log, batch()), log.roll]
+    for step in steps:
+        with pytest.raises(KafkaError, match="No space left"):
+            step()
+    files.ftruncate = ftruncate
+    if then == "append":
+        append(log, batch())
+    elif then == "roll":
+        log.roll(NOW)
+        append(log, batch())
+    log.close()
+    log = logs.open()
+    assert log.end_offset == (1 if then == "close" else 2)
+    assert len(read_headers(log)) == log.end_offset
+    log.close()

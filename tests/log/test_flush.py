@@ -4,6 +4,7 @@ import errno
 from pathlib import Path
 
 import pytest
+from structlog.testing import capture_logs
 
 from ottla.log.config import LogConfig
 from ottla.wire.errors import ErrorCode, KafkaError
@@ -101,6 +102,39 @@ def test_a_full_disk_during_a_flush_leaves_the_log_online(tmp_path: Path) -> Non
     flush(log)
     assert log.recovery_point == 5
     log.close()
+
+
+@pytest.mark.parametrize("fails_after", range(8))
+def test_what_a_full_disk_took_of_a_flush_is_brought_to_the_disk_with_the_rest(
+    tmp_path: Path, fails_after: int
+) -> None:
+    files = FaultyFiles(fault=errno.ENOSPC)
+    logs = Logs(tmp_path / "t-0", files)
+    log = logs.open(LogConfig(index_interval_bytes=0, segment_bytes=400))
+    for number in range(9):
+        append(log, batch(timestamp=NOW + number))
+    files.fail_at = files.count + fails_after
+    with pytest.raises(KafkaError):
+        log.begin_flush()
+    flush(log)
+    assert log.recovery_point == 9
+    for path in (*logs.directory.glob("*.index"), *logs.directory.glob("*.timeindex")):
+        assert files.synced_size(path) == path.stat().st_size, path.name
+    log.close()
+
+
+def test_the_end_of_a_deleted_log_is_no_failure_of_its_disk(tmp_path: Path) -> None:
+    logs = Logs(tmp_path / "t-0")
+    log = logs.open()
+    append(log, batch())
+    begun = log.begin_flush()
+    assert begun is not None
+    log.delete()
+    with capture_logs() as said:
+        with pytest.raises(FileNotFoundError):
+            begun.run()
+        log.end_flush(begun)
+    assert said == []
 
 
 def test_a_flush_that_was_never_run_covers_nothing(tmp_path: Path) -> None:

@@ -1,5 +1,6 @@
 """After a crash: what is scanned, what is cut, what is rebuilt, and what must never be cut."""
 
+import errno
 import io
 import json
 import os
@@ -167,6 +168,17 @@ def test_in_a_compacted_log_batches_may_be_missing_between_segments(logs: Logs) 
     assert len(read_all(log)) == len(whole) - size
 
 
+def test_a_log_copied_from_one_that_was_compacted_once_has_gaps_too(logs: Logs) -> None:
+    """Its topic may be of the policy "delete" by now."""
+    log = logs.open(CONFIG)
+    for number in range(60):
+        log.append_as_follower(batch(base_offset=3 * number, leader_epoch=0))
+    assert len(log.segments) > 2
+    logs.crash(log)
+    log, found = recovered(logs, 0)
+    assert (log.end_offset, found.truncated_bytes) == (178, 0)
+
+
 @pytest.mark.parametrize("damage", ["changed", "cut off", "gone"])
 def test_a_bad_batch_below_the_recovery_point_is_never_cut(logs: Logs, damage: str) -> None:
     log = filled(logs, 5)
@@ -204,11 +216,43 @@ def test_a_log_whose_files_are_gone_is_not_begun_anew(logs: Logs, clean: bool, l
         logs.open(CONFIG, clean=clean, recovery_point=15)
 
 
+@pytest.mark.parametrize("clean", [True, False])
+@pytest.mark.parametrize("problem", ["too short", "torn", "no room"])
+def test_a_log_that_cannot_be_opened_holds_no_file_open(
+    logs: Logs, monkeypatch: pytest.MonkeyPatch, clean: bool, problem: str
+) -> None:
+    filled(logs, 20).close()
+    path = list(every_file(logs.directory, ".log"))[-1]
+    if problem == "no room":
+        next(every_file(logs.directory, ".index")).unlink()
+        monkeypatch.setattr(logs.files, "pwrite", refuse)
+    else:
+        os.truncate(path, 0 if problem == "too short" else path.stat().st_size - 10)
+    with pytest.raises((CorruptLog, OSError)):
+        logs.open(CONFIG, clean=clean, recovery_point=60)
+    assert len(logs.cache) == 0
+
+
 def test_a_new_log_needs_no_recovery(logs: Logs) -> None:
     assert needs_recovery_bytes(logs.directory, 0, logs.files) == 0
     assert not logs.directory.exists()
     logs.open().close()
     assert needs_recovery_bytes(logs.directory, 0, logs.files) == 0
+
+
+def test_a_segment_sealed_after_the_last_flush_is_found_by_its_last_timestamp(logs: Logs) -> None:
+    log = logs.open(CONFIG)
+    for number in range(6):
+        append(log, batch(timestamp=NOW + number))
+    flush(log)
+    log.roll(NOW)
+    logs.crash(log)
+    is_clean = needs_recovery_bytes(logs.directory, 6, logs.files) == 0
+    log = logs.open(CONFIG, clean=is_clean, recovery_point=6)
+    found = log.offset_for_timestamp(NOW + 5, 6)
+    assert found is not None
+    assert (found.timestamp, found.offset) == (NOW + 5, 5)
+    assert log.segments.first.largest_timestamp() == NOW + 5
 
 
 def test_a_log_all_of_which_was_deleted_may_end_before_its_recovery_point(logs: Logs) -> None:
@@ -317,6 +361,21 @@ def test_a_child_process_recovers_one_partition_a_line(logs: Logs) -> None:
     assert (first["end_offset"], first["truncated_bytes"]) == (15, 10)
     assert "before its recovery point 99" in second["error"]
     assert third["error"]
+
+
+def test_a_child_says_why_the_system_refused(logs: Logs, monkeypatch: pytest.MonkeyPatch) -> None:
+    logs.crash(filled(logs, 5))
+    monkeypatch.setattr(os, "pwrite", refuse)
+    replies = io.StringIO()
+    order = {"directory": str(logs.directory), "recovery_point": 0, "start_offset": 0}
+    main(io.StringIO(json.dumps(order) + "\n"), replies)
+    reply = json.loads(replies.getvalue())
+    assert reply["errno"] == errno.ENOSPC
+    assert "No space" in reply["error"]
+
+
+def refuse(*_: object) -> int:
+    raise OSError(errno.ENOSPC, "No space left on device")
 
 
 def test_a_child_whose_broker_has_gone_touches_nothing_more(tmp_path: Path) -> None:

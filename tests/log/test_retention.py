@@ -1,5 +1,7 @@
 """What a log forgets, when, and what happens to the files."""
 
+import errno
+import os
 import shutil
 
 import pytest
@@ -45,6 +47,31 @@ def test_the_active_segment_goes_too_and_an_empty_one_follows(logs: Logs) -> Non
     assert (log.start_offset, log.end_offset, log.size) == (10, 10, 0)
     assert append(log, batch(timestamp=NOW + 100 * HOUR), now=NOW + 100 * HOUR).base_offset == 10
     assert not log.maintain(NOW + 101 * HOUR)
+
+
+@pytest.mark.parametrize("all_are_too_old", [True, False])
+def test_a_full_disk_that_takes_no_new_segment_loses_old_ones(
+    logs: Logs, all_are_too_old: bool
+) -> None:
+    """Else it would stay full."""
+    log = filled(logs, config(retention_ms=10 * HOUR, segment_ms=11 * HOUR))
+    really_open = log.files.open
+
+    def full(path: str, flags: int, mode: int) -> int:
+        if flags & os.O_CREAT:
+            raise OSError(errno.ENOSPC, "No space left on device")
+        return really_open(path, flags, mode)
+
+    log.files.open = full
+    now = NOW + (100 if all_are_too_old else 19) * HOUR
+    log.segments.active.created = NOW
+    with pytest.raises(KafkaError, match="No space left"):
+        log.maintain(now)
+    assert (log.start_offset, log.end_offset, offsets(log)) == (8, 10, [8, 9])
+    log.files.open = really_open
+    assert log.maintain(now)
+    assert log.start_offset == (10 if all_are_too_old else 8)
+    assert log.segments.active.size == 0
 
 
 def test_segments_beyond_retention_bytes_go_oldest_first(logs: Logs) -> None:

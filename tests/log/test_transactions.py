@@ -3,8 +3,10 @@
 import pytest
 
 from ottla.log.config import LogConfig
+from ottla.log.files import Slice
 from ottla.log.log import Log
-from ottla.records.control import MarkerType
+from ottla.records.control import Marker, MarkerType, encode_marker
+from ottla.wire.batch import headers
 from ottla.wire.errors import ErrorCode, KafkaError
 from tests.log.making import NOW, Logs, append, batch, flush, marker
 
@@ -81,6 +83,36 @@ def test_aborted_transactions_are_found_by_the_range_they_overlap(logs: Logs) ->
     assert log.aborted_transactions(5, 9) == [(3, 5)]
     assert log.aborted_transactions(4, 5) == [(1, 0)]
     assert log.aborted_transactions(0, 0) == []
+
+
+@pytest.mark.parametrize("segment_bytes", [1 << 20, 2000])
+def test_a_reader_far_behind_is_told_of_the_transactions_that_it_reads(
+    logs: Logs, segment_bytes: int
+) -> None:
+    log = logs.open(LogConfig(segment_bytes=segment_bytes, index_interval_bytes=300))
+    transaction, long_one = Transaction(log, 1), Transaction(log, 2)
+    long_one.send()
+    for _ in range(200):
+        transaction.send()
+        transaction.end(ABORT)
+    long_one.end(ABORT)
+    limit = log.last_stable_offset
+    every = log.aborted_transactions(0, limit)
+    assert len(every) == 201
+    offset = 0
+    while (read := log.read(offset, 1000, limit, True)) is not None:
+        found = [header for _, header in headers(memoryview(logs.files.pread(*raw(read))))]
+        read.file.unpin()
+        end = found[-1].next_offset
+        told = log.aborted_in(offset, read, limit)
+        assert len(told) < 15
+        assert set(told) >= set(log.aborted_transactions(offset, end))
+        offset = end
+    assert offset == limit
+
+
+def raw(stretch: Slice) -> tuple[int, int, int]:
+    return stretch.file.fd, stretch.size, stretch.position
 
 
 def test_a_transaction_is_found_in_the_segment_of_its_marker(logs: Logs) -> None:
@@ -221,3 +253,18 @@ def test_a_follower_keeps_transactions_like_its_leader(logs: Logs) -> None:
     follower.append_as_follower(copied)
     assert follower.aborted_transactions(0, 100) == [(1, 0)]
     assert follower.last_stable_offset == leader.last_stable_offset == 3
+
+
+def test_a_follower_that_nobody_reads_from_forgets_decided_transactions(logs: Logs) -> None:
+    follower = logs.open()
+    follower.high_watermark = 0
+    for number in range(50):
+        begun = batch(
+            base_offset=2 * number, producer=1, epoch=0, sequence=number, transactional=True
+        )
+        ended = encode_marker(Marker(COMMIT, 0, 1, 0), NOW, base_offset=2 * number + 1)
+        follower.append_as_follower(begun)
+        follower.append_as_follower(memoryview(ended))
+        follower.high_watermark = max(0, follower.end_offset - 4)
+    assert len(follower.producers._completed) <= 3
+    assert follower.last_stable_offset == 96

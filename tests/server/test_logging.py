@@ -1,5 +1,6 @@
 """What a broker writes to stderr, and how much of it."""
 
+import json
 from collections.abc import Iterator
 
 import pytest
@@ -8,6 +9,8 @@ import structlog
 from ottla.broker import log_level
 from ottla.config.dynamic import Alteration, AlterOp
 from ottla.server.logging import configure_logging, quiet_logging
+from ottla.server.run import run_broker
+from ottla.server.worker import Heart
 
 
 @pytest.fixture(autouse=True)
@@ -53,3 +56,26 @@ def test_a_broker_inside_a_program_warns_and_says_no_more(
     quiet_logging()
     say()
     assert heard(capsys) == ["warning", "error"]
+
+
+def test_a_broker_of_several_on_one_machine_names_itself_in_every_line(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    configure_logging(broker=7)
+    structlog.get_logger().info("said by info", leader=3)
+    told = json.loads(capsys.readouterr().err)
+    assert (told["event"], told["broker"], told["leader"]) == ("said by info", 7, 3)
+
+
+def test_a_worker_is_a_broker_of_several(monkeypatch: pytest.MonkeyPatch) -> None:
+    named: list[int | None] = []
+
+    async def run(*_: object) -> int:
+        return 0
+
+    monkeypatch.setattr("ottla.server.logging.configure_logging", named.append)
+    monkeypatch.setattr("ottla.server.run._run", run)
+    monkeypatch.setattr("ottla.server.run.raise_open_files_limit", lambda: None)
+    assert run_broker({"node.id": "4"}, Heart(1.0)) == 0
+    assert run_broker({"node.id": "4"}) == 0
+    assert named == [4, None]

@@ -60,6 +60,10 @@ class Checkpoints:
         """Below this offset the records of a log that is not open yet were known as committed."""
         return self._written[HIGH_WATERMARKS].get(key, 0)
 
+    def knows(self, key: Key) -> bool:
+        """True where a file has something on a partition."""
+        return any(key in offsets for offsets in self._written.values())
+
     async def write(self) -> None:
         """Write the files whose content has changed; raises OSError."""
         for name in _KEPT:
@@ -81,7 +85,8 @@ class Checkpoints:
         """Know nothing of these partitions, which are not open; raises OSError."""
         gone = set(keys)
         for name in _KEPT:
-            if not gone.isdisjoint(self._written[name]):
+            # What is being written now may have them, however little the last file did.
+            if self._writing.locked() or not gone.isdisjoint(self._written[name]):
                 await self._write(name, gone)
 
     async def _write(self, name: str, gone: Iterable[Key] = ()) -> None:

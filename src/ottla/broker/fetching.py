@@ -311,7 +311,7 @@ def _aborted(
 ) -> list[tuple[int, int]]:
     if records is None:
         return []
-    return partition.log.aborted_transactions(offset, limit)
+    return partition.log.aborted_in(offset, records, limit)
 
 
 def _unpin(data: PartitionData) -> None:

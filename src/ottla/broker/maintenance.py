@@ -8,8 +8,8 @@ Rules kept here:
    were written to at once are not flushed at once: each takes some of its minute off, by chance.
 2. Waiting for a disk happens in threads; walks over all partitions give way to clients.
 3. A file is removed `file.delete.delay.ms` after it was renamed, whatever else goes on.
-4. What fails because a disk is full, or for one partition, is said in a line and tried again at
-   its next time; the other partitions do not notice.
+4. What fails for one partition is said in a line and tried again at its next time; the other
+   partitions do not notice. Where a disk is full, `full_disk` says so for all of them.
 """
 
 from __future__ import annotations
@@ -106,7 +106,7 @@ class Maintenance:
     def _flush_due(self, partition: Partition, waited_ms: float) -> None:
         if partition.deleted or partition.log.offline or not self._node.running:
             return
-        if waited_ms < _latest(partition) and partition.log.unflushed_bytes < LITTLE:
+        if waited_ms < _latest(partition) and _has_little_to_flush(partition):
             self._wait_to_flush(partition, waited_ms)
             return
         task = asyncio.get_running_loop().create_task(self._flush(partition))
@@ -125,11 +125,7 @@ class Maintenance:
                     )
                     self._node.roles.disk_failed(partition)
                 return
-            log.error(
-                "a partition could not be flushed",
-                partition=str(partition),
-                reason=problem.message,
-            )
+            self._node.full_disk.refused(str(partition), str(problem))
             self._flush_in(FLUSH_AGAIN_MS, partition)
             return
         partition.has_unflushed = partition.log.recovery_point < partition.log.end_offset
@@ -158,9 +154,8 @@ class Maintenance:
             try:
                 partition.log.maintain(now)
             except KafkaError as problem:
-                log.error(
-                    "a log could not be maintained", partition=str(partition), reason=str(problem)
-                )
+                if not partition.log.offline:
+                    self._node.full_disk.refused(str(partition), str(problem))
             except Exception:
                 log.exception("a log could not be maintained", partition=str(partition))
             if partition.log.start_offset != before or partition.log.offline:
@@ -204,6 +199,13 @@ class Maintenance:
 def _latest(partition: Partition) -> int:
     """How long a partition with little to flush may wait, in milliseconds."""
     return min(partition.log.config.flush_ms, LATEST_FLUSH_OF_LITTLE_MS)
+
+
+def _has_little_to_flush(partition: Partition) -> bool:
+    try:
+        return partition.log.unflushed_bytes < LITTLE
+    except OSError:  # an index could not be read; the flush says what is wrong, or tries again
+        return False
 
 
 def _tell_failure(work: asyncio.Future[None]) -> None:

@@ -31,6 +31,7 @@ from ottla.broker.closing import close_logs
 from ottla.broker.control import Control
 from ottla.broker.coordinators import Coordinators
 from ottla.broker.fetch_sessions import FetchSessions
+from ottla.broker.full_disk import FullDisk
 from ottla.broker.groups import Groups
 from ottla.broker.kept_answers import KeptAnswers
 from ottla.broker.leader_balance import LeaderBalance
@@ -112,6 +113,8 @@ class Node:
         self.maintenance = Maintenance(self)
         self.folder: DataFolder
         self.files = Files()
+        self.full_disk = FullDisk(self)
+        self.files.on_full = self.full_disk.refused
         self.file_cache = FileCache(_open_files_limit(), self.files)
         self.cold_readers = ThreadPoolExecutor(COLD_READERS, "ottla-cold-reads")
         self._store: Store | None = None
@@ -375,7 +378,7 @@ class Node:
             await self._delete_topic(opener, topic)
         for topic in (*delta.created_topics, *delta.changed_topics):
             try:
-                self._give_up_replicas(opener, topic)
+                await self._give_up_replicas(opener, topic)
                 await opener.open_new_partitions(topic)
                 self._configure_topic(topic)
             except Exception:  # the others are served, and every role is taken
@@ -432,20 +435,20 @@ class Node:
         if partition.topic == GROUP_METADATA:
             self.groups.transaction_ended(partition.index, marker)
 
-    def _give_up_replicas(self, opener: LogOpener, topic: TopicImage) -> None:
+    async def _give_up_replicas(self, opener: LogOpener, topic: TopicImage) -> None:
         """A reassignment has taken replicas away: remove them."""
         kept = {index for index, replicas in enumerate(topic.assignment) if self.id in replicas}
         for partition in self.partitions.of_topic(topic.name):
             if partition.index not in kept and partition.topic_id == topic.id:
                 self.partitions.remove(partition)
                 self._delete_partition(partition)
-        opener.delete_unopened(topic, kept)
+        await opener.delete_unopened(topic, kept)
 
     async def _delete_topic(self, opener: LogOpener, topic: TopicImage) -> None:
-        opener.delete_unopened(topic)
         self.topic_metrics.pop(topic.name, None)
         left = self.partitions.remove_topic(topic.name)
         try:
+            await opener.delete_unopened(topic)
             while left:
                 for partition in left[-PARTITIONS_IN_ONE_TURN:]:
                     self._delete_partition(partition)

@@ -10,13 +10,15 @@ Rules kept here:
 4. Opening many gives way to clients, and to the session with the metadata store.
 5. What a checkpoint says was on disk and is not there any more is an error, never an empty log
    without a word.
-6. A folder belongs to a topic's id, not to its name; that of another topic is set aside.
+6. A folder belongs to a topic's id, not to its name; that of another topic is set aside, and what
+   checkpoints say of it is forgotten first. Nobody works on a folder when its topic goes.
 7. Only replicas that are assigned to this broker are opened.
 """
 
 from __future__ import annotations
 
 import asyncio
+import errno
 from collections.abc import Callable, Collection
 from dataclasses import asdict
 from pathlib import Path
@@ -47,6 +49,8 @@ SCANNED_IN_PLACE: Final = 256 << 10
 """A scan of so many bytes takes milliseconds, tens of them where all batches are tiny; starting a
 child takes longer."""
 TRY_AGAIN_SECONDS: Final = 5.0
+MAY_PASS: Final = DISK_IS_FULL | {errno.EAGAIN}
+"""The last is what a system says that has no more room for processes."""
 LONGEST_NAME: Final = 255
 
 
@@ -56,10 +60,16 @@ class _Place(NamedTuple):
     directory: Path
     recovery_point: int
     start_offset: int
+    term: int
+    """How often the replica had been taken away from this broker when this was noted."""
 
     @property
     def key(self) -> Key:
         return self.topic.name, self.partition
+
+
+class _OfAnotherTopicError(Exception):
+    """The folder is another topic's, and so are the offsets in the checkpoints."""
 
 
 class LogOpener:
@@ -68,6 +78,10 @@ class LogOpener:
     def __init__(self, node: Node) -> None:
         self._node = node
         self._recovering: asyncio.Task[None] | None = None
+        self._child = RecoveryProcess()
+        self._terms: dict[Key, int] = {}
+        self._told: dict[Key, str] = {}
+        """Why partitions are offline, as it was last said."""
         self._unopened: set[Key] = {
             (topic.name, index)
             for topic in node.image.topics.values()
@@ -101,7 +115,10 @@ class LogOpener:
                 if to_scan > SCANNED_IN_PLACE:
                     large.append((to_scan, place))
                 else:
-                    self._open(place, clean=self._clean or to_scan == 0)
+                    try:
+                        self._try_to_open(place, clean=self._clean or to_scan == 0)
+                    except _OfAnotherTopicError:
+                        await self._open_new([place])
                 await turns.give_way()
         if large:
             large.sort(key=lambda each: each[0])
@@ -115,7 +132,7 @@ class LogOpener:
         partitions = self._node.partitions
         partitions.expect(topic.name, topic.id, len(topic.assignment))
         places = [
-            self._place(topic, index)._replace(recovery_point=0, start_offset=0)
+            self._place(topic, index)
             for index in self._own(topic)
             if (topic.name, index) not in self._unopened
             and partitions.get(topic.name, index) is None
@@ -135,16 +152,27 @@ class LogOpener:
             return
         turns = Turns()
         for place in places:
-            self._open(place, clean=True)
+            self._open(place._replace(recovery_point=0, start_offset=0), clean=True)
             await turns.give_way()
 
-    def delete_unopened(self, topic: TopicImage, kept: Collection[int] = ()) -> None:
+    async def delete_unopened(self, topic: TopicImage, kept: Collection[int] = ()) -> None:
         """Replicas of a topic have gone: take the folders of those that are not open away, too."""
-        for index in range(len(topic.assignment)):
-            if index in kept or (topic.name, index) not in self._unopened:
-                continue
-            place = self._place(topic, index)
+        gone = [
+            self._place(topic, index)
+            for index in range(len(topic.assignment))
+            if index not in kept and (topic.name, index) in self._unopened
+        ]
+        for place in gone:
             self._unopened.discard(place.key)
+            self._told.pop(place.key, None)
+            self._terms[place.key] = place.term + 1
+        try:
+            await self._child.leave({str(place.directory) for place in gone})
+        finally:
+            self._delete_folders(topic, gone)
+
+    def _delete_folders(self, topic: TopicImage, places: list[_Place]) -> None:
+        for place in places:
             try:
                 if self._node.folder.read_topic_id(place.directory) == topic.id:
                     self._delete_folder(place.directory)
@@ -169,15 +197,22 @@ class LogOpener:
             self._node.folder.path / f"{topic.name}-{index}",
             self._checkpoints.recovery_point(key),
             self._checkpoints.start_offset(key),
+            self._terms.get(key, 0),
         )
 
     def _bytes_to_scan(self, place: _Place) -> int:
         try:
             return needs_recovery_bytes(place.directory, place.recovery_point, self._node.files)
-        except OSError:  # opening it says what is wrong
-            return 0
+        except OSError:  # scanning it says what is wrong, or finds that nothing is any more
+            return 1
 
     def _open(self, place: _Place, *, clean: bool) -> None:
+        try:
+            self._try_to_open(place, clean=clean)
+        except _OfAnotherTopicError:
+            self._node.run_in_background(self._open_new([place]))
+
+    def _try_to_open(self, place: _Place, *, clean: bool) -> None:
         if not self._is_wanted(place):
             return
         node = self._node
@@ -214,6 +249,7 @@ class LogOpener:
         except (OSError, CorruptLog, FolderError, KafkaError) as problem:
             self._failed(place, problem)
             if _may_pass(problem):
+                node.full_disk.refused(place.directory.name, str(problem))
                 self._later(lambda: self._open(place, clean=clean))
             return
         self._serve(place, opened)
@@ -231,6 +267,7 @@ class LogOpener:
         return (
             topic is not None
             and topic.id == place.topic.id
+            and place.term == self._terms.get(place.key, 0)
             and place.partition < len(topic.assignment)
             and self._node.id in topic.assignment[place.partition]
         )
@@ -243,6 +280,8 @@ class LogOpener:
         if found == place.topic.id:
             return place
         if found is not None:
+            if self._checkpoints.knows(place.key):
+                raise _OfAnotherTopicError
             stray = _beside(directory, f".{found.hex}-stray")
             log.warning(
                 "a folder of another topic with this name is set aside",
@@ -300,6 +339,8 @@ class LogOpener:
         )
         partition.opened(self._checkpoints.high_watermark(place.key))
         self._unopened.discard(place.key)
+        if self._told.pop(place.key, None) is not None:
+            log.warning("a partition is online again", partition=place.directory.name)
         node.serve(partition)
         if opened.unflushed_messages and not partition.has_unflushed:
             # What was scanned need not be scanned again after the next kill.
@@ -310,7 +351,9 @@ class LogOpener:
         if not self._is_wanted(place):
             return
         reason = str(problem)
-        log.error("a partition is offline", partition=place.directory.name, reason=reason)
+        if self._told.get(place.key) != reason:  # it may be tried again for hours
+            self._told[place.key] = reason
+            log.error("a partition is offline", partition=place.directory.name, reason=reason)
         self._node.partitions.put_failed(
             place.topic.name, place.partition, KafkaError(ErrorCode.KAFKA_STORAGE_ERROR, reason)
         )
@@ -319,15 +362,39 @@ class LogOpener:
     # Recovery in a child process -----------------------------------------------------------
 
     async def _recover_all(self, places: list[_Place]) -> None:
-        child = RecoveryProcess()
+        """Recover one log after the other; those that a full disk refused once more at the end."""
+        child, count, done = self._child, len(places), 0
         try:
-            for number, place in enumerate(places, 1):
-                if self._is_wanted(place):
-                    self._recovered(place, await child.recover(self._order(place)))
-                    log.info("recovered", log=place.directory.name, done=number, of=len(places))
-            log.info("all logs are recovered", partitions=len(places))
+            while places:
+                again: list[_Place] = []
+                for place in places:
+                    if not self._is_wanted(place):
+                        continue
+                    if self._is_of_another_topic(place):
+                        await self._open_new([place])
+                        continue
+                    answer = await child.recover(self._order(place))
+                    if answer is None:
+                        continue
+                    if not self._recovered(place, answer):
+                        again.append(place)
+                        continue
+                    done += 1
+                    log.info("recovered", log=place.directory.name, done=done, of=count)
+                places = again
+                if places:
+                    await child.end()
+                    await asyncio.sleep(TRY_AGAIN_SECONDS)
+            log.info("all logs are recovered", partitions=count)
         finally:
             await child.end()
+
+    def _is_of_another_topic(self, place: _Place) -> bool:
+        try:
+            found = self._node.folder.read_topic_id(place.directory)
+        except (OSError, FolderError):  # opening it says what is wrong
+            return False
+        return found is not None and found != place.topic.id
 
     def _order(self, place: _Place) -> dict[str, Any]:
         settings = asdict(log_config(place.topic.configs, self._node.config))
@@ -339,10 +406,11 @@ class LogOpener:
             "config": settings,
         }
 
-    def _recovered(self, place: _Place, answer: dict[str, Any]) -> None:
+    def _recovered(self, place: _Place, answer: dict[str, Any]) -> bool:
+        """Take note of an answer; False where it is to be asked for again."""
         if "error" in answer:
             self._failed(place, CorruptLog(answer["error"]))
-            return
+            return answer.get("errno") not in MAY_PASS
         del answer["directory"]
         found = Recovered(**answer)
         _tell(place, found)
@@ -350,12 +418,13 @@ class LogOpener:
             place._replace(recovery_point=found.recovery_point, start_offset=found.start_offset),
             clean=True,
         )
+        return True
 
 
 def _may_pass(problem: Exception) -> bool:
     """True where the disk is only full, or too many files are open."""
     reason = problem.__cause__ if isinstance(problem, KafkaError) else problem
-    return isinstance(reason, OSError) and reason.errno in DISK_IS_FULL
+    return isinstance(reason, OSError) and reason.errno in MAY_PASS
 
 
 def _beside(directory: Path, suffix: str) -> Path:

@@ -118,7 +118,8 @@ def _inputs(
 
 def read_lines(descriptor: int, before_waiting: Callable[[], None]) -> Iterator[tuple[int, bytes]]:
     """Number and bytes of each line; `before_waiting` is called when a read would have to wait."""
-    rest = b""
+    rest: list[bytes] = []  # of a line whose end has not come: joined once, however long it gets
+    size = 0
     number = 0
     while True:
         if not select.select([descriptor], [], [], 0)[0]:
@@ -126,17 +127,23 @@ def read_lines(descriptor: int, before_waiting: Callable[[], None]) -> Iterator[
         chunk = os.read(descriptor, CHUNK)
         if not chunk:
             break
-        lines = (rest + chunk).split(b"\n")
-        rest = lines.pop()
-        for line in lines:
+        first, *lines = chunk.split(b"\n")
+        rest.append(first)
+        size += len(first)
+        if lines:
             number += 1
-            yield number, line
-        if len(rest) > LONGEST_LINE:
+            yield number, b"".join(rest)
+            last = lines.pop()
+            for line in lines:
+                number += 1
+                yield number, line
+            rest, size = [last], len(last)
+        if size > LONGEST_LINE:
             raise click.ClickException(
                 f"line {number + 1} is longer than {size_text(LONGEST_LINE)}"
             )
-    if rest:
-        yield number + 1, rest
+    if size:
+        yield number + 1, b"".join(rest)
 
 
 def _header(item: str) -> tuple[str, bytes]:

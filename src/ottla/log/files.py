@@ -50,7 +50,7 @@ OPERATIONS = (
 class Files:
     """The operating system's file calls, and the few sequences of them that the log needs."""
 
-    __slots__ = OPERATIONS
+    __slots__ = (*OPERATIONS, "on_full")
 
     open: Callable[[str, int, int], int]
     close: Callable[[int], None]
@@ -67,6 +67,8 @@ class Files:
     listdir: Callable[[str], list[str]]
     stat: Callable[[str], os.stat_result]
     utime: Callable[[str, tuple[float, float]], None]
+    on_full: Callable[[str, str | None], None]
+    """Called by a log that was refused something that a disk with room would take: who, and why."""
 
     def __init__(self) -> None:
         self.open = os.open
@@ -85,6 +87,7 @@ class Files:
         self.listdir = os.listdir
         self.stat = os.stat
         self.utime = os.utime
+        self.on_full = _nobody_cares
 
     def read_file(self, path: str) -> bytes:
         """All bytes of a (small) file."""
@@ -146,6 +149,10 @@ class Files:
             self.unlink(path)
         except FileNotFoundError:
             pass
+
+
+def _nobody_cares(_: str, __: str | None) -> None:
+    """What `on_full` is until somebody wants to know."""
 
 
 class OpenFile:

@@ -79,6 +79,7 @@ class FlushedStorage(Storage):
                 flush.add_written([self.files.open(path, READ_WRITE, 0)])
         except OSError as error:
             flush.release()
+            self._flush_again()  # some of the indexes are written, and no fsync will cover them
             raise self.failed(error) from error
         self._rolled = [segment for segment in self._rolled if segment not in rolled]
         self.snapshots.unsynced.difference_update(snapshots)
@@ -98,12 +99,14 @@ class FlushedStorage(Storage):
         """The flush has run: move the recovery point, or take the log offline if it failed."""
         self._flush = None
         flush.release()
-        if flush.error is not None and not flush.may_be_run_again:
+        if flush.error is not None and not flush.may_be_run_again and not self.offline:
             _log.error("a partition is offline", partition=str(self), reason=str(flush.error))
             self.fail(flush.error)
         if self.offline:
             return
         if not flush.done:
+            if flush.error is not None:
+                self.files.on_full(str(self), flush.error.strerror)
             self._flush_again()
             return
         self.recovery_point = max(self.recovery_point, flush.end_offset)
@@ -112,7 +115,7 @@ class FlushedStorage(Storage):
 
     def _flush_again(self) -> None:
         """A flush was not run to its end: what it would have covered is still to be."""
-        for segment in self.segments.starting_with(self.recovery_point):
+        for segment in (*self._rolled, *self.segments.starting_with(self.recovery_point)):
             segment.save_indexes_again()
         self.epochs.dirty = True
         self.directory_changed = self.directory_is_new = True
@@ -164,6 +167,10 @@ class FlushedStorage(Storage):
             return None
         if self.flushing:
             raise RuntimeError(f"{self} cannot be closed while it is being flushed")
+        try:
+            self._cut_torn_write()
+        except OSError as error:
+            raise self.failed(error) from error
         self.segments.active.note_largest_timestamp()
         if self.end_offset > max(self.snapshots.newest, 0):
             self.take_snapshot(self.end_offset)

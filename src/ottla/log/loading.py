@@ -8,7 +8,8 @@ Rules kept here:
 3. A log always has a segment, and never ends before it starts.
 """
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import NamedTuple
 
@@ -144,14 +145,26 @@ def load_clean(
     inventory: Inventory, config: LogConfig, cache: FileCache, start_offset: int, now: int
 ) -> Loaded:
     """Read what a clean stop left in a folder that holds at least one segment."""
-    files = inventory.files
     segments = Segments()
+    with closing_after_failure(segments):
+        return _load_clean(inventory, config, cache, segments, start_offset, now)
+
+
+def _load_clean(
+    inventory: Inventory,
+    config: LogConfig,
+    cache: FileCache,
+    segments: Segments,
+    start_offset: int,
+    now: int,
+) -> Loaded:
+    files = inventory.files
     for base_offset in inventory.bases:
         segment = inventory.segment(cache, base_offset, now)
+        segments.add(segment)
         if inventory.lacks_an_index(base_offset):
             rebuild_indexes(files, segment, config.index_interval_bytes)
         segment.mark_as_sealed()
-        segments.add(segment)
     segments.active.unseal()
     end_offset = end_of(files, segments.active)
     snapshots = inventory.snapshots()
@@ -161,6 +174,17 @@ def load_clean(
     epochs.truncate_from_end(end_offset)
     epochs.truncate_from_start(max(start_offset, segments.first.base_offset))
     return Loaded(segments, snapshots, producers, epochs, end_offset)
+
+
+@contextmanager
+def closing_after_failure(segments: Segments) -> Iterator[None]:
+    """Let go of the files of a log that could not be opened: it may be tried again for hours."""
+    try:
+        yield
+    except BaseException:
+        for segment in segments:
+            segment.file.retire()
+        raise
 
 
 def rebuild_indexes(files: Files, segment: Segment, interval: int) -> None:

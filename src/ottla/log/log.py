@@ -24,7 +24,7 @@ from ottla.log.config import LogConfig
 from ottla.log.files import FileCache, Files, Slice
 from ottla.log.flushed_storage import FlushedStorage
 from ottla.log.folder import deleted_name
-from ottla.log.loading import Inventory, load_clean, load_nothing
+from ottla.log.loading import Inventory, closing_after_failure, load_clean, load_nothing
 from ottla.log.lookup import TimestampAndOffset
 from ottla.log.offset_index import MAX_RELATIVE
 from ottla.log.producer_state import SEQUENCE_MASK
@@ -108,18 +108,19 @@ class Log(FlushedStorage):
                 directory, config, files=files, cache=cache, start_offset=start_offset, now=now
             )
         loaded = load_clean(inventory, config, cache, start_offset, now)
-        inventory.check_end(max(loaded.end_offset, start_offset), recovery_point)
-        log = cls(
-            directory,
-            config,
-            files=files,
-            cache=cache,
-            loaded=loaded,
-            start_offset=max(start_offset, loaded.segments.first.base_offset),
-            recovery_point=loaded.end_offset,
-            now=now,
-        )
-        log.end_at_least_at_start(now)
+        with closing_after_failure(loaded.segments):
+            inventory.check_end(max(loaded.end_offset, start_offset), recovery_point)
+            log = cls(
+                directory,
+                config,
+                files=files,
+                cache=cache,
+                loaded=loaded,
+                start_offset=max(start_offset, loaded.segments.first.base_offset),
+                recovery_point=loaded.end_offset,
+                now=now,
+            )
+            log.end_at_least_at_start(now)
         return log
 
     @classmethod
@@ -424,6 +425,10 @@ class Log(FlushedStorage):
     def aborted_transactions(self, start: int, end: int) -> list[tuple[int, int]]:
         """Producer id and first offset of each aborted transaction with records in [start, end)."""
         return lookup.aborted_transactions(self, start, end)
+
+    def aborted_in(self, offset: int, read: Slice, limit: int) -> list[tuple[int, int]]:
+        """The same for what read() gave for an offset and a limit."""
+        return lookup.aborted_in(self, offset, read, limit)
 
     # Removing -----------------------------------------------------------------------------
 

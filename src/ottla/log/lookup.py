@@ -15,6 +15,7 @@ from ottla.records import decode_batch
 from ottla.wire.errors import KafkaError
 
 if TYPE_CHECKING:
+    from ottla.log.files import Slice
     from ottla.log.segment import Segment
     from ottla.log.storage import Storage
 
@@ -76,6 +77,28 @@ def max_timestamp_offset(log: Storage, limit: int) -> TimestampAndOffset | None:
     except (OSError, CorruptLog) as error:
         raise log.failed(error) from error
     return found if found is not None and found.offset < limit else None
+
+
+def aborted_in(log: Storage, offset: int, read: Slice, limit: int) -> list[tuple[int, int]]:
+    """The aborted transactions that a reader of a stretch, which began at an offset, must know of.
+
+    As in Kafka they are those up to the next batch that the index knows behind the stretch, not all
+    up to the reader's limit: a reader that is far behind would be told of all of them every time.
+    """
+    segment: Segment | None = log.segments.floor(offset)
+    while segment is not None and segment.file is not read.file:
+        segment = log.segments.after(segment)
+    if segment is not None:
+        try:
+            relative = segment.index.last_offset_from(read.position + read.size)
+        except OSError as error:
+            raise log.failed(error) from error
+        following = log.segments.after(segment)
+        if relative is not None:
+            limit = min(limit, segment.base_offset + relative)
+        elif following is not None:
+            limit = min(limit, following.base_offset)
+    return aborted_transactions(log, offset, limit)
 
 
 def aborted_transactions(log: Storage, start: int, end: int) -> list[tuple[int, int]]:

@@ -61,6 +61,11 @@ class OffsetIndex:
         slot = bisect_left(self.entries, position, key=lambda entry: entry & _LOW) - 1
         return self.entries[slot] & _LOW if slot >= 0 else 0
 
+    def last_offset_from(self, position: int) -> int | None:
+        """Where the first batch noted at or after a position ends; None where there is none."""
+        slot = bisect_left(self.entries, position, key=lambda entry: entry & _LOW)
+        return self.entries[slot] >> 32 if slot < len(self.entries) else None
+
     def add(self, relative: int, position: int) -> None:
         """Note that the batch which ends at this offset begins at this position."""
         self.entries.append(relative << 32 | position)

@@ -28,12 +28,19 @@ from typing import TextIO
 
 from ottla.log.config import LogConfig
 from ottla.log.files import FileCache, Files
-from ottla.log.loading import Inventory, Loaded, rebuild_indexes, segment_bases
+from ottla.log.loading import (
+    Inventory,
+    Loaded,
+    closing_after_failure,
+    rebuild_indexes,
+    segment_bases,
+)
 from ottla.log.log import Log
 from ottla.log.offset_index import MAX_RELATIVE, OffsetIndex
 from ottla.log.scan import CorruptLog, Scan
 from ottla.log.segment import INDEX, LOG, SUFFIXES, stem
 from ottla.log.segments import Segments
+from ottla.wire.batch import BatchHeader
 from ottla.wire.errors import KafkaError
 
 
@@ -90,8 +97,10 @@ def needs_recovery_bytes(directory: Path, recovery_point: int, files: Files) -> 
                 break
             total -= index.position(max(0, recovery_point - 1 - base_offset))
             break
-    if total == 0 and recovery_point > (bases[-1] if bases else 0):
-        return 1  # something should be there: let the recovery say what is missing
+    if total == 0 and (recovery_point > (bases[-1] if bases else 0) or len(bases) > 1):
+        # Something should be there, and the recovery says what is missing; or the segment before an
+        # empty one was sealed since the last flush, and its time index lacks the last entry.
+        return 1
     return total
 
 
@@ -119,18 +128,25 @@ class _Recovery:
         self._scanned = 0
         self._cut = 0
         self._problem: str | None = None
+        self._has_gaps = "compact" in config.cleanup_policy
+        """True where offsets may be missing: the log is compacted, or shows that it, or that of the
+        leader it was copied from, was so once."""
 
     def run(self) -> tuple[Log, Recovered]:
         """Recover."""
+        segments = Segments()
+        with closing_after_failure(segments):
+            return self._run(segments)
+
+    def _run(self, segments: Segments) -> tuple[Log, Recovered]:
         bases = self._inventory.bases
         at = max(0, bisect_right(bases, self._recovery_point) - 1)
-        segments = Segments()
         for base_offset in bases[: at + 1]:
             segment = self._inventory.segment(self._cache, base_offset, self._now)
+            segments.add(segment)
             if base_offset != bases[at] and self._inventory.lacks_an_index(base_offset):
                 rebuild_indexes(self._files, segment, self._config.index_interval_bytes)
             segment.mark_as_sealed()
-            segments.add(segment)
         segments.active.unseal()
         rest = segments.active.size
         log = self._log_at_recovery_point(segments, is_last=at + 1 == len(bases))
@@ -164,7 +180,7 @@ class _Recovery:
 
         Compaction removes batches anywhere, so in a compacted log that cannot be told.
         """
-        if "compact" in self._config.cleanup_policy:
+        if self._has_gaps:
             return base_offset >= end_offset
         return base_offset == end_offset
 
@@ -179,6 +195,7 @@ class _Recovery:
         for batch in scan.batches():
             if batch.header.base_offset >= recovery_point:
                 break
+            self._look_for_gaps(batch.header, scan.next_offset if scan.position > position else -1)
         end_offset = scan.next_offset
         is_short = scan.problem is not None or (is_last and scan.position == segment.size)
         # What lies below the start offset nobody can read, so nothing of it can be lost.
@@ -205,6 +222,14 @@ class _Recovery:
             now=self._now,
         )
 
+    def _look_for_gaps(self, header: BatchHeader, expected: int) -> None:
+        """A batch follows, of which something is missing, or something before it."""
+        if (
+            header.record_count != header.last_offset_delta + 1
+            or -1 < expected < header.base_offset
+        ):
+            self._has_gaps = True
+
     def _replay(self, log: Log, size: int) -> None:
         """Append, in memory, what the active segment's file holds past its counted size."""
         segment = log.segments.active
@@ -217,6 +242,7 @@ class _Recovery:
                     f"offset {batch.header.last_offset} is too far from the segment's base"
                 )
                 break
+            self._look_for_gaps(batch.header, log.end_offset)
             log.note_batch(segment, batch.header, batch.batch, None)
         self._scanned += scan.position - position
         if scan.problem is not None:
@@ -246,7 +272,7 @@ def main(requests: Iterable[str], replies: TextIO) -> None:
 
     A request has `directory`, `recovery_point`, `start_offset` and, where they differ from the
     defaults, the log's settings under `config`. A reply repeats `directory` and adds either what
-    `Recovered` says or `error`.
+    `Recovered` says or `error`, with the `errno` of what the system refused.
     """
     for line in requests:
         request = json.loads(line)
@@ -267,7 +293,9 @@ def main(requests: Iterable[str], replies: TextIO) -> None:
             )
             log.close()
         except (CorruptLog, OSError, KafkaError) as problem:
+            refused = problem.__cause__ if isinstance(problem, KafkaError) else problem
             reply["error"] = str(problem)
+            reply["errno"] = getattr(refused, "errno", None)
         else:
             reply |= asdict(recovered) | {"recovery_point": recovered.end_offset}
         replies.write(json.dumps(reply) + "\n")

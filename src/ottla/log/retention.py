@@ -22,14 +22,17 @@ if TYPE_CHECKING:
 
 
 def maintain(log: Storage, now: int) -> bool:
-    """Roll a segment that is old enough and remove those that are too old or too many."""
-    active = log.segments.active
+    """Remove the segments that are too old or too many, and roll one that is old enough.
+
+    In this order: a full disk may refuse the new segment, and needs what goes all the more.
+    """
     try:
-        rolled = False
+        changed = _remove_below_start(log, now) | _remove_by_config(log, now)
+        active = log.segments.active
         if active.size and now - active.created > log.config.max_segment_ms - active.jitter:
             log.roll(now)
-            rolled = True
-        return _remove_below_start(log, now) | _remove_by_config(log, now) | rolled
+            changed = True
+        return changed
     except (OSError, CorruptLog) as error:
         raise log.failed(error) from error
 
@@ -92,7 +95,12 @@ def _remove(log: Storage, now: int, may_go: Callable[[Segment, int], bool]) -> b
     if count == 0:
         return False
     if count == len(segments):
-        log.roll(now)
+        try:
+            log.roll(now)
+        except KafkaError:
+            count -= 1  # the last one stays until there is room for the next
+            if log.offline or count == 0:
+                raise
     start_offset = ends[count - 1]
     if start_offset > log.start_offset:
         log.start_offset = start_offset

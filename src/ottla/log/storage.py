@@ -48,6 +48,7 @@ class Storage:
         "_rolled",
         "_seam",
         "_segment_bytes",
+        "_torn",
         "_writable",
         "cache",
         "config",
@@ -119,6 +120,8 @@ class Storage:
         """Segments sealed since the last flush: their indexes got a last entry."""
         self._next_expiry = now
         self._writable: Segment | None = None
+        self._torn = False
+        """True where a part of a batch lies behind the log's end, and could not be cut off yet."""
         self._limit: tuple[int, Segment, int] | None = None
         """The last limit of a reader, and where it is in a segment."""
         self._seam: tuple[int, Segment, int] | None = None
@@ -154,6 +157,7 @@ class Storage:
     def failed(self, error: BaseException) -> KafkaError:
         """What to raise when the disk failed; takes the log offline unless it was only full."""
         if isinstance(error, OSError) and error.errno in DISK_IS_FULL:
+            self.files.on_full(str(self), error.strerror)
             return KafkaError(ErrorCode.KAFKA_STORAGE_ERROR, f"{self}: {error.strerror}")
         if not self.offline:
             _log.error("a partition is offline", partition=str(self), reason=str(error))
@@ -179,6 +183,7 @@ class Storage:
         self.check_online()
         segment = self.segments.active
         try:
+            self._cut_torn_write()
             segment.largest_timestamp()
             if segment.size:
                 first = segment.header(0)
@@ -196,10 +201,20 @@ class Storage:
                 if segment.file.fd >= 0:
                     self.files.ftruncate(segment.file.fd, segment.size)
             except OSError as worse:
+                self._torn = True
+                self._writable = None  # it is cut off before the next write
                 return self.failed(worse)
             reason = error.strerror if error is not None else "a write was cut short"
+            self.files.on_full(str(self), reason)
             return KafkaError(ErrorCode.KAFKA_STORAGE_ERROR, f"{self}: {reason}")
         return self.failed(error)
+
+    def _cut_torn_write(self) -> None:
+        """Remove what an undone write has left, if it has: no segment may be closed with it."""
+        if self._torn:
+            active = self.segments.active
+            self.files.ftruncate(active.file.descriptor(), active.size)
+            self._torn = False
 
     def _index(self, segment: Segment, last_offset: int, position: int) -> None:
         segment.add_index_entry(last_offset, position)
@@ -272,8 +287,10 @@ class Storage:
                     last_offset + 1 if stable is None else stable,
                 )
             )
-        if completed is not None and self.high_watermark is None:
-            self.producers.forget_decided(self.end_offset)
+        if completed is not None:
+            # Here, not only where readers ask: a follower has none, and would keep them for ever.
+            committed = self.high_watermark
+            self.producers.forget_decided(self.end_offset if committed is None else committed)
 
     # Rolling ------------------------------------------------------------------------------
 
@@ -300,6 +317,7 @@ class Storage:
         if active.base_offset == base_offset:
             return active
         try:
+            self._cut_torn_write()
             active.seal()
             segment = self._new_segment(base_offset, now)
         except OSError as error:
@@ -335,6 +353,7 @@ class Storage:
         except OSError as error:
             if error.errno not in DISK_IS_FULL:
                 raise self.failed(error) from error
+            self.files.on_full(str(self), error.strerror)
             return  # a snapshot only saves reading; an older one will do
         self.directory_changed = True
 
@@ -376,6 +395,7 @@ class Storage:
         self.end_offset = end_offset
         self.start_offset = min(self.start_offset, end_offset)
         self._writable = None
+        self._torn = False
         self._limit = self._seam = None
 
     def doom(self, segments: list[Segment], now: int) -> None:

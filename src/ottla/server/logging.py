@@ -37,13 +37,19 @@ class _StderrLogger:
     log = debug = info = warning = error = critical = exception = msg
 
 
-def configure_logging() -> None:
-    """Set up the process's logging. A program that embeds a broker keeps its own."""
+def configure_logging(broker: int | None = None) -> None:
+    """Set up the process's logging. A program that embeds a broker keeps its own.
+
+    With a broker's id every line has it: the brokers of `--workers` write to one stderr.
+    """
+    named = () if broker is None else (_naming(broker),)
     if sys.stderr.isatty():
-        _configure("INFO", structlog.processors.TimeStamper(fmt="%H:%M:%S", utc=False), _console())
+        clock = structlog.processors.TimeStamper(fmt="%H:%M:%S", utc=False)
+        _configure("INFO", *named, clock, _console())
     else:
         _configure(
             "INFO",
+            *named,
             structlog.processors.TimeStamper(fmt="iso"),
             structlog.processors.format_exc_info,
             structlog.processors.JSONRenderer(),
@@ -64,6 +70,14 @@ def _configure(level: str, *processors: Processor) -> None:
         logger_factory=lambda *_: _StderrLogger(),
         cache_logger_on_first_use=True,
     )
+
+
+def _naming(broker: int) -> Processor:
+    def name(_: object, __: str, event: EventDict) -> EventDict:
+        event["broker"] = broker
+        return event
+
+    return name
 
 
 def _drop_what_is_not_logged(_: object, method: str, event: EventDict) -> EventDict:

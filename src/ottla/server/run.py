@@ -92,13 +92,13 @@ class RunningBroker:
 def run_broker(static: Mapping[str, str], heart: Heart | None = None) -> int:
     """Run a broker until SIGTERM, SIGINT or SIGHUP; returns the exit status.
 
-    With a heart it also ends when its supervisor does.
+    With a heart it also ends when its supervisor does, and its id is in every line that it logs.
     """
     import uvloop
 
     from ottla.server.logging import configure_logging
 
-    configure_logging()
+    configure_logging(None if heart is None else int(static["node.id"]))
     raise_open_files_limit()
     try:
         with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:

@@ -99,7 +99,12 @@ class Supervisor:
     async def _keep_alive(self, worker: _Worker) -> None:
         while not self._told_to_stop.is_set():
             began = time.monotonic()
-            status = await self._live(worker)
+            try:
+                status = await self._live(worker)
+            except OSError as problem:  # no memory, or no room for a process: the others live on
+                log.error("no process for a worker", broker=worker.id, reason=str(problem))
+                await _end(worker.child)
+                status = 1
             await self._declare_dead(worker)
             if self._told_to_stop.is_set():
                 self._status = self._status or max(status, 0)
@@ -114,7 +119,11 @@ class Supervisor:
         if lived > LIVED_LONG_SECONDS:
             worker.pause = FIRST_PAUSE_SECONDS
         log.error("a worker died and is started again", broker=worker.id, status=status)
-        await asyncio.sleep(worker.pause)
+        try:
+            async with asyncio.timeout(worker.pause):
+                await self._told_to_stop.wait()
+        except TimeoutError:
+            pass
         worker.pause = min(worker.pause * 2, LONGEST_PAUSE_SECONDS)
 
     async def _live(self, worker: _Worker) -> int:

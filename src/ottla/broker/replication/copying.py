@@ -5,6 +5,8 @@ Rules kept here (the decision is in `cluster/follower.py`):
    as damaged. Then it is looked whether the term is still the same, and whether no flush has raised
    it again.
 2. Nothing is copied in another term than the one that asked.
+3. A log that now starts earlier has that in the checkpoint before more is copied: what lies below
+   the start offset of the checkpoint is dropped when the log is opened.
 """
 
 from __future__ import annotations
@@ -15,6 +17,7 @@ import structlog
 
 from ottla.broker.partition import Partition
 from ottla.cluster.follower import Action, Answer, Fetch, marks
+from ottla.log.files import DISK_IS_FULL
 from ottla.wire.errors import ErrorCode, KafkaError
 from ottla.wire.fetch_answer import PartitionAnswer
 
@@ -35,11 +38,22 @@ class Copying:
         try:
             return await self._take(partition, fetch, data)
         except (KafkaError, OSError) as problem:
-            reason = str(problem)
-            log.error("a partition could not be copied", partition=str(partition), reason=reason)
+            self._tell(partition, problem)
             code = getattr(problem, "code", ErrorCode.KAFKA_STORAGE_ERROR)
             self._node.roles.refused(partition, code)
         return False
+
+    def _tell(self, partition: Partition, problem: KafkaError | OSError) -> None:
+        if isinstance(problem, OSError):
+            is_full = problem.errno in DISK_IS_FULL
+        else:
+            is_full = problem.code == ErrorCode.KAFKA_STORAGE_ERROR and not partition.log.offline
+        if is_full:
+            self._node.full_disk.refused(str(partition), str(problem))  # told once for all
+        else:
+            log.error(
+                "a partition could not be copied", partition=str(partition), reason=str(problem)
+            )
 
     async def _take(self, partition: Partition, fetch: Fetch, data: PartitionAnswer) -> bool:
         following = partition.following
@@ -80,9 +94,9 @@ class Copying:
             )
             if not await self._promise_no_more(partition, its_log.end_if_truncated_to(offset)):
                 return
+        start_offset = its_log.start_offset
         its_log.truncate_to(offset)
-        partition.was_cut()
-        self._node.maintenance.remove_doomed(partition)
+        await self._was_cut(partition, start_offset)
 
     async def _begin_anew(self, partition: Partition, offset: int) -> None:
         its_log = partition.log
@@ -94,9 +108,15 @@ class Copying:
         )
         if not await self._promise_no_more(partition, 0):
             return
+        start_offset = its_log.start_offset
         its_log.truncate_fully_and_start_at(offset)
+        await self._was_cut(partition, start_offset)
+
+    async def _was_cut(self, partition: Partition, started_at: int) -> None:
         partition.was_cut()
         self._node.maintenance.remove_doomed(partition)
+        if partition.log.start_offset < started_at:
+            await self._node.maintenance.checkpoint_start_offsets()
 
     async def _promise_no_more(self, partition: Partition, end: int) -> bool:
         """Let the checkpoint promise nothing from an offset on; False where the term has ended."""

@@ -110,10 +110,10 @@ class ReplicaFetcher:
                 if str(problem) != self._failing:  # told once
                     self._failing = str(problem)
                     log.warning(
-                        "a leader does not answer", broker=self._leader, reason=self._failing
+                        "a leader does not answer", leader=self._leader, reason=self._failing
                     )
             except Exception:
-                log.exception("copying from a leader failed", broker=self._leader)
+                log.exception("copying from a leader failed", leader=self._leader)
             await self._wait_for_news(self._back_off())
 
     async def _fetch_from_leader(self) -> None:

@@ -1,0 +1,119 @@
+"""A full disk: one line when it begins and one when it ends, however much is refused meanwhile."""
+
+import asyncio
+import errno
+import os
+from pathlib import Path
+
+import pytest
+from structlog.testing import capture_logs
+
+from compat.waiting import until_on_loop as until
+from ottla.broker import full_disk, maintenance, opening
+from ottla.broker.node import Node
+from ottla.log.files import Bytes
+from ottla.wire.errors import ErrorCode, KafkaError
+from tests.broker.nodes import running, topic, write
+
+BEGINS, ENDS = "no room: what needs it is refused until there is", "there is room again"
+
+
+@pytest.fixture(autouse=True)
+def often(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Look often."""
+    monkeypatch.setattr(full_disk, "LOOK_EVERY_SECONDS", 0.05)
+    monkeypatch.setattr(maintenance, "FLUSH_AGAIN_MS", 1)
+    monkeypatch.setattr(opening, "TRY_AGAIN_SECONDS", 0.01)
+
+
+def full(_: int, __: Bytes, ___: int) -> int:
+    raise OSError(errno.ENOSPC, "No space left on device")
+
+
+def half(fd: int, data: Bytes, position: int) -> int:
+    return os.pwrite(fd, memoryview(data)[: len(data) // 2], position)
+
+
+def refused(node: Node, name: str) -> bool:
+    try:
+        write(node.partitions.find(name, 0))
+    except KafkaError as problem:
+        return problem.code == ErrorCode.KAFKA_STORAGE_ERROR
+    return False
+
+
+@pytest.mark.parametrize("pwrite", [full, half])
+def test_what_clients_are_refused_is_told_once_and_so_is_its_end(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, pwrite: object
+) -> None:
+    async def live() -> None:
+        async with running(tmp_path) as node:
+            for name in ("a", "b"):
+                await topic(node, name)
+            with capture_logs() as said:
+                with monkeypatch.context() as patched:
+                    patched.setattr(node.files, "pwrite", pwrite)
+                    for _ in range(20):
+                        assert refused(node, "a")
+                        assert refused(node, "b")
+                        await asyncio.sleep(0.01)
+                    assert [line["event"] for line in said] == [BEGINS]
+                await until(lambda: len(said) == 2)
+                await asyncio.sleep(0.2)
+            begins, ends = said
+            assert (begins["partition"], begins["log_level"]) == ("a-0", "error")
+            assert begins["data"] == str(tmp_path)
+            assert (ends["event"], ends["refused"]) == (ENDS, 40)
+            assert not refused(node, "a")
+            assert not (tmp_path / full_disk.PROBE).exists()
+
+    asyncio.run(live())
+
+
+def test_a_disk_that_stays_full_without_a_client_is_not_said_to_have_room(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def live() -> None:
+        async with running(tmp_path) as node:
+            await topic(node, "a")
+            with capture_logs() as said:
+                with monkeypatch.context() as patched:
+                    patched.setattr(node.files, "pwrite", full)
+                    assert refused(node, "a")
+                    await asyncio.sleep(0.4)
+                    assert [line["event"] for line in said] == [BEGINS]
+                await until(lambda: len(said) == 2)
+
+    asyncio.run(live())
+
+
+def test_flushes_and_openings_that_are_tried_again_and_again_are_told_once(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    tries = 0
+
+    def refuse(path: str, flags: int, mode: int) -> int:
+        nonlocal tries
+        if flags & os.O_CREAT:
+            tries += 1
+            raise OSError(errno.ENOSPC, "No space left on device")
+        return os.open(path, flags, mode)
+
+    async def live() -> None:
+        async with running(tmp_path) as node:
+            partition = await topic(node, "a", flush_ms="1")
+            write(partition)
+            with capture_logs() as said:
+                with monkeypatch.context() as patched:
+                    patched.setattr(node.files, "open", refuse)
+                    with pytest.raises(KafkaError):
+                        await topic(node, "b")
+                    await until(lambda: tries > 30)
+                    assert len(said) == 2
+                    assert {line["event"] for line in said} == {BEGINS, "a partition is offline"}
+                await until(lambda: len(said) == 4)
+                ended = {line["event"] for line in said[2:]}
+                assert ended == {"a partition is online again", ENDS}
+            await until(lambda: partition.log.recovery_point == 1)
+
+    asyncio.run(live())
