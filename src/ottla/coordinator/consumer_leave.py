@@ -84,6 +84,8 @@ def leave_for_now(group: ConsumerGroup, member: ConsumerMember, step: Step) -> N
         },
     )
     step.records.append(current_record(group.group_id, leaving))
+    # It has nothing to give up any more; only its session ends its absence.
+    step.cancel_timer(GroupTimer(TimerKind.CONSUMER_REBALANCE, group.group_id, member.member_id))
 
 
 def take_over(group: ConsumerGroup, old: ConsumerMember, new_id: str, step: Step) -> ConsumerMember:
