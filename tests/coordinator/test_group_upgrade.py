@@ -305,6 +305,26 @@ def test_a_group_too_large_for_the_classic_protocol_does_not_turn_back() -> None
     assert [member.member_type for member in describe(world).members] == [0, 0, 0]
 
 
+def test_classic_members_of_a_group_that_may_not_turn_back_share_what_others_leave() -> None:
+    """Nobody else makes a target for them."""
+    world = World(GroupConfig(group_consumer_downgrade=False))
+    first, second = classic_pair(world)
+    newcomer = Consumer(world, "n")
+    newcomer.join()
+    rejoin(second, a=[2, 3])
+    rejoin(second, a=[2])
+    rejoin(first, a=[0, 1])
+    newcomer.heartbeat()
+    assert newcomer.owned == {"a": [3]}
+    newcomer.leave()
+    world.advance(1_000)
+    assert first.heartbeat() == ErrorCode.REBALANCE_IN_PROGRESS
+    assert rejoin(first, a=[0, 1]) == {"a": [0, 1]}
+    assert second.heartbeat() == ErrorCode.REBALANCE_IN_PROGRESS
+    assert rejoin(second, a=[2]) == {"a": [2, 3]}
+    assert [first.heartbeat(), second.heartbeat()] == [ErrorCode.NONE, ErrorCode.NONE]
+
+
 def test_joins_with_other_protocols_or_nonsense_are_refused() -> None:
     world = World()
     classic_pair(world)

@@ -144,7 +144,7 @@ class Coordinators(ABC, Generic[T]):
 
     async def ask_all(self, decide: Callable[[Any, int], Result[R]]) -> list[R]:
         """Let every shard of this broker decide; raises an error that clients repeat."""
-        answers = []
+        answers: list[R] = []
         for runner in self:
             try:
                 reply = runner.ask(decide)

@@ -34,7 +34,7 @@ from ottla.coordinator.consumer_protocol import (
 from ottla.coordinator.group_records import ClassicMemberMetadata, ClassicProtocol
 from ottla.coordinator.group_state import GroupState
 from ottla.coordinator.group_timers import GroupTimer, TimerKind
-from ottla.coordinator.member_update import MemberUpdate
+from ottla.coordinator.member_update import MemberUpdate, may_assign
 from ottla.coordinator.shard import RequestContext
 from ottla.coordinator.step import Step
 from ottla.coordinator.topics import TopicView
@@ -145,7 +145,9 @@ def sync(
     )
 
 
-def heartbeat(group: ConsumerGroup, request: HeartbeatRequest, step: Step) -> ErrorCode:
+def heartbeat(
+    state: GroupState, group: ConsumerGroup, request: HeartbeatRequest, step: Step
+) -> ErrorCode:
     """Keep a member's session alive, and tell it when to join again."""
     member, classic = _classic_member(
         group, request.member_id, request.group_instance_id, request.generation_id
@@ -159,6 +161,12 @@ def heartbeat(group: ConsumerGroup, request: HeartbeatRequest, step: Step) -> Er
         # or all that it waited for is free.
         or (
             member.state is MemberState.UNRELEASED_PARTITIONS and not group.waits_for_others(member)
+        )
+        # or a target is to be made, and nobody is there who makes one without joining.
+        or (
+            group.epoch > group.assignment_epoch
+            and may_assign(state.config_of(group.group_id), group, step.now)
+            and all(other.classic is not None for other in group.members.values())
         )
     )
     if not must_join:
