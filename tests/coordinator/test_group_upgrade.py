@@ -246,6 +246,42 @@ def test_a_static_member_goes_back_to_the_classic_protocol() -> None:
     )
 
 
+def test_the_last_static_member_that_goes_back_to_the_classic_protocol_turns_the_group() -> None:
+    world = World()
+    first, second = classic_pair(world)
+    newcomer = Consumer(world, "n", instance_id="i")
+    newcomer.join()
+    rejoin(first, a=[0, 1])
+    rejoin(second, a=[2])
+    back = ClassicClient(world, instance_id="i")
+    reply = back.ask_to_join()
+    assert isinstance(reply, Deferred)
+    assert state_of(world) == "PreparingRebalance"
+    assert describe(world).error_code == ErrorCode.GROUP_ID_NOT_FOUND
+    assert newcomer.send().error_code == ErrorCode.GROUP_ID_NOT_FOUND
+    assert not any(key for key in world.timers if "CONSUMER" in str(key))
+    assert [first.heartbeat(), second.heartbeat()] == [ErrorCode.REBALANCE_IN_PROGRESS] * 2
+    tokens = [first.join(), second.join()]
+    assert {
+        each.joined(token).generation_id
+        for each, token in zip((first, second, back), (*tokens, reply.token), strict=True)
+    } == {3}
+    sync_all([first, second, back])
+    assert state_of(world) == "Stable"
+    world.restart()
+    assert {member.group_instance_id for member in described(world).members} == {None, "i"}
+
+
+def test_a_static_member_that_is_alone_goes_back_to_the_classic_protocol_at_once() -> None:
+    world = World()
+    Consumer(world, "n", instance_id="i").join()
+    back = ClassicClient(world, instance_id="i")
+    token = back.join()
+    assert back.joined(token).leader == back.member_id
+    world.restart()
+    assert described(world).group_state == "Stable"
+
+
 def test_when_only_classic_members_stay_the_group_turns_back() -> None:
     world = World()
     first, second = classic_pair(world)
