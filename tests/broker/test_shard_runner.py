@@ -5,6 +5,7 @@ import errno
 from collections.abc import AsyncIterator, Hashable, Mapping
 from contextlib import asynccontextmanager
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -18,11 +19,18 @@ from ottla.coordinator.shard import (
     Completion,
     CoordinatorRecord,
     Deferred,
+    RequestContext,
     Result,
     SetTimer,
 )
 from ottla.wire.errors import ErrorCode, KafkaError
 from ottla.wire.message import Message
+from ottla.wire.messages.offset_commit import (
+    OffsetCommitRequest,
+    OffsetCommitRequestPartition,
+    OffsetCommitRequestTopic,
+    OffsetCommitResponse,
+)
 from tests.broker.nodes import running, topic
 
 
@@ -170,7 +178,7 @@ def test_lingering_records_that_are_lost_are_told_once(
     asyncio.run(live())
 
 
-def lose_replicas(node: Node, runner: ShardRunner[Told]) -> None:
+def lose_replicas(node: Node, runner: ShardRunner[Any]) -> None:
     """Let the partition have two replicas that are needed, and one of them in sync."""
     partition = runner.partition
     partition.get_replicas(
@@ -205,6 +213,35 @@ def test_a_write_that_too_few_replicas_would_get_is_refused(
             await until(lambda: runner._shard is not None)
             assert runner.shard.replayed == [b"a"]
             assert runner.ask(lambda _, __: Result("read")) == "read"
+
+    asyncio.run(live())
+
+
+def test_offsets_that_too_few_replicas_would_get_do_not_cost_the_shard(tmp_path: Path) -> None:
+    """Consumers commit all the while, and reading a large partition again takes seconds."""
+
+    async def live() -> None:
+        async with running(tmp_path, {"offsets.topic.num.partitions": "1"}) as node:
+            await topic(node, "t")
+            await node.groups.ensure_topic()
+            (runner,) = node.groups
+            await until(lambda: runner._shard is not None)
+            lose_replicas(node, runner)
+            shard = runner.shard
+            place = OffsetCommitRequestPartition(partition_index=0, committed_offset=7)
+            request = OffsetCommitRequest(
+                group_id="g",
+                generation_id_or_member_epoch=-1,
+                topics=[OffsetCommitRequestTopic(name="t", partitions=[place])],
+            )
+            refused = node.groups.ask_lingering(
+                "g",
+                lambda shard, now: shard.handle_offset_commit(request, RequestContext(9), now),
+                lambda code, _: OffsetCommitResponse(throttle_time_ms=code),
+            )
+            assert isinstance(refused, OffsetCommitResponse)
+            assert refused.throttle_time_ms == ErrorCode.COORDINATOR_NOT_AVAILABLE
+            assert runner.shard is shard
 
     asyncio.run(live())
 
