@@ -90,6 +90,20 @@ def test_a_static_member_that_leaves_while_it_gives_up_partitions_has_its_whole_
     assert again.owned == {"a": [0, 1]}
 
 
+def test_a_late_heartbeat_does_not_bring_back_a_static_member_that_left_for_now() -> None:
+    world = World()
+    first, other = static(world, "m1"), Consumer(world, "n")
+    first.join()
+    before = first.epoch
+    other.join()
+    settle(first, other)
+    assert first.epoch > before
+    first.leave(epoch=-2)
+    first.epoch = before
+    assert first.send().error_code == ErrorCode.FENCED_MEMBER_EPOCH
+    assert static(world, "m2").join().error_code == ErrorCode.NONE
+
+
 def test_unknown_instance_ids_are_unknown_members() -> None:
     world = World()
     first = static(world, "m1")
