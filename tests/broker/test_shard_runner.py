@@ -143,6 +143,28 @@ def test_a_log_that_could_not_be_read_is_read_again(
     asyncio.run(live())
 
 
+def test_a_log_that_cannot_be_read_for_a_reason_nobody_thought_of_is_read_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(shard_runner, "RELOAD_SECONDS", 0.01)
+
+    def fail(*_: object) -> None:
+        raise KeyError("nothing")
+
+    async def live() -> None:
+        async with runner_of(tmp_path) as (_, runner):
+            runner.ask(lambda _, __: Result("done", records(b"a")))
+            with monkeypatch.context() as broken:
+                broken.setattr(Told, "replay", fail)
+                runner.drop(reload=True)
+                await until(lambda: runner._loading is None)
+                assert runner._shard is None
+            await until(lambda: runner._shard is not None)
+            assert runner.shard.replayed == [b"a"]
+
+    asyncio.run(live())
+
+
 def test_lingering_records_count_at_once_and_are_appended_when_asked_for(tmp_path: Path) -> None:
     async def live() -> None:
         async with runner_of(tmp_path) as (node, runner):

@@ -144,8 +144,15 @@ class ShardRunner(Generic[S]):
                 self._shard = shard
             if count:
                 log.info("coordinator loaded", partition=str(self.partition), records=count)
-        except (KafkaError, OSError, ValueError) as problem:  # ValueError: a record that is none
-            log.error("coordinator not loaded", partition=str(self.partition), reason=str(problem))
+        except Exception as problem:
+            # Whatever it was: it is told, and tried again, or its groups would never be served.
+            expected = isinstance(problem, KafkaError | OSError | ValueError)
+            log.error(
+                "coordinator not loaded",
+                partition=str(self.partition),
+                reason=str(problem),
+                exc_info=None if expected else problem,
+            )
             asyncio.get_running_loop().call_later(RELOAD_SECONDS, self.load)
             return
         finally:
