@@ -7,9 +7,11 @@ import pytest
 
 from ottla.broker.opening import LogOpener
 from ottla.broker.topics import create_topic
+from ottla.cluster.controller import change_assignment
 from ottla.cluster.image import TopicImage
 from ottla.cluster.topics import NewTopic
 from tests.broker.nodes import running
+from tests.broker.others import OTHER, beside_another
 
 
 def test_a_topic_behind_one_that_cannot_be_made_is_served(
@@ -37,5 +39,46 @@ def test_a_topic_behind_one_that_cannot_be_made_is_served(
             good_is_known.set()
             await asyncio.wait(creating)
             assert node.partitions.find("good", 0).leads
+
+    asyncio.run(live())
+
+
+def test_a_replica_that_was_taken_away_and_given_back_meanwhile_keeps_its_log(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its leader hears of both before this broker does, and may count it as in sync by then."""
+    open_new_partitions = LogOpener.open_new_partitions
+
+    async def live() -> None:
+        async with beside_another(tmp_path) as (node, _):
+            await create_topic(node, NewTopic("moved", assignment={0: [OTHER, node.id]}))
+            replica = node.partitions.get("moved", 0)
+            assert replica is not None
+            assert not replica.leads
+            all_is_known = asyncio.Event()
+
+            async def wait(opener: LogOpener, topic: TopicImage) -> None:
+                if topic.name == "large":
+                    await all_is_known.wait()
+                await open_new_partitions(opener, topic)
+
+            monkeypatch.setattr(LogOpener, "open_new_partitions", wait)
+            creating = asyncio.get_running_loop().create_task(create_topic(node, NewTopic("large")))
+            while "large" not in node.image.topics:  # noqa: ASYNC110 (nobody sets an event)
+                await asyncio.sleep(0)
+            for replicas in ([OTHER], [OTHER, node.id]):
+                moved = change_assignment(node.image.topics["moved"], {0: replicas})
+                await node.store.commit([moved])
+                await asyncio.sleep(0)
+            all_is_known.set()
+            await creating
+            await node.caught_up()
+            assert node.partitions.get("moved", 0) is replica
+            assert not replica.deleted
+
+            moved = change_assignment(node.image.topics["moved"], {0: [OTHER]})
+            await node.store.commit([moved])
+            await node.caught_up()
+            assert node.partitions.get("moved", 0) is None
 
     asyncio.run(live())

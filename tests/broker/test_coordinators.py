@@ -1,9 +1,18 @@
-"""Which partition of an internal topic an id belongs to."""
+"""Which partition of an internal topic an id belongs to, and what all of them say together."""
+
+import asyncio
+from pathlib import Path
 
 import pytest
 
+from compat.waiting import until_on_loop as until
 from ottla.broker import coordinators
 from ottla.broker.coordinators import java_hash
+from ottla.broker.node import Node
+from ottla.coordinator.groups import GroupShard
+from ottla.coordinator.shard import Result
+from ottla.wire.errors import ErrorCode, KafkaError
+from tests.broker.nodes import running
 
 
 @pytest.mark.parametrize(
@@ -28,3 +37,39 @@ def test_long_ids_are_hashed_and_not_remembered() -> None:
     before = coordinators._remembered_hash.cache_info().currsize
     assert java_hash(long) == coordinators._hash(long)
     assert coordinators._remembered_hash.cache_info().currsize == before
+
+
+async def _with_groups(node: Node) -> None:
+    await node.groups.ensure_topic()
+    await until(lambda: all(runner._shard is not None for runner in node.groups))
+
+
+def test_a_partition_that_moves_away_while_all_are_asked_is_left_to_its_next_coordinator(
+    tmp_path: Path,
+) -> None:
+    async def live() -> None:
+        async with running(tmp_path, {"offsets.topic.num.partitions": "3"}) as node:
+            await _with_groups(node)
+            last = [*node.groups][-1]
+
+            def decide(shard: GroupShard, now: int) -> Result[int]:
+                node.groups.closed(last.partition)
+                return Result(1)
+
+            assert await node.groups.ask_all(decide) == [1, 1]
+
+    asyncio.run(live())
+
+
+def test_who_may_have_been_replaced_does_not_say_that_there_is_nothing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def live() -> None:
+        async with running(tmp_path, {"offsets.topic.num.partitions": "3"}) as node:
+            await _with_groups(node)
+            monkeypatch.setattr(node, "holds_lease", lambda: False)
+            with pytest.raises(KafkaError) as problem:
+                await node.groups.ask_all(lambda shard, now: Result(1))
+            assert problem.value.code == ErrorCode.COORDINATOR_NOT_AVAILABLE
+
+    asyncio.run(live())

@@ -6,6 +6,8 @@ from pathlib import Path
 from compat.waiting import until_on_loop as until
 from ottla.broker.replication.fetcher import ReplicaFetcher
 from ottla.broker.topics import create_topic
+from ottla.cluster.controller import change_partition
+from ottla.cluster.elections import changed
 from ottla.cluster.follower import Following
 from ottla.cluster.topics import NewTopic
 from tests.broker.others import OTHER, beside_another
@@ -29,5 +31,28 @@ def test_a_leader_of_nothing_but_broken_logs_is_not_asked(tmp_path: Path) -> Non
                 assert leader.asked == 0
             finally:
                 await fetcher.stop()
+
+    asyncio.run(live())
+
+
+def test_a_replica_that_is_given_back_is_named_again(tmp_path: Path) -> None:
+    """Its leader has forgotten how far it is, and hears of it only where it is named."""
+
+    async def live() -> None:
+        async with beside_another(tmp_path) as (node, leader):
+            await create_topic(node, NewTopic("t", assignment={0: [OTHER, node.id]}))
+            await until(lambda: leader.asked == 1)
+            (fetcher,) = node.roles.fetchers._fetchers.values()
+            fetcher._session = (1, 1)  # a session that is under way, in which nothing is new
+            assert fetcher._request().topics == []
+            state = node.image.partitions["t", 0]
+            given_back = changed(
+                state, state.leader, state.isr, state.isr_epochs, adding=[node.id], removing=[]
+            )
+            assert given_back is not None
+            await node.store.commit([change_partition(state, given_back)])
+            await node.caught_up()
+            (topic,) = fetcher._request().topics
+            assert [each.partition for each in topic.partitions] == [0]
 
     asyncio.run(live())

@@ -5,6 +5,7 @@ import errno
 from collections.abc import AsyncIterator, Hashable, Mapping
 from contextlib import asynccontextmanager
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -18,11 +19,18 @@ from ottla.coordinator.shard import (
     Completion,
     CoordinatorRecord,
     Deferred,
+    RequestContext,
     Result,
     SetTimer,
 )
 from ottla.wire.errors import ErrorCode, KafkaError
 from ottla.wire.message import Message
+from ottla.wire.messages.offset_commit import (
+    OffsetCommitRequest,
+    OffsetCommitRequestPartition,
+    OffsetCommitRequestTopic,
+    OffsetCommitResponse,
+)
 from tests.broker.nodes import running, topic
 
 
@@ -135,6 +143,28 @@ def test_a_log_that_could_not_be_read_is_read_again(
     asyncio.run(live())
 
 
+def test_a_log_that_cannot_be_read_for_a_reason_nobody_thought_of_is_read_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(shard_runner, "RELOAD_SECONDS", 0.01)
+
+    def fail(*_: object) -> None:
+        raise KeyError("nothing")
+
+    async def live() -> None:
+        async with runner_of(tmp_path) as (_, runner):
+            runner.ask(lambda _, __: Result("done", records(b"a")))
+            with monkeypatch.context() as broken:
+                broken.setattr(Told, "replay", fail)
+                runner.drop(reload=True)
+                await until(lambda: runner._loading is None)
+                assert runner._shard is None
+            await until(lambda: runner._shard is not None)
+            assert runner.shard.replayed == [b"a"]
+
+    asyncio.run(live())
+
+
 def test_lingering_records_count_at_once_and_are_appended_when_asked_for(tmp_path: Path) -> None:
     async def live() -> None:
         async with runner_of(tmp_path) as (node, runner):
@@ -170,7 +200,7 @@ def test_lingering_records_that_are_lost_are_told_once(
     asyncio.run(live())
 
 
-def lose_replicas(node: Node, runner: ShardRunner[Told]) -> None:
+def lose_replicas(node: Node, runner: ShardRunner[Any]) -> None:
     """Let the partition have two replicas that are needed, and one of them in sync."""
     partition = runner.partition
     partition.get_replicas(
@@ -205,6 +235,35 @@ def test_a_write_that_too_few_replicas_would_get_is_refused(
             await until(lambda: runner._shard is not None)
             assert runner.shard.replayed == [b"a"]
             assert runner.ask(lambda _, __: Result("read")) == "read"
+
+    asyncio.run(live())
+
+
+def test_offsets_that_too_few_replicas_would_get_do_not_cost_the_shard(tmp_path: Path) -> None:
+    """Consumers commit all the while, and reading a large partition again takes seconds."""
+
+    async def live() -> None:
+        async with running(tmp_path, {"offsets.topic.num.partitions": "1"}) as node:
+            await topic(node, "t")
+            await node.groups.ensure_topic()
+            (runner,) = node.groups
+            await until(lambda: runner._shard is not None)
+            lose_replicas(node, runner)
+            shard = runner.shard
+            place = OffsetCommitRequestPartition(partition_index=0, committed_offset=7)
+            request = OffsetCommitRequest(
+                group_id="g",
+                generation_id_or_member_epoch=-1,
+                topics=[OffsetCommitRequestTopic(name="t", partitions=[place])],
+            )
+            refused = node.groups.ask_lingering(
+                "g",
+                lambda shard, now: shard.handle_offset_commit(request, RequestContext(9), now),
+                lambda code, _: OffsetCommitResponse(throttle_time_ms=code),
+            )
+            assert isinstance(refused, OffsetCommitResponse)
+            assert refused.throttle_time_ms == ErrorCode.COORDINATOR_NOT_AVAILABLE
+            assert runner.shard is shard
 
     asyncio.run(live())
 

@@ -73,6 +73,37 @@ def test_a_static_member_that_left_for_now_is_remembered_over_a_restart() -> Non
     assert again.owned == {"a": [0, 1, 2, 3]}
 
 
+def test_a_static_member_that_leaves_while_it_gives_up_partitions_has_its_whole_session() -> None:
+    world = World()
+    first, other = static(world, "m1"), Consumer(world, "n")
+    first.rebalance_timeout_ms = 6_000
+    first.join()
+    other.join()
+    world.advance(2_000)
+    first.heartbeat()
+    assert describe(world).members[0].member_epoch == 2  # it is asked for two partitions
+    first.leave(epoch=-2)
+    world.advance(10_000)
+    assert [member.member_id for member in describe(world).members] == ["m1", "n"]
+    again = static(world, "m2")
+    again.join()
+    assert again.owned == {"a": [0, 1]}
+
+
+def test_a_late_heartbeat_does_not_bring_back_a_static_member_that_left_for_now() -> None:
+    world = World()
+    first, other = static(world, "m1"), Consumer(world, "n")
+    first.join()
+    before = first.epoch
+    other.join()
+    settle(first, other)
+    assert first.epoch > before
+    first.leave(epoch=-2)
+    first.epoch = before
+    assert first.send().error_code == ErrorCode.FENCED_MEMBER_EPOCH
+    assert static(world, "m2").join().error_code == ErrorCode.NONE
+
+
 def test_unknown_instance_ids_are_unknown_members() -> None:
     world = World()
     first = static(world, "m1")

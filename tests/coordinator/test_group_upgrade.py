@@ -246,6 +246,42 @@ def test_a_static_member_goes_back_to_the_classic_protocol() -> None:
     )
 
 
+def test_the_last_static_member_that_goes_back_to_the_classic_protocol_turns_the_group() -> None:
+    world = World()
+    first, second = classic_pair(world)
+    newcomer = Consumer(world, "n", instance_id="i")
+    newcomer.join()
+    rejoin(first, a=[0, 1])
+    rejoin(second, a=[2])
+    back = ClassicClient(world, instance_id="i")
+    reply = back.ask_to_join()
+    assert isinstance(reply, Deferred)
+    assert state_of(world) == "PreparingRebalance"
+    assert describe(world).error_code == ErrorCode.GROUP_ID_NOT_FOUND
+    assert newcomer.send().error_code == ErrorCode.GROUP_ID_NOT_FOUND
+    assert not any(key for key in world.timers if "CONSUMER" in str(key))
+    assert [first.heartbeat(), second.heartbeat()] == [ErrorCode.REBALANCE_IN_PROGRESS] * 2
+    tokens = [first.join(), second.join()]
+    assert {
+        each.joined(token).generation_id
+        for each, token in zip((first, second, back), (*tokens, reply.token), strict=True)
+    } == {3}
+    sync_all([first, second, back])
+    assert state_of(world) == "Stable"
+    world.restart()
+    assert {member.group_instance_id for member in described(world).members} == {None, "i"}
+
+
+def test_a_static_member_that_is_alone_goes_back_to_the_classic_protocol_at_once() -> None:
+    world = World()
+    Consumer(world, "n", instance_id="i").join()
+    back = ClassicClient(world, instance_id="i")
+    token = back.join()
+    assert back.joined(token).leader == back.member_id
+    world.restart()
+    assert described(world).group_state == "Stable"
+
+
 def test_when_only_classic_members_stay_the_group_turns_back() -> None:
     world = World()
     first, second = classic_pair(world)
@@ -303,6 +339,26 @@ def test_a_group_too_large_for_the_classic_protocol_does_not_turn_back() -> None
     rejoin(reader)
     newcomer.leave()
     assert [member.member_type for member in describe(world).members] == [0, 0, 0]
+
+
+def test_classic_members_of_a_group_that_may_not_turn_back_share_what_others_leave() -> None:
+    """Nobody else makes a target for them."""
+    world = World(GroupConfig(group_consumer_downgrade=False))
+    first, second = classic_pair(world)
+    newcomer = Consumer(world, "n")
+    newcomer.join()
+    rejoin(second, a=[2, 3])
+    rejoin(second, a=[2])
+    rejoin(first, a=[0, 1])
+    newcomer.heartbeat()
+    assert newcomer.owned == {"a": [3]}
+    newcomer.leave()
+    world.advance(1_000)
+    assert first.heartbeat() == ErrorCode.REBALANCE_IN_PROGRESS
+    assert rejoin(first, a=[0, 1]) == {"a": [0, 1]}
+    assert second.heartbeat() == ErrorCode.REBALANCE_IN_PROGRESS
+    assert rejoin(second, a=[2]) == {"a": [2, 3]}
+    assert [first.heartbeat(), second.heartbeat()] == [ErrorCode.NONE, ErrorCode.NONE]
 
 
 def test_joins_with_other_protocols_or_nonsense_are_refused() -> None:

@@ -148,6 +148,21 @@ def test_an_offset_of_a_deleted_topic_is_not_the_new_topics() -> None:
     assert reply.topics[0].partitions[0].committed_offset == -1
 
 
+def test_an_offset_of_a_deleted_topic_is_not_the_new_topics_by_name_either() -> None:
+    """The coordinator may have been moving when the topic was deleted."""
+    world = World()
+    commit(world, 9)
+    commit(world, 8, topic="b")
+    world.topics.delete("a")
+    assert fetch(world) == 9
+    world.topics.create("a", 4)
+    assert fetch(world) == -1
+    everything = OffsetFetchRequestGroup(group_id="g", topics=None)
+    assert [topic.name for topic in fetch_group(world, everything, version=9).topics] == ["b"]
+    commit(world, 1)
+    assert fetch(world) == 1
+
+
 def test_members_commit_with_their_generation() -> None:
     world = World()
     (member,) = stable_group(world, 1)

@@ -2,7 +2,7 @@
 
 import pytest
 
-from ottla.coordinator.transactions import MARKER_RETRY_MS
+from ottla.coordinator.transactions_markers import FIRST_RETRY_MS, LAST_RETRY_MS
 from ottla.coordinator.transactions_state import TopicPartition
 from ottla.wire.errors import ErrorCode
 
@@ -74,7 +74,7 @@ def test_what_failed_and_nothing_else_is_asked_for_again(code: ErrorCode) -> Non
     an_ended_transaction(driver)
     first = driver.markers.pop()
     driver.report(first, {P0: code})
-    driver.advance_to(driver.now + MARKER_RETRY_MS - 1)
+    driver.advance_to(driver.now + FIRST_RETRY_MS - 1)
     assert not driver.markers
     driver.advance_to(driver.now + 1)
     (again,) = driver.markers
@@ -92,8 +92,22 @@ def test_failures_are_collected_until_the_next_try() -> None:
     driver.markers.clear()
     driver.report(markers, {P0: ErrorCode.REQUEST_TIMED_OUT})
     driver.report(markers, {P1: ErrorCode.REQUEST_TIMED_OUT})
-    driver.advance_to(driver.now + MARKER_RETRY_MS)
+    driver.advance_to(driver.now + FIRST_RETRY_MS)
     assert [again.partitions for again in driver.markers] == [(P0, P1)]
+
+
+def test_who_fails_again_and_again_is_asked_less_and_less_often() -> None:
+    driver = Driver()
+    an_ended_transaction(driver)
+    waits = []
+    for _ in range(7):
+        markers, began = driver.markers.pop(), driver.now
+        driver.report(markers, {P0: ErrorCode.NOT_ENOUGH_REPLICAS})
+        while not driver.markers:
+            driver.advance_to(driver.now + 10)
+        waits.append(driver.now - began)
+    assert waits[:3] == [FIRST_RETRY_MS, 2 * FIRST_RETRY_MS, 4 * FIRST_RETRY_MS]
+    assert waits[-2:] == [LAST_RETRY_MS, LAST_RETRY_MS]
 
 
 @pytest.mark.parametrize(
@@ -116,7 +130,7 @@ def test_a_coordinator_that_was_replaced_gives_up() -> None:
     an_ended_transaction(driver)
     outcomes = {P0: ErrorCode.TRANSACTION_COORDINATOR_FENCED, P1: ErrorCode.NONE}
     driver.report(driver.markers.pop(), outcomes)
-    driver.advance_to(driver.now + 10 * MARKER_RETRY_MS)
+    driver.advance_to(driver.now + 10 * FIRST_RETRY_MS)
     assert not driver.markers
     assert state_of(driver) == "PrepareCommit"
 

@@ -1,7 +1,8 @@
 """ListTransactions, versions 0 to 2: the transactions here (KIP-664, KIP-994, KIP-1152)."""
 
-from ottla.api.registry import Request, api, error_of, settled
+from ottla.api.registry import Request, api, error_of
 from ottla.broker.patterns import full_matcher
+from ottla.coordinator.transactions_queries import listed
 from ottla.wire.apis import ApiKey
 from ottla.wire.errors import ErrorCode
 from ottla.wire.messages.list_transactions import ListTransactionsRequest, ListTransactionsResponse
@@ -18,13 +19,12 @@ async def list_transactions(
             matches = full_matcher(asked.transactional_id_pattern)
         except ValueError:
             return ListTransactionsResponse(error_code=ErrorCode.INVALID_REGULAR_EXPRESSION)
-    answer = ListTransactionsResponse()
+    # Which filters are unknown does not depend on whether there is a coordinator here.
+    answer = listed((), asked, request.node.now_ms(), matches)
     try:
-        for runner in request.node.transactions:
-            part = await settled(
-                runner.ask(lambda shard, now: shard.handle_list(asked, now, matches))
-            )
-            answer.unknown_state_filters = part.unknown_state_filters
+        for part in await request.node.transactions.ask_all(
+            lambda shard, now: shard.handle_list(asked, now, matches)
+        ):
             answer.transaction_states += part.transaction_states
     except Exception as problem:  # noqa: BLE001 the reply says what went wrong
         return ListTransactionsResponse(error_code=error_of(problem)[0])

@@ -27,6 +27,15 @@ from ottla.wire.messages.txn_offset_commit import (
 
 FIRST_THAT_ADDS = 5
 
+_TOLD = {
+    ErrorCode.NETWORK_EXCEPTION: ErrorCode.COORDINATOR_LOAD_IN_PROGRESS,
+    ErrorCode.UNKNOWN_TOPIC_OR_PARTITION: ErrorCode.COORDINATOR_NOT_AVAILABLE,
+    ErrorCode.NOT_LEADER_OR_FOLLOWER: ErrorCode.NOT_COORDINATOR,
+    ErrorCode.KAFKA_STORAGE_ERROR: ErrorCode.NOT_COORDINATOR,
+}
+"""What went wrong between brokers, as Kafka says it to clients: these errors make them ask again,
+while some take the others for the end of their transaction."""
+
 
 @api(ApiKey.TXN_OFFSET_COMMIT, 0, 5, TxnOffsetCommitRequest)
 async def txn_offset_commit(
@@ -51,7 +60,8 @@ async def txn_offset_commit(
             )
         )
     except Exception as problem:  # noqa: BLE001 the reply says what went wrong
-        return _refuse(image, asked, error_of(problem)[0])
+        code, _ = error_of(problem)
+        return _refuse(image, asked, _TOLD.get(code, code))
 
 
 def _exists(

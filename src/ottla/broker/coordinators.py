@@ -4,12 +4,15 @@ Rules kept here:
 1. An id (a group's or a transaction's) belongs to the partition that Kafka's hash of it names, and
    its coordinator is that partition's leader.
 2. The internal topic is made when it is first asked for, with Kafka's settings for it.
+3. Who asks all of them hears nothing of a partition that has moved away meanwhile: its next
+   coordinator has the answer.
 """
 
 from __future__ import annotations
 
+import asyncio
 from abc import ABC, abstractmethod
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
@@ -17,12 +20,14 @@ from ottla.broker.partition import Partition
 from ottla.broker.shard_runner import ShardRunner
 from ottla.broker.topics import create_topic
 from ottla.cluster.topics import NewTopic
+from ottla.coordinator.shard import Result
 from ottla.wire.errors import ErrorCode, KafkaError
 
 if TYPE_CHECKING:
     from ottla.broker.node import Node
 
 T = TypeVar("T", bound=ShardRunner[Any])
+R = TypeVar("R")
 MOST_REPLICAS = 3
 SMALLEST_SEGMENT = 1 << 20
 
@@ -136,3 +141,17 @@ class Coordinators(ABC, Generic[T]):
         if runner is None:
             raise KafkaError(ErrorCode.NOT_COORDINATOR)
         return runner
+
+    async def ask_all(self, decide: Callable[[Any, int], Result[R]]) -> list[R]:
+        """Let every shard of this broker decide; raises an error that clients repeat."""
+        answers: list[R] = []
+        for runner in self:
+            try:
+                reply = runner.ask(decide)
+                answers.append(await reply if isinstance(reply, asyncio.Future) else reply)
+            except KafkaError as problem:
+                if problem.code is not ErrorCode.NOT_COORDINATOR:
+                    raise
+                if self._runners.get(runner.partition.index) is runner:
+                    raise KafkaError(ErrorCode.COORDINATOR_NOT_AVAILABLE) from problem
+        return answers

@@ -174,10 +174,12 @@ class Groups(Coordinators[GroupRunner]):
         group_id: str,
         decide: Callable[[GroupShard, int], Result[R]],
         refuse: Callable[[ErrorCode, str | None], R],
+        *,
+        decides_only: bool = False,
     ) -> R | Promise[R]:
         """Let a group's shard decide; `refuse` makes the reply where there is no shard to ask."""
         try:
-            reply = self.runner_of(group_id).ask(decide)
+            reply = self.runner_of(group_id).ask(decide, decides_only=decides_only)
         except KafkaError as problem:
             return refuse(problem.code, problem.message)
         if isinstance(reply, asyncio.Future):
@@ -192,12 +194,13 @@ class Groups(Coordinators[GroupRunner]):
     ) -> R | Promise[R]:
         """The same for a request whose records may be appended together with those of others.
 
-        Where other replicas must have them too, they are appended at once.
+        Where other replicas must have them too, they are appended at once. Nothing but its records
+        changes the shard: where too few replicas are there to get them, it need not be read again.
         """
         try:
             runner = self.runner_of(group_id)
             if runner.is_replicated:
-                return self.ask(group_id, decide, refuse)
+                return self.ask(group_id, decide, refuse, decides_only=True)
             return runner.ask_lingering(decide)
         except KafkaError as problem:
             return refuse(problem.code, problem.message)

@@ -436,8 +436,15 @@ class Node:
             self.groups.transaction_ended(partition.index, marker)
 
     async def _give_up_replicas(self, opener: LogOpener, topic: TopicImage) -> None:
-        """A reassignment has taken replicas away: remove them."""
+        """A reassignment has taken replicas away: remove them.
+
+        Not those that a later one has given back meanwhile: their leader may count them as in sync
+        before this change is carried out here.
+        """
         kept = {index for index, replicas in enumerate(topic.assignment) if self.id in replicas}
+        latest = self.image.topics.get(topic.name)
+        if latest is not None and latest.id == topic.id:
+            kept.update(i for i, replicas in enumerate(latest.assignment) if self.id in replicas)
         for partition in self.partitions.of_topic(topic.name):
             if partition.index not in kept and partition.topic_id == topic.id:
                 self.partitions.remove(partition)

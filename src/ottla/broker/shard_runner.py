@@ -144,8 +144,15 @@ class ShardRunner(Generic[S]):
                 self._shard = shard
             if count:
                 log.info("coordinator loaded", partition=str(self.partition), records=count)
-        except (KafkaError, OSError, ValueError) as problem:  # ValueError: a record that is none
-            log.error("coordinator not loaded", partition=str(self.partition), reason=str(problem))
+        except Exception as problem:
+            # Whatever it was: it is told, and tried again, or its groups would never be served.
+            expected = isinstance(problem, KafkaError | OSError | ValueError)
+            log.error(
+                "coordinator not loaded",
+                partition=str(self.partition),
+                reason=str(problem),
+                exc_info=None if expected else problem,
+            )
             asyncio.get_running_loop().call_later(RELOAD_SECONDS, self.load)
             return
         finally:
@@ -192,16 +199,18 @@ class ShardRunner(Generic[S]):
 
     # Work ---------------------------------------------------------------------------------
 
-    def ask(self, decide: Callable[[S, int], Result[R]]) -> R | asyncio.Future[R]:
+    def ask(
+        self, decide: Callable[[S, int], Result[R]], *, decides_only: bool = False
+    ) -> R | asyncio.Future[R]:
         """Let the shard decide on a request; the reply, now or later.
 
-        Raises KafkaError where there is no shard to ask, or where its decision could not be
-        written.
+        With `decides_only` this handler is known to change nothing. Raises KafkaError where there
+        is no shard to ask, or where its decision could not be written.
         """
         shard = self.shard
         result = decide(shard, self._node.now_ms())
         if result.records:
-            self._check_enough(result)
+            self._check_enough(result, decides_only or self.decides_only)
         waiting: asyncio.Future[R] | None = None
         if isinstance(result.reply, Deferred):
             waiting = self._parked[result.reply.token] = asyncio.get_running_loop().create_future()
@@ -283,11 +292,11 @@ class ShardRunner(Generic[S]):
     def carry_out_effects(self, shard: S, result: Result[Any]) -> None:
         """What a shard of a special kind asks for beside records, timers and replies."""
 
-    def _check_enough(self, result: Result[Any]) -> None:
+    def _check_enough(self, result: Result[Any], decides_only: bool) -> None:
         """Refuse to write what too few replicas would get; raises KafkaError."""
         leadership = self.partition.leadership
         if leadership is not None and not leadership.has_enough:
-            if not self.decides_only and result.producer is None:
+            if not decides_only and result.producer is None:
                 self.drop(reload=True)
             raise KafkaError(
                 ErrorCode.COORDINATOR_NOT_AVAILABLE,

@@ -5,6 +5,8 @@ Rules kept here:
 2. Partitions that one other broker leads are asked for together. A leader that cannot be reached is
    an outcome, too.
 3. A partition whose topic is gone needs no marker.
+4. Where fewer replicas than `min.insync.replicas` are in sync a marker is refused at once, as in
+   Kafka: it could not be committed, and whoever waits for that keeps others waiting.
 """
 
 from __future__ import annotations
@@ -47,6 +49,9 @@ def write_marker(
         partition = node.partitions.find(where.topic, where.partition)
     except KafkaError as problem:
         return problem.code
+    leadership = partition.leadership
+    if leadership is not None and not leadership.has_enough:
+        return ErrorCode.NOT_ENOUGH_REPLICAS
     try:
         node.end_transaction(partition, marker, markers.transaction_version)
     except KafkaError as problem:

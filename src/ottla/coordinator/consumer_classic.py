@@ -6,7 +6,8 @@ says REBALANCE_IN_PROGRESS and its sync. It is never the leader.
 
 Rules kept here:
 1. A join is answered at once: it says what the member subscribes to and owns, and moves it towards
-   its target.
+   its target. Where a static member comes back that was the last one with the new protocol, the
+   group becomes a classic one, and the join waits for its rebalance.
 2. A member that must join again has its rebalance timeout to do so, and as long again to sync.
 3. The assignment is what the member owns by the group's records, in the version of the consumer
    protocol that it used itself.
@@ -23,7 +24,7 @@ from ottla.coordinator.consumer_heartbeat import (
     known_member,
     known_static_member,
 )
-from ottla.coordinator.consumer_leave import remove_members, take_over
+from ottla.coordinator.consumer_leave import remove_members, take_over, turn_back
 from ottla.coordinator.consumer_member import ConsumerMember, MemberState
 from ottla.coordinator.consumer_protocol import (
     PROTOCOL_TYPE,
@@ -31,11 +32,12 @@ from ottla.coordinator.consumer_protocol import (
     read_version,
     write_assignment,
 )
+from ottla.coordinator.downgrade import downgraded
 from ottla.coordinator.group_records import ClassicMemberMetadata, ClassicProtocol
 from ottla.coordinator.group_state import GroupState
 from ottla.coordinator.group_timers import GroupTimer, TimerKind
-from ottla.coordinator.member_update import MemberUpdate
-from ottla.coordinator.shard import RequestContext
+from ottla.coordinator.member_update import MemberUpdate, may_assign
+from ottla.coordinator.shard import Deferred, RequestContext
 from ottla.coordinator.step import Step
 from ottla.coordinator.topics import TopicView
 from ottla.wire.codec import DecodeError
@@ -57,7 +59,7 @@ def join(
     request: JoinGroupRequest,
     context: RequestContext,
     step: Step,
-) -> JoinGroupResponse:
+) -> JoinGroupResponse | Deferred:
     """Handle a join."""
     instance_id = request.group_instance_id
     is_unknown = request.member_id == UNKNOWN_MEMBER_ID
@@ -95,6 +97,16 @@ def join(
             ],
         ),
     )
+    replaced = group.static_member(instance_id) if is_unknown else None
+    if replaced is not None:
+        leaving = {replaced.member_id}
+        classic = downgraded(state.config, group, leaving, state.topics, step.now, joining=after)
+        if classic is not None:
+            # What was gathered is of a consumer group, and this is the end of it.
+            step.records.clear()
+            token = classic.awaiting_join[member_id] = next(state.tokens)
+            turn_back(state, group, classic, step)
+            return Deferred(token)
     owned = _owned(subscription.owned_partitions, state.topics)
     moved = MemberUpdate(state, group, before, after, step).apply(owned)
     group.awaited_joins.discard(member_id)
@@ -145,7 +157,9 @@ def sync(
     )
 
 
-def heartbeat(group: ConsumerGroup, request: HeartbeatRequest, step: Step) -> ErrorCode:
+def heartbeat(
+    state: GroupState, group: ConsumerGroup, request: HeartbeatRequest, step: Step
+) -> ErrorCode:
     """Keep a member's session alive, and tell it when to join again."""
     member, classic = _classic_member(
         group, request.member_id, request.group_instance_id, request.generation_id
@@ -159,6 +173,12 @@ def heartbeat(group: ConsumerGroup, request: HeartbeatRequest, step: Step) -> Er
         # or all that it waited for is free.
         or (
             member.state is MemberState.UNRELEASED_PARTITIONS and not group.waits_for_others(member)
+        )
+        # or a target is to be made, and nobody is there who makes one without joining.
+        or (
+            group.epoch > group.assignment_epoch
+            and may_assign(state.config_of(group.group_id), group, step.now)
+            and all(other.classic is not None for other in group.members.values())
         )
     )
     if not must_join:

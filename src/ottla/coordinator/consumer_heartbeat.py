@@ -238,7 +238,7 @@ def _check_epoch(member: ConsumerMember, request: ConsumerGroupHeartbeatRequest)
     epoch = request.member_epoch
     if epoch == member.member_epoch:
         return
-    if epoch == member.previous_member_epoch and owns_only(
+    if epoch == member.previous_member_epoch < member.member_epoch and owns_only(
         request.topic_partitions, member.assigned
     ):
         return

@@ -46,7 +46,7 @@ def remove_members(
         return
     classic = downgraded(state.config, group, leaving, state.topics, step.now)
     if classic is not None:
-        _take_back(state, group, classic, step)
+        turn_back(state, group, classic, step)
         return
     for member_id in leaving:
         step.records.extend(member_tombstones(group.group_id, member_id))
@@ -61,7 +61,8 @@ def remove_members(
     step.records.append(epoch_record(group.group_id, group.epoch + 1, now_hash))
 
 
-def _take_back(state: GroupState, group: ConsumerGroup, classic: ClassicGroup, step: Step) -> None:
+def turn_back(state: GroupState, group: ConsumerGroup, classic: ClassicGroup, step: Step) -> None:
+    """Put a classic group in the place of a consumer group, and let it rebalance."""
     step.records.extend(group_tombstones(group))
     write_group(classic, step)
     state.groups[group.group_id] = classic
@@ -84,6 +85,8 @@ def leave_for_now(group: ConsumerGroup, member: ConsumerMember, step: Step) -> N
         },
     )
     step.records.append(current_record(group.group_id, leaving))
+    # It has nothing to give up any more; only its session ends its absence.
+    step.cancel_timer(GroupTimer(TimerKind.CONSUMER_REBALANCE, group.group_id, member.member_id))
 
 
 def take_over(group: ConsumerGroup, old: ConsumerMember, new_id: str, step: Step) -> ConsumerMember:

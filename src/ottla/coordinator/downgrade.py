@@ -1,12 +1,13 @@
 """A consumer group whose members all use the classic protocol becomes a classic group again.
 
-It happens when the last member with the consumer protocol leaves or is removed, so that a move to
-the new protocol can be taken back one member at a time.
+It happens when the last member with the consumer protocol leaves or is removed, or is a static one
+that comes back with the classic protocol, so that a move to the new protocol can be taken back one
+member at a time.
 
 Rules kept here:
 1. The members keep their ids, protocols and sessions; the generation is the group's epoch, so a
    generation never goes back. What each shall have becomes its assignment.
-2. They rebalance at once, since someone has just gone.
+2. They rebalance at once, since someone has just gone, and somebody has to lead.
 3. A group that cannot be converted stays a consumer group, and serves its classic members.
 """
 
@@ -14,6 +15,7 @@ from collections.abc import Set
 
 from ottla.coordinator.classic_group import ClassicGroup, ClassicMember, ClassicState
 from ottla.coordinator.consumer_group import ConsumerGroup
+from ottla.coordinator.consumer_member import ConsumerMember
 from ottla.coordinator.consumer_protocol import PROTOCOL_TYPE, read_version, write_assignment
 from ottla.coordinator.group_config import GroupConfig
 from ottla.coordinator.topics import TopicView
@@ -26,9 +28,15 @@ def downgraded(
     leaving: Set[str],
     topics: TopicView,
     now: int,
+    joining: ConsumerMember | None = None,
 ) -> ClassicGroup | None:
-    """The classic group of those who stay, None where it stays a consumer group."""
+    """The classic group of those who stay, None where it stays a consumer group.
+
+    `joining` takes the place of a static member among those who leave.
+    """
     staying = [member for member in group.members.values() if member.member_id not in leaving]
+    if joining is not None:
+        staying.append(joining)
     if (
         not config.group_consumer_downgrade
         or not 0 < len(staying) <= config.group_max_size
@@ -62,7 +70,7 @@ def downgraded(
                 member.rebalance_timeout_ms,
                 member.classic.session_timeout_ms,
                 protocols,
-                write_assignment(group.targets.get(member.member_id, {}), topics, version),
+                write_assignment(group.target_of(member), topics, version),
             ),
             PROTOCOL_TYPE,
         )

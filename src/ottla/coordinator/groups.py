@@ -258,7 +258,7 @@ class GroupShard:
             error = classic_requests.heartbeat(group, request, step)
         else:
             try:
-                error = consumer_classic.heartbeat(group, request, step)
+                error = consumer_classic.heartbeat(self._state, group, request, step)
             except KafkaError as problem:
                 error = problem.code
         return step.result(HeartbeatResponse(error_code=error))

@@ -126,7 +126,7 @@ class MemberUpdate:
     def _update_target(self, epoch: int) -> tuple[int, Assignment]:
         group, step = self._group, self._step
         config = self._state.config_of(group.group_id)
-        if group.assignment_epoch >= epoch or not _may_assign(config, group, step.now):
+        if group.assignment_epoch >= epoch or not may_assign(config, group, step.now):
             return group.assignment_epoch, group.target_of(self._after)
         members = self._members()
         targets = _assign(
@@ -160,7 +160,8 @@ class MemberUpdate:
             self._step.cancel_timer(timer)
 
 
-def _may_assign(config: GroupConfig, group: ConsumerGroup, now: int) -> bool:
+def may_assign(config: GroupConfig, group: ConsumerGroup, now: int) -> bool:
+    """Whether the last target assignment is old enough for the next one."""
     interval = config.group_consumer_assignment_interval_ms
     return (
         group.assignment_timestamp == NO_TIME

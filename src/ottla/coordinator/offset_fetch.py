@@ -17,6 +17,7 @@ from ottla.coordinator.consumer_group import ConsumerGroup
 from ottla.coordinator.consumer_heartbeat import known_member
 from ottla.coordinator.group_state import GroupState
 from ottla.coordinator.offset_store import CommittedOffset, TopicPartition
+from ottla.coordinator.topics import TopicInfo
 from ottla.wire.errors import ErrorCode, KafkaError
 from ottla.wire.message import NO_UUID
 from ottla.wire.messages.offset_fetch import (
@@ -113,13 +114,12 @@ def fetch(
                 reply.topics.append(_same_for_all(topic, ErrorCode.UNKNOWN_TOPIC_ID))
                 continue
             name = info.name
+        else:
+            info = state.topics.by_name(name)
         partitions = []
         for number in topic.partition_indexes:
             committed = state.offsets.get(request.group_id, (name, number))
-            if committed is not None and not (
-                NO_UUID in (committed.topic_id, topic.topic_id)
-                or committed.topic_id == topic.topic_id
-            ):
+            if committed is not None and _is_of_another(committed, info):
                 committed = None
             partitions.append(_partition(number, committed, (name, number) in unstable))
         reply.topics.append(
@@ -143,8 +143,10 @@ def _all_topics(
 ) -> list[OffsetFetchResponseTopics]:
     topics: dict[str, OffsetFetchResponseTopics] = {}
     for (name, number), committed in state.offsets.of_group(group_id).items():
+        info = state.topics.by_name(name)
+        if _is_of_another(committed, info):
+            continue
         if name not in topics:
-            info = state.topics.by_name(name)
             topics[name] = OffsetFetchResponseTopics(
                 name=name, topic_id=NO_UUID if info is None else info.topic_id
             )
@@ -153,6 +155,15 @@ def _all_topics(
         # These replies cannot name a topic that has no id any more.
         return [topic for topic in topics.values() if topic.topic_id != NO_UUID]
     return list(topics.values())
+
+
+def _is_of_another(committed: CommittedOffset, topic: TopicInfo | None) -> bool:
+    """True for an offset of a topic that was deleted before this one of its name was made.
+
+    When a topic is deleted its offsets go; but the coordinator may just have been on its way to
+    another broker.
+    """
+    return topic is not None and committed.topic_id not in (NO_UUID, topic.topic_id)
 
 
 def _partition(

@@ -56,7 +56,6 @@ from ottla.wire.messages.list_transactions import ListTransactionsRequest, ListT
 R = TypeVar("R")
 
 OFFSETS_TOPIC = "__consumer_offsets"
-MARKER_RETRY_MS = 100
 TOMBSTONES_AT_ONCE = 1000
 
 # The first versions that know PRODUCER_FENCED: older clients are told INVALID_PRODUCER_EPOCH.
@@ -288,7 +287,7 @@ class TransactionShard:
             return result
         retry = TimerKey(TimerKind.MARKER_RETRY, markers.transactional_id)
         if unmarked.take(outcomes):
-            result.timers.append(SetTimer(retry, now + MARKER_RETRY_MS))
+            result.timers.append(SetTimer(retry, now + unmarked.retry_ms))
         if not unmarked.partitions:
             transaction = self._transactions[markers.transactional_id]
             result.records.append(record_of(transaction.completed(now)))

@@ -19,6 +19,11 @@ from collections.abc import Iterable, Mapping
 from ottla.coordinator.transactions_state import TopicPartition
 from ottla.wire.errors import ErrorCode
 
+FIRST_RETRY_MS = 100
+LAST_RETRY_MS = 1_600
+"""A partition may lack a leader, or replicas, for hours: each try comes later than the one before,
+up to this."""
+
 NEEDS_NO_MARKER = frozenset(
     {
         ErrorCode.NONE,
@@ -32,11 +37,13 @@ NEEDS_NO_MARKER = frozenset(
 class Unmarked:
     """The partitions that are not known to have their marker."""
 
-    __slots__ = ("_failed", "decision", "partitions")
+    __slots__ = ("_failed", "decision", "partitions", "retry_ms")
 
     def __init__(self, decision: int, partitions: Iterable[TopicPartition]) -> None:
         self.decision = decision
         self.partitions = set(partitions)
+        self.retry_ms = FIRST_RETRY_MS
+        """How long to wait before what failed is asked for again."""
         self._failed: set[TopicPartition] = set()
 
     def take(self, outcomes: Mapping[TopicPartition, int]) -> bool:
@@ -53,4 +60,5 @@ class Unmarked:
     def take_failed(self) -> set[TopicPartition]:
         """The partitions to be asked again, each once for each failure."""
         failed, self._failed = self._failed, set()
+        self.retry_ms = min(2 * self.retry_ms, LAST_RETRY_MS)
         return failed

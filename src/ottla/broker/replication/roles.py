@@ -172,6 +172,9 @@ class Roles:
         known = NO_LEADER if following is None else following.leader
         same_term = partition.leader_epoch == state.leader_epoch and known == leader
         if same_term and not partition.leads:
+            if self._node.id in state.adding:
+                # The leader may have forgotten how far it is: taken away, and given back since.
+                self.fetchers.ask_again(partition)
             return
         self._resign(partition)
         following = None if leader == NO_LEADER else Following(leader, state.leader_epoch)
