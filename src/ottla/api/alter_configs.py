@@ -2,7 +2,12 @@
 
 from ottla.api.registry import Request, api, error_of
 from ottla.broker.config_resources import ResourceType, broker_of, unsupported
-from ottla.broker.topics import replace_broker_configs, replace_group_configs, replace_topic_configs
+from ottla.broker.topics import (
+    replace_broker_configs,
+    replace_client_metrics_configs,
+    replace_group_configs,
+    replace_topic_configs,
+)
 from ottla.wire.apis import ApiKey
 from ottla.wire.errors import ErrorCode, KafkaError
 from ottla.wire.messages.alter_configs import (
@@ -51,6 +56,10 @@ async def _replace(request: Request, resource: AlterConfigsResource, validate_on
         await replace_broker_configs(node, broker, configs, validate_only=validate_only)
     elif resource.resource_type == ResourceType.GROUP:
         await replace_group_configs(
+            node, resource.resource_name, configs, validate_only=validate_only
+        )
+    elif resource.resource_type == ResourceType.CLIENT_METRICS:
+        await replace_client_metrics_configs(
             node, resource.resource_name, configs, validate_only=validate_only
         )
     else:
