@@ -124,6 +124,17 @@ def test_creation_by_asking_can_be_switched_off(own_broker: OwnBroker) -> None:
             assert refused.error_code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
 
 
+def test_what_cannot_be_made_by_asking_is_not_there(own_broker: OwnBroker) -> None:
+    broker = own_broker({"default.replication.factor": "2"})
+    with Connection(broker.bootstrap) as connection:
+        (refused,) = metadata(connection, named("wished-for", create=True), 12).topics
+        assert refused.error_code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+        assert not refused.is_internal
+        (refused,) = metadata(connection, named("__transaction_state"), 12).topics
+        assert refused.error_code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+        assert refused.is_internal
+
+
 @pytest.mark.parametrize("name", ["", ".", "..", "a b", "sl/ash", "x" * 250, "ü"])
 def test_an_impossible_name_is_refused(connection: Connection, name: str) -> None:
     (refused,) = metadata(connection, named(name, create=True), 12).topics

@@ -8,6 +8,8 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Iterable
 
+import structlog
+
 from ottla.api.registry import Outcome, Request, encoded, error_of, raw_api
 from ottla.broker.authorized import NOT_TOLD, ON_A_TOPIC, ON_THE_CLUSTER
 from ottla.broker.topics import create_topics
@@ -25,6 +27,8 @@ from ottla.wire.messages.metadata import (
     MetadataResponsePartition,
     MetadataResponseTopic,
 )
+
+log = structlog.get_logger()
 
 FIRST_WITH_CHOICE_OF_CREATION = 4
 FIRST_BY_ID = 12
@@ -83,23 +87,23 @@ async def _create_then_answer(
     request: Request, asked: MetadataRequest, missing: list[str]
 ) -> MetadataResponse:
     node = request.node
-    failed: dict[str, ErrorCode] = {}
+    failed: dict[str, Exception] = {}
     try:
         outcomes = await create_topics(node, [node.new_topic(name) for name in missing])
-    except Exception as problem:  # noqa: BLE001 the reply says what went wrong
-        failed = dict.fromkeys(missing, error_of(problem)[0])
+    except Exception as problem:  # noqa: BLE001 what is there can be told all the same
+        failed = dict.fromkeys(missing, problem)
     else:
         for name, outcome in zip(missing, outcomes, strict=True):
             if (
                 isinstance(outcome, KafkaError)
                 and outcome.code != ErrorCode.TOPIC_ALREADY_EXISTS  # somebody else was faster
             ):
-                failed[name] = outcome.code
-    topics = [_look_up(request, wanted) for wanted in asked.topics or ()]
-    for topic in topics:
-        if topic.error_code and topic.name in failed:
-            topic.error_code = failed[topic.name]
-    return _answer(request, asked, topics)
+                failed[name] = outcome
+    # As in Kafka the reply says only that a topic is not there; why is for the log.
+    for name, why in failed.items():
+        code, reason = error_of(why)
+        log.warning("a topic was not made on request", topic=name, error=code.name, reason=reason)
+    return _answer(request, asked, [_look_up(request, wanted) for wanted in asked.topics or ()])
 
 
 def _answer(
@@ -140,7 +144,9 @@ def _look_up(request: Request, wanted: MetadataRequestTopic) -> MetadataResponse
     if topic is None:
         bad = topic_name_problem(name) is not None
         code = ErrorCode.INVALID_TOPIC_EXCEPTION if bad else ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
-        return MetadataResponseTopic(error_code=code, name=name)
+        return MetadataResponseTopic(
+            error_code=code, name=name, is_internal=name in INTERNAL_TOPICS
+        )
     return _describe(request, topic)
 
 
