@@ -533,6 +533,22 @@ def test_a_value_that_no_answer_could_tell_is_refused(connection: Connection, to
     assert value_of(connection, topic, name) == long
 
 
+def test_a_resource_that_is_named_twice_gets_no_settings(
+    connection: Connection, topic: str
+) -> None:
+    resources = [
+        AlterConfigsResource(
+            resource_type=TOPIC,
+            resource_name=topic,
+            configs=[AlterableConfig(name="retention.ms", value=value)],
+        )
+        for value in ("1111", "2222")
+    ]
+    answer = connection.ask(AlterConfigsRequest(resources=resources), AlterConfigsResponse, 2)
+    assert [each.error_code for each in answer.responses] == [ErrorCode.INVALID_REQUEST] * 2
+    assert value_of(connection, topic, "retention.ms") == DEFAULTS["retention.ms"]
+
+
 def test_the_brokers_older_id_is_the_newer_one(own_broker: OwnBroker) -> None:
     with Connection(own_broker({"node.id": "7"}).bootstrap) as connection:
         told = entries(describe_configs(connection, BROKER, "7"))
