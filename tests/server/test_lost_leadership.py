@@ -7,16 +7,26 @@ import pytest
 from compat.batches import values
 from compat.raw import Connection, frame, request_bytes
 from ottla.cluster.image import NO_EPOCH
+from ottla.config.topic_names import GROUP_METADATA
 from ottla.embedded import Broker
 from ottla.wire.errors import ErrorCode
+from ottla.wire.messages.list_groups import ListGroupsRequest, ListGroupsResponse
 from ottla.wire.messages.metadata import MetadataRequest, MetadataResponse
+from ottla.wire.messages.offset_commit import (
+    OffsetCommitRequest,
+    OffsetCommitRequestPartition,
+    OffsetCommitRequestTopic,
+)
 from ottla.wire.messages.produce import ProduceResponse
 from tests.e2e.asking import PRODUCE, produce_request
+from tests.e2e.asking_groups import coordinated
 from tests.e2e.conftest import create_topic
 from tests.server.inside import on_loop, running, until
 from tests.server.sharing import shared
 
 METADATA = 12
+OFFSET_COMMIT = 9
+LIST_GROUPS = 5
 
 
 @pytest.fixture
@@ -60,6 +70,29 @@ def test_a_produce_behind_one_that_is_sent_away_is_not_acknowledged(
         client.receive(MetadataResponse, METADATA)
         assert answered(client) == ErrorCode.NOT_LEADER_OR_FOLLOWER
         assert on_loop(broker, lambda: partition.log.end_offset) == 1
+
+
+def test_groups_that_leave_while_they_are_listed_are_not_among_them() -> None:
+    with (
+        Broker(offsets_topic_num_partitions=1) as broker,
+        Connection(broker.bootstrap_servers) as committer,
+        Connection(broker.bootstrap_servers) as client,
+    ):
+        create_topic(committer, "t")
+        coordinated(committer, "g")
+        partition = shared(broker, GROUP_METADATA)
+        offset = OffsetCommitRequestPartition(partition_index=0, committed_offset=5)
+        topic = OffsetCommitRequestTopic(name="t", partitions=[offset])
+        committer.send(OffsetCommitRequest(group_id="g", topics=[topic]), OFFSET_COMMIT)
+        until(broker, lambda: partition.log.end_offset == 1)
+        # It waits for what the group has just been given to be committed.
+        client.send(ListGroupsRequest(), LIST_GROUPS)
+        node = running(broker).server.node
+        (runner,) = on_loop(broker, lambda: list(node.groups))
+        until(broker, lambda: len(runner._held) == 2)
+        lose_all_roles(broker)
+        _, listed = client.receive(ListGroupsResponse, LIST_GROUPS)
+        assert (listed.error_code, listed.groups) == (ErrorCode.NONE, [])
 
 
 def test_the_role_is_given_up_before_anybody_is_told(broker: Broker) -> None:

@@ -1,6 +1,6 @@
 """ListTransactions, versions 0 to 2: the transactions here (KIP-664, KIP-994, KIP-1152)."""
 
-from ottla.api.registry import Request, api, error_of, settled
+from ottla.api.registry import Request, api, error_of
 from ottla.broker.patterns import full_matcher
 from ottla.wire.apis import ApiKey
 from ottla.wire.errors import ErrorCode
@@ -20,10 +20,10 @@ async def list_transactions(
             return ListTransactionsResponse(error_code=ErrorCode.INVALID_REGULAR_EXPRESSION)
     answer = ListTransactionsResponse()
     try:
-        for runner in request.node.transactions:
-            part = await settled(
-                runner.ask(lambda shard, now: shard.handle_list(asked, now, matches))
-            )
+        parts: list[ListTransactionsResponse] = await request.node.transactions.ask_all(
+            lambda shard, now: shard.handle_list(asked, now, matches)
+        )
+        for part in parts:
             answer.unknown_state_filters = part.unknown_state_filters
             answer.transaction_states += part.transaction_states
     except Exception as problem:  # noqa: BLE001 the reply says what went wrong

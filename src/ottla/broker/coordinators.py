@@ -8,8 +8,9 @@ Rules kept here:
 
 from __future__ import annotations
 
+import asyncio
 from abc import ABC, abstractmethod
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
@@ -17,12 +18,14 @@ from ottla.broker.partition import Partition
 from ottla.broker.shard_runner import ShardRunner
 from ottla.broker.topics import create_topic
 from ottla.cluster.topics import NewTopic
+from ottla.coordinator.shard import Result
 from ottla.wire.errors import ErrorCode, KafkaError
 
 if TYPE_CHECKING:
     from ottla.broker.node import Node
 
 T = TypeVar("T", bound=ShardRunner[Any])
+R = TypeVar("R")
 MOST_REPLICAS = 3
 SMALLEST_SEGMENT = 1 << 20
 
@@ -119,6 +122,23 @@ class Coordinators(ABC, Generic[T]):
         except KafkaError as problem:
             if problem.code != ErrorCode.TOPIC_ALREADY_EXISTS:
                 raise
+
+    async def ask_all(self, decide: Callable[[Any, int], Result[R]]) -> list[R]:
+        """What each of them says; one that leaves this broker meanwhile has nothing to say here.
+
+        Raises KafkaError where one cannot tell now.
+        """
+        answers: list[R] = []
+        for runner in self:
+            try:
+                reply = runner.ask(decide)
+                answers.append(await reply if isinstance(reply, asyncio.Future) else reply)
+            except KafkaError as problem:
+                if problem.code != ErrorCode.NOT_COORDINATOR:
+                    raise
+                if runner in self:  # it reads its log anew: a client may ask again
+                    raise KafkaError(ErrorCode.COORDINATOR_NOT_AVAILABLE) from None
+        return answers
 
     def partition_of(self, key: str) -> int:
         """The partition that an id belongs to; raises KafkaError before the topic exists."""
