@@ -32,6 +32,8 @@ log = structlog.get_logger()
 
 FIRST_WITH_CHOICE_OF_CREATION = 4
 FIRST_BY_ID = 12
+FIRST_WITH_LISTENER_NOT_FOUND = 6
+NO_LEADER = -1
 
 
 @raw_api(ApiKey.METADATA, 0, 13)
@@ -113,8 +115,11 @@ def _answer(
         for topic in topics:
             if not topic.error_code:
                 topic.topic_authorized_operations = ON_A_TOPIC
+    found = brokers(request)
+    if len(found) < len(request.node.image.brokers):
+        _leave_out_unreachable(topics, {broker.node_id for broker in found}, request.version)
     return MetadataResponse(
-        brokers=brokers(request),
+        brokers=found,
         cluster_id=request.node.cluster_id,
         controller_id=request.node.controller_id,
         topics=topics,
@@ -122,6 +127,21 @@ def _answer(
         if asked.include_cluster_authorized_operations
         else NOT_TOLD,
     )
+
+
+def _leave_out_unreachable(
+    topics: list[MetadataResponseTopic], reachable: set[int], version: int
+) -> None:
+    """Who leads, but has no listener of this name, is nobody that the client could ask."""
+    for topic in topics:
+        for partition in topic.partitions:
+            if partition.leader_id >= 0 and partition.leader_id not in reachable:
+                partition.leader_id = NO_LEADER
+                partition.error_code = (
+                    ErrorCode.LISTENER_NOT_FOUND
+                    if version >= FIRST_WITH_LISTENER_NOT_FOUND
+                    else ErrorCode.LEADER_NOT_AVAILABLE
+                )
 
 
 def _look_up(request: Request, wanted: MetadataRequestTopic) -> MetadataResponseTopic:

@@ -161,7 +161,7 @@ class Node:
             return Leader(NO_LEADER, 0, [], [])
         brokers = self.image.brokers
         replicas = self.image.topics[topic].assignment[index]
-        offline = [] if len(brokers) == 1 else [one for one in replicas if one not in brokers]
+        offline = [one for one in replicas if one not in brokers]
         isr = state.isr
         if self.id in replicas:
             partition = self.partitions.get(topic, index)
