@@ -102,6 +102,18 @@ def test_ids_are_refused_before_version_12(
         assert (refused.name, refused.topic_id) == (name or "", given_id)
 
 
+def test_a_topic_that_is_named_twice_is_told_once(
+    connection: Connection, topic: str, new_name: Callable[[], str]
+) -> None:
+    missing = new_name()
+    answer = metadata(connection, named(topic, missing, topic, missing), 12)
+    assert {(each.name, each.error_code) for each in answer.topics} == {
+        (topic, ErrorCode.NONE),
+        (missing, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION),
+    }
+    assert len(answer.topics) == 2
+
+
 def test_asking_creates_a_topic_only_where_allowed(
     connection: Connection, new_name: Callable[[], str]
 ) -> None:

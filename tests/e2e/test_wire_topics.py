@@ -239,6 +239,14 @@ def test_every_version_adds_partitions(
     assert eventually(lambda: len(describe(connection, topic).partitions) == 3)
 
 
+def test_a_topic_that_is_to_grow_twice_is_refused_once(connection: Connection, topic: str) -> None:
+    parts = [CreatePartitionsTopic(name=topic, count=count, assignments=None) for count in (2, 3)]
+    request = CreatePartitionsRequest(topics=parts, timeout_ms=30_000)
+    (result,) = connection.ask(request, CreatePartitionsResponse, 3).results
+    assert (result.name, result.error_code) == (topic, ErrorCode.INVALID_REQUEST)
+    assert len(describe(connection, topic).partitions) == 1
+
+
 def test_new_partitions_are_empty_and_old_ones_untouched(
     connection: Connection, topic: str, eventually: Eventually
 ) -> None:

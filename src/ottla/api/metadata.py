@@ -78,7 +78,7 @@ def _metadata(
     missing = list(dict.fromkeys(name for name in named if _can_be_created(request, name)))
     if missing:
         return _create_then_answer(request, asked, missing)
-    return _answer(request, asked, [_look_up(request, wanted) for wanted in asked.topics])
+    return _answer(request, asked, _look_up_each(request, asked))
 
 
 def _can_be_created(request: Request, name: str) -> bool:
@@ -105,7 +105,7 @@ async def _create_then_answer(
     for name, why in failed.items():
         code, reason = error_of(why)
         log.warning("a topic was not made on request", topic=name, error=code.name, reason=reason)
-    return _answer(request, asked, [_look_up(request, wanted) for wanted in asked.topics or ()])
+    return _answer(request, asked, _look_up_each(request, asked))
 
 
 def _answer(
@@ -142,6 +142,12 @@ def _leave_out_unreachable(
                     if version >= FIRST_WITH_LISTENER_NOT_FOUND
                     else ErrorCode.LEADER_NOT_AVAILABLE
                 )
+
+
+def _look_up_each(request: Request, asked: MetadataRequest) -> list[MetadataResponseTopic]:
+    """The topics asked for; one that is named twice is told once, as in Kafka."""
+    named = {(wanted.name, wanted.topic_id): wanted for wanted in asked.topics or ()}
+    return [_look_up(request, wanted) for wanted in named.values()]
 
 
 def _look_up(request: Request, wanted: MetadataRequestTopic) -> MetadataResponseTopic:
