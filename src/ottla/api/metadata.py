@@ -1,23 +1,21 @@
 """Metadata, versions 0 to 13: brokers, topics and who leads their partitions.
 
 Missing topics are created where the request and `auto.create.topics.enable` allow it; the answer
-waits for that and has them. KIPs: 516 (topic ids), 700 (cluster operations moved away).
+waits for that, if it does not take long, and has them.
+KIPs: 516 (topic ids), 700 (cluster operations moved away).
 """
 
 from __future__ import annotations
 
 from collections.abc import Awaitable, Iterable
 
-import structlog
-
-from ottla.api.registry import Outcome, Request, encoded, error_of, raw_api
+from ottla.api.registry import Outcome, Request, encoded, raw_api
 from ottla.broker.authorized import NOT_TOLD, ON_A_TOPIC, ON_THE_CLUSTER
-from ottla.broker.topics import create_topics
 from ottla.cluster.image import TopicImage
 from ottla.config.topic_names import INTERNAL_TOPICS, topic_name_problem
 from ottla.wire import codec
 from ottla.wire.apis import ApiKey
-from ottla.wire.errors import ErrorCode, KafkaError
+from ottla.wire.errors import ErrorCode
 from ottla.wire.message import NO_UUID
 from ottla.wire.messages.metadata import (
     MetadataRequest,
@@ -27,8 +25,6 @@ from ottla.wire.messages.metadata import (
     MetadataResponsePartition,
     MetadataResponseTopic,
 )
-
-log = structlog.get_logger()
 
 FIRST_WITH_CHOICE_OF_CREATION = 4
 FIRST_BY_ID = 12
@@ -88,23 +84,7 @@ def _can_be_created(request: Request, name: str) -> bool:
 async def _create_then_answer(
     request: Request, asked: MetadataRequest, missing: list[str]
 ) -> MetadataResponse:
-    node = request.node
-    failed: dict[str, Exception] = {}
-    try:
-        outcomes = await create_topics(node, [node.new_topic(name) for name in missing])
-    except Exception as problem:  # noqa: BLE001 what is there can be told all the same
-        failed = dict.fromkeys(missing, problem)
-    else:
-        for name, outcome in zip(missing, outcomes, strict=True):
-            if (
-                isinstance(outcome, KafkaError)
-                and outcome.code != ErrorCode.TOPIC_ALREADY_EXISTS  # somebody else was faster
-            ):
-                failed[name] = outcome
-    # As in Kafka the reply says only that a topic is not there; why is for the log.
-    for name, why in failed.items():
-        code, reason = error_of(why)
-        log.warning("a topic was not made on request", topic=name, error=code.name, reason=reason)
+    await request.node.wished_topics.make(missing)
     return _answer(request, asked, _look_up_each(request, asked))
 
 
