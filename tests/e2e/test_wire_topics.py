@@ -286,9 +286,11 @@ def test_topics_can_be_deleted_by_id(
         timeout_ms=TIMEOUT_MS,
     )
     answer = connection.ask(request, DeleteTopicsResponse, 6)
-    errors = {result.topic_id: result.error_code for result in answer.responses}
-    assert errors.pop(topic_id) == 0
-    assert list(errors.values()) == [ErrorCode.UNKNOWN_TOPIC_ID]
+    errors = {each.topic_id: (each.error_code, each.error_message) for each in answer.responses}
+    assert errors.pop(topic_id) == (0, None)
+    assert list(errors.values()) == [
+        (ErrorCode.UNKNOWN_TOPIC_ID, "This server does not host this topic ID.")
+    ]
     assert eventually(lambda: is_unknown(connection, name))
 
 
