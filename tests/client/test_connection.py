@@ -33,6 +33,12 @@ def test_replies_may_be_taken_in_any_order() -> None:
         connection.close()
 
 
+@pytest.mark.parametrize("host", ["a..b", "x" * 64])
+def test_a_name_that_no_host_can_have_is_a_failed_connection(host: str) -> None:
+    with pytest.raises(ConnectionFailed, match="no host can have this name"):
+        Connection(Address(host, 9092), SETTINGS)
+
+
 def test_the_highest_common_version_is_used() -> None:
     with FakeBroker() as broker:
         connection = Connection(Address("127.0.0.1", broker.port), SETTINGS)

@@ -16,6 +16,7 @@ from ottla.cluster.documents import (
     Topic,
     broker_configs_key,
     broker_key,
+    client_metrics_configs_key,
     encode,
     group_configs_key,
     partition_key,
@@ -186,6 +187,7 @@ def _documents(draw: st.DrawFn) -> Op:
         Put(broker_configs_key(number), encode(Configs({"x": str(index)}))),
         Put(broker_configs_key(None), encode(Configs({"x": str(index)}))),
         Put(group_configs_key(f"g/{index}"), encode(Configs({"x": str(number)}))),
+        Put(client_metrics_configs_key(f"m/{index}"), encode(Configs({"x": str(number)}))),
         Put("controller", encode(Controller(number, index))),
         Put("cluster", encode(ClusterInfo(name))),
     ]

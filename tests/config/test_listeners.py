@@ -42,6 +42,14 @@ def test_all_interfaces_are_advertised_as_the_machines_name(host: str) -> None:
     assert _advertised(_config(f"PLAINTEXT://{host}:9092")) == ["PLAINTEXT://machine.example:9092"]
 
 
+def test_a_host_that_nobody_can_be_called_is_refused() -> None:
+    with pytest.raises(ConfigError, match=r"advertised\.listeners: The parts of a host's name"):
+        _config("PLAINTEXT://:9092", "PLAINTEXT://a..b:9092")
+    with pytest.raises(ConfigError, match=r"ottla\.metrics\.host: The parts of a host's name"):
+        _config("PLAINTEXT://:9092", **{"ottla.metrics.host": "a..b"})
+    assert _advertised(_config("PLAINTEXT://a.b.:9092")) == ["PLAINTEXT://a.b.:9092"]
+
+
 def test_localhost_is_advertised_as_it_is() -> None:
     assert _advertised(_config("PLAINTEXT://localhost:9092")) == ["PLAINTEXT://localhost:9092"]
 
@@ -106,6 +114,10 @@ def test_one_port_may_be_shared_by_both_address_families() -> None:
         ("PLAINTEXT://host", "It is not NAME://HOST:PORT"),
         ("://host:1", "It is not NAME://HOST:PORT"),
         ("PLAINTEXT://a host:1", "It is not NAME://HOST:PORT"),
+        ("PLAINTEXT://a..b:1", "The parts of a host's name have 1 to 63 characters"),
+        ("PLAINTEXT://.b:1", "The parts of a host's name have 1 to 63 characters"),
+        ("PLAINTEXT://.:1", "The parts of a host's name have 1 to 63 characters"),
+        (f"PLAINTEXT://{'x' * 64}.b:1", "The parts of a host's name have 1 to 63 characters"),
         ("PLAINTEXT://h:65536", "The port must be between 0 and 65535"),
         ("PLAINTEXT://h:-1", "The port must be between 0 and 65535"),
         ("PLAINTEXT://h:99999999999999999999", "The port must be between 0 and 65535"),

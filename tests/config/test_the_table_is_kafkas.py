@@ -1,12 +1,15 @@
 """The table against Kafka 4.3's own definitions, and every deliberate difference by name."""
 
+import re
 from pathlib import Path
 from typing import NamedTuple
 
 import pytest
 
+import ottla
 from ottla.config.broker_configs import BROKER_CONFIGS, broker_definition
-from ottla.config.definition import ConfigDef
+from ottla.config.definition import ConfigDef, Only
+from ottla.config.group_configs import BROKER_SETTINGS as GROUPS_INHERIT
 from ottla.config.ignored_configs import is_ignored
 from ottla.config.topic_configs import TOPIC_CONFIGS
 from ottla.config.types import format_value
@@ -93,6 +96,27 @@ def test_every_broker_setting_of_kafka_is_known_or_ignored_but_not_both() -> Non
 
 def test_no_setting_of_the_table_is_ignored() -> None:
     assert not [name for name in BROKER_CONFIGS if is_ignored(name)]
+
+
+def test_every_setting_of_the_table_is_read_somewhere() -> None:
+    sources = Path(ottla.__file__).parent
+    words: set[str] = set()
+    for source in sources.rglob("*.py"):
+        if not source.name.endswith("_configs.py"):
+            # The typed view names all of them, before it makes itself.
+            before, _, view = source.read_text().partition("class BrokerConfig:")
+            text = before + view.partition("def __init__")[2]
+            words.update(re.findall(r"\w+", text), re.findall(r'"([\w.]+)"', text))
+    inherited = {synonym for row in TOPIC_CONFIGS.values() for synonym in row.synonyms}
+    unread = [
+        name
+        for name, row in BROKER_CONFIGS.items()
+        if not {row.attribute, name} & words
+        and name not in inherited
+        and name not in GROUPS_INHERIT
+        and not isinstance(row.validator, Only)
+    ]
+    assert not unread
 
 
 @pytest.mark.parametrize(

@@ -15,11 +15,17 @@ from ottla.wire.messages.describe_client_quotas import (
     DescribeClientQuotasRequest,
     DescribeClientQuotasResponse,
 )
+from ottla.wire.messages.describe_cluster import DescribeClusterRequest, DescribeClusterResponse
 from ottla.wire.messages.describe_log_dirs import DescribeLogDirsRequest, DescribeLogDirsResponse
 from ottla.wire.messages.describe_user_scram_credentials import (
     DescribeUserScramCredentialsRequest,
     DescribeUserScramCredentialsResponse,
     UserName,
+)
+from ottla.wire.messages.elect_leaders import (
+    ElectLeadersRequest,
+    ElectLeadersResponse,
+    TopicPartitions,
 )
 from tests.e2e.conftest import Topics
 
@@ -59,3 +65,31 @@ def test_nobody_has_credentials(connection: Connection) -> None:
     absent, twice = ask("alice", "bob", "bob").results
     assert (absent.user, absent.error_code) == ("alice", ErrorCode.RESOURCE_NOT_FOUND)
     assert (twice.user, twice.error_code) == ("bob", ErrorCode.DUPLICATE_RESOURCE)
+    assert (
+        absent.error_message == "Attempt to describe a user credential that does not exist: alice"
+    )
+
+
+def test_controllers_are_not_to_be_asked_for_here(connection: Connection) -> None:
+    def ask(kind: int) -> tuple[int, str | None]:
+        answer = connection.ask(
+            DescribeClusterRequest(endpoint_type=kind), DescribeClusterResponse, 1
+        )
+        return answer.error_code, answer.error_message
+
+    assert ask(7) == (ErrorCode.UNSUPPORTED_ENDPOINT_TYPE, "Unsupported endpoint type 7")
+    code, why = ask(2)
+    assert code == ErrorCode.MISMATCHED_ENDPOINT_TYPE
+    assert why is not None
+    assert why.endswith("we wanted an endpoint of type CONTROLLER")
+
+
+def test_a_leader_that_is_the_preferred_one_needs_no_election(
+    connection: Connection, new_topic: Topics
+) -> None:
+    wanted = TopicPartitions(topic=new_topic(), partitions=[0])
+    request = ElectLeadersRequest(election_type=0, topic_partitions=[wanted])
+    answer = connection.ask(request, ElectLeadersResponse, 2)
+    (result,) = answer.replica_election_results[0].partition_result
+    assert result.error_code == ErrorCode.ELECTION_NOT_NEEDED
+    assert result.error_message == "Leader election not needed for topic partition."

@@ -93,6 +93,21 @@ def test_version_3_leaves_out_features_that_may_be_absent(connection: Connection
     assert older.keys() == {name for name, feature in newer.items() if feature.min_version > 0}
 
 
+@pytest.mark.parametrize("version", [3, 4])
+def test_tools_are_told_the_version_of_kafka(connection: Connection, version: int) -> None:
+    answer = api_versions(connection, version)
+    supported = {feature.name: feature for feature in answer.supported_features}
+    finalized = {feature.name: feature for feature in answer.finalized_features}
+    least, most = (
+        supported["metadata.version"].min_version,
+        supported["metadata.version"].max_version,
+    )
+    assert (least, most) == (7, 30), "3.3-IV3 to 4.3-IV0"
+    assert finalized["metadata.version"].max_version_level == 30
+    assert finalized["group.version"].max_version_level == 1
+    assert finalized["transaction.version"].max_version_level == 2
+
+
 def test_finalized_features_lie_within_the_supported_ones(connection: Connection) -> None:
     answer = api_versions(connection, 4)
     supported = {feature.name: feature for feature in answer.supported_features}

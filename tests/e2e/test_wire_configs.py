@@ -47,10 +47,10 @@ from tests.e2e.asking import From, fetch, produce
 from tests.e2e.asking_groups import consumer_heartbeat, coordinated, join_consumer_group
 from tests.e2e.conftest import Eventually, OwnBroker, Topics, create_topic, describe
 
-TOPIC, BROKER, BROKER_LOGGER, GROUP = 2, 4, 8, 32
+TOPIC, BROKER, BROKER_LOGGER, CLIENT_METRICS, GROUP = 2, 4, 8, 16, 32
 SET, DELETE, APPEND, SUBTRACT = 0, 1, 2, 3
 DYNAMIC_TOPIC, DYNAMIC_BROKER, DYNAMIC_DEFAULT, STATIC_BROKER, DEFAULT = 1, 2, 3, 4, 5
-GROUP_SOURCE, BROKER_LOGGER_SOURCE = 8, 6
+GROUP_SOURCE, CLIENT_METRICS_SOURCE, BROKER_LOGGER_SOURCE = 8, 7, 6
 BOOLEAN, STRING, INT, SHORT, LONG, DOUBLE, LIST = 1, 2, 3, 4, 5, 6, 7
 
 
@@ -108,8 +108,8 @@ def replace(connection: Connection, topic: str, **configs: str) -> int:
     return connection.ask(request, AlterConfigsResponse, 2).responses[0].error_code
 
 
-def config_resources(connection: Connection) -> set[tuple[int, str]]:
-    answer = connection.ask(ListConfigResourcesRequest(), ListConfigResourcesResponse, 1)
+def config_resources(connection: Connection, version: int = 1) -> set[tuple[int, str]]:
+    answer = connection.ask(ListConfigResourcesRequest(), ListConfigResourcesResponse, version)
     return {(each.resource_type, each.resource_name) for each in answer.config_resources}
 
 
@@ -336,6 +336,63 @@ def test_settings_of_a_group_outlive_a_restart(own_broker: OwnBroker) -> None:
         assert found[session].value == "50000"
 
 
+def test_a_subscription_to_clients_metrics_is_kept_and_told(
+    connection: Connection, new_name: Callable[[], str]
+) -> None:
+    name = new_name()
+    found = entries(describe_configs(connection, CLIENT_METRICS, name, synonyms=True))
+    assert {each.name: each.value for each in found.values()} == {
+        "metrics": "",
+        "interval.ms": "300000",
+        "match": "",
+    }
+    assert {each.config_source for each in found.values()} == {DEFAULT}
+    assert found["interval.ms"].config_type == INT
+    wanted = (
+        ("metrics", SET, "org.apache.kafka.consumer."),
+        ("match", APPEND, "client_id=a.*"),
+        ("interval.ms", SET, "1000"),
+    )
+    assert change(connection, name, *wanted, kind=CLIENT_METRICS) == 0
+    found = entries(describe_configs(connection, CLIENT_METRICS, name, synonyms=True))
+    assert {each.value for each in found.values()} == {
+        "org.apache.kafka.consumer.",
+        "client_id=a.*",
+        "1000",
+    }
+    assert [(each.name, each.value, each.source) for each in found["match"].synonyms] == [
+        ("match", "client_id=a.*", CLIENT_METRICS_SOURCE)
+    ]
+    # Version 0 names no kinds: this is the one that it lists.
+    for version in (0, 1):
+        told = {each for _, each in config_resources(connection, version)}
+        assert name in told
+    gone = [(each, DELETE, None) for each in found]
+    assert change(connection, name, *gone, kind=CLIENT_METRICS) == 0
+    assert (CLIENT_METRICS, name) not in config_resources(connection)
+
+
+def test_subscriptions_to_clients_metrics_that_cannot_be(
+    connection: Connection, new_name: Callable[[], str]
+) -> None:
+    name = new_name()
+    for setting, value, code in (
+        ("interval.ms", "99", ErrorCode.INVALID_REQUEST),
+        ("interval.ms", "3600001", ErrorCode.INVALID_REQUEST),
+        ("interval.ms", "soon", ErrorCode.INVALID_CONFIG),
+        ("match", "client_id", ErrorCode.INVALID_CONFIG),
+        ("match", "client_id=a=b", ErrorCode.INVALID_CONFIG),
+        ("match", "shoe_size=43", ErrorCode.INVALID_CONFIG),
+        ("retention.ms", "5", ErrorCode.INVALID_REQUEST),
+    ):
+        assert change(connection, name, (setting, SET, value), kind=CLIENT_METRICS) == code
+    nameless = change(connection, "", ("interval.ms", SET, "1000"), kind=CLIENT_METRICS)
+    assert nameless == ErrorCode.INVALID_REQUEST
+    described = describe_configs(connection, CLIENT_METRICS, "")
+    assert described.error_code == ErrorCode.INVALID_REQUEST
+    assert (CLIENT_METRICS, name) not in config_resources(connection)
+
+
 def test_the_time_between_assignments_changes_without_a_restart(own_broker: OwnBroker) -> None:
     with Connection(own_broker().bootstrap) as connection:
         create_topic(connection, "shared", partitions=2)
@@ -474,6 +531,22 @@ def test_a_value_that_no_answer_could_tell_is_refused(connection: Connection, to
     more = ",".join(f"{index}:{index}" for index in range(3000, 4000))
     assert change(connection, topic, (name, APPEND, more)) == ErrorCode.INVALID_CONFIG
     assert value_of(connection, topic, name) == long
+
+
+def test_a_resource_that_is_named_twice_gets_no_settings(
+    connection: Connection, topic: str
+) -> None:
+    resources = [
+        AlterConfigsResource(
+            resource_type=TOPIC,
+            resource_name=topic,
+            configs=[AlterableConfig(name="retention.ms", value=value)],
+        )
+        for value in ("1111", "2222")
+    ]
+    answer = connection.ask(AlterConfigsRequest(resources=resources), AlterConfigsResponse, 2)
+    assert [each.error_code for each in answer.responses] == [ErrorCode.INVALID_REQUEST] * 2
+    assert value_of(connection, topic, "retention.ms") == DEFAULTS["retention.ms"]
 
 
 def test_the_brokers_older_id_is_the_newer_one(own_broker: OwnBroker) -> None:

@@ -102,6 +102,18 @@ def test_ids_are_refused_before_version_12(
         assert (refused.name, refused.topic_id) == (name or "", given_id)
 
 
+def test_a_topic_that_is_named_twice_is_told_once(
+    connection: Connection, topic: str, new_name: Callable[[], str]
+) -> None:
+    missing = new_name()
+    answer = metadata(connection, named(topic, missing, topic, missing), 12)
+    assert {(each.name, each.error_code) for each in answer.topics} == {
+        (topic, ErrorCode.NONE),
+        (missing, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION),
+    }
+    assert len(answer.topics) == 2
+
+
 def test_asking_creates_a_topic_only_where_allowed(
     connection: Connection, new_name: Callable[[], str]
 ) -> None:
@@ -122,6 +134,17 @@ def test_creation_by_asking_can_be_switched_off(own_broker: OwnBroker) -> None:
         for _ in range(2):
             (refused,) = metadata(connection, named("wished-for", create=True), 12).topics
             assert refused.error_code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+
+
+def test_what_cannot_be_made_by_asking_is_not_there(own_broker: OwnBroker) -> None:
+    broker = own_broker({"default.replication.factor": "2"})
+    with Connection(broker.bootstrap) as connection:
+        (refused,) = metadata(connection, named("wished-for", create=True), 12).topics
+        assert refused.error_code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+        assert not refused.is_internal
+        (refused,) = metadata(connection, named("__transaction_state"), 12).topics
+        assert refused.error_code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+        assert refused.is_internal
 
 
 @pytest.mark.parametrize("name", ["", ".", "..", "a b", "sl/ash", "x" * 250, "ü"])

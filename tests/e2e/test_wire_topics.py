@@ -239,6 +239,14 @@ def test_every_version_adds_partitions(
     assert eventually(lambda: len(describe(connection, topic).partitions) == 3)
 
 
+def test_a_topic_that_is_to_grow_twice_is_refused_once(connection: Connection, topic: str) -> None:
+    parts = [CreatePartitionsTopic(name=topic, count=count, assignments=None) for count in (2, 3)]
+    request = CreatePartitionsRequest(topics=parts, timeout_ms=30_000)
+    (result,) = connection.ask(request, CreatePartitionsResponse, 3).results
+    assert (result.name, result.error_code) == (topic, ErrorCode.INVALID_REQUEST)
+    assert len(describe(connection, topic).partitions) == 1
+
+
 def test_new_partitions_are_empty_and_old_ones_untouched(
     connection: Connection, topic: str, eventually: Eventually
 ) -> None:
@@ -278,9 +286,11 @@ def test_topics_can_be_deleted_by_id(
         timeout_ms=TIMEOUT_MS,
     )
     answer = connection.ask(request, DeleteTopicsResponse, 6)
-    errors = {result.topic_id: result.error_code for result in answer.responses}
-    assert errors.pop(topic_id) == 0
-    assert list(errors.values()) == [ErrorCode.UNKNOWN_TOPIC_ID]
+    errors = {each.topic_id: (each.error_code, each.error_message) for each in answer.responses}
+    assert errors.pop(topic_id) == (0, None)
+    assert list(errors.values()) == [
+        (ErrorCode.UNKNOWN_TOPIC_ID, "This server does not host this topic ID.")
+    ]
     assert eventually(lambda: is_unknown(connection, name))
 
 

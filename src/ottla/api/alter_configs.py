@@ -1,8 +1,15 @@
 """AlterConfigs, versions 0 to 2: replace all settings of a resource, as older clients do."""
 
+from collections import Counter
+
 from ottla.api.registry import Request, api, error_of
 from ottla.broker.config_resources import ResourceType, broker_of, unsupported
-from ottla.broker.topics import replace_broker_configs, replace_group_configs, replace_topic_configs
+from ottla.broker.topics import (
+    replace_broker_configs,
+    replace_client_metrics_configs,
+    replace_group_configs,
+    replace_topic_configs,
+)
 from ottla.wire.apis import ApiKey
 from ottla.wire.errors import ErrorCode, KafkaError
 from ottla.wire.messages.alter_configs import (
@@ -16,6 +23,7 @@ from ottla.wire.messages.alter_configs import (
 @api(ApiKey.ALTER_CONFIGS, 0, 2, AlterConfigsRequest)
 async def alter_configs(request: Request, asked: AlterConfigsRequest) -> AlterConfigsResponse:
     """Give each resource exactly the settings named."""
+    named = Counter((each.resource_type, each.resource_name) for each in asked.resources)
     answer = AlterConfigsResponse()
     for resource in asked.resources:
         result = AlterConfigsResourceResponse(
@@ -25,6 +33,10 @@ async def alter_configs(request: Request, asked: AlterConfigsRequest) -> AlterCo
         )
         answer.responses.append(result)
         try:
+            if named[resource.resource_type, resource.resource_name] > 1:
+                raise KafkaError(
+                    ErrorCode.INVALID_REQUEST, "Each resource must appear at most once."
+                )
             await _replace(request, resource, asked.validate_only)
         except Exception as problem:  # noqa: BLE001 one resource's failure is not the others'
             result.error_code, result.error_message = error_of(problem)
@@ -51,6 +63,10 @@ async def _replace(request: Request, resource: AlterConfigsResource, validate_on
         await replace_broker_configs(node, broker, configs, validate_only=validate_only)
     elif resource.resource_type == ResourceType.GROUP:
         await replace_group_configs(
+            node, resource.resource_name, configs, validate_only=validate_only
+        )
+    elif resource.resource_type == ResourceType.CLIENT_METRICS:
+        await replace_client_metrics_configs(
             node, resource.resource_name, configs, validate_only=validate_only
         )
     else:

@@ -21,8 +21,10 @@ from ottla.wire.messages.api_versions import (
 FIRST, LAST = 0, 4
 FIRST_WITH_MINIMUM_0 = 4
 """Before it, a feature whose minimum is 0 may not be told: older clients choke on it."""
-FEATURES = {"group.version": 1, "transaction.version": 2}
-"""What clients choose their protocol by: groups of KIP-848, transactions of KIP-890."""
+FEATURES = {"group.version": (0, 1), "metadata.version": (7, 30), "transaction.version": (0, 2)}
+"""The least level and the one in use. Clients choose their protocol by group.version (KIP-848) and
+transaction.version (KIP-890); tools take from metadata.version, 3.3-IV3 to 4.3-IV0, which Kafka it
+is."""
 _SOFTWARE = re.compile(r"[a-zA-Z0-9](?:[a-zA-Z0-9\-.]*[a-zA-Z0-9])?")
 
 
@@ -48,14 +50,14 @@ def api_versions(request: Request, body: memoryview, at: int) -> Outcome:
             for endpoint in sorted(ENDPOINTS.values(), key=lambda endpoint: endpoint.key)
         ],
         supported_features=[
-            SupportedFeatureKey(name=name, min_version=0, max_version=level)
-            for name, level in FEATURES.items()
-            if version >= FIRST_WITH_MINIMUM_0
+            SupportedFeatureKey(name=name, min_version=least, max_version=level)
+            for name, (least, level) in FEATURES.items()
+            if least or version >= FIRST_WITH_MINIMUM_0
         ],
         finalized_features_epoch=0,
         finalized_features=[
             FinalizedFeatureKey(name=name, max_version_level=level, min_version_level=level)
-            for name, level in FEATURES.items()
+            for name, (_, level) in FEATURES.items()
         ],
     )
     return (codec.encode(answer, version),)

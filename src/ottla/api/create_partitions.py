@@ -20,7 +20,7 @@ async def create_partitions(
     """Add partitions to each topic, or only check it."""
     named = Counter(topic.name for topic in asked.topics)
     answer = CreatePartitionsResponse()
-    for topic in asked.topics:
+    for topic in {topic.name: topic for topic in asked.topics}.values():
         result = CreatePartitionsTopicResult(name=topic.name)
         answer.results.append(result)
         try:

@@ -73,5 +73,5 @@ def _name_of(request: Request, topic: DeleteTopicState) -> str:
         raise KafkaError(ErrorCode.INVALID_REQUEST, "Neither topic name nor id were specified.")
     found = request.node.image.topics_by_id.get(topic.topic_id)
     if found is None:
-        raise KafkaError(ErrorCode.UNKNOWN_TOPIC_ID)
+        raise KafkaError(ErrorCode.UNKNOWN_TOPIC_ID, "This server does not host this topic ID.")
     return found.name

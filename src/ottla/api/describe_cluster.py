@@ -19,14 +19,15 @@ CONTROLLERS = 2
 def describe_cluster(request: Request, asked: DescribeClusterRequest) -> DescribeClusterResponse:
     """List the live brokers."""
     if asked.endpoint_type != BROKERS:
-        controllers = asked.endpoint_type == CONTROLLERS
-        return DescribeClusterResponse(
-            error_code=ErrorCode.MISMATCHED_ENDPOINT_TYPE
-            if controllers
-            else ErrorCode.UNSUPPORTED_ENDPOINT_TYPE,
-            error_message="The request was sent to an endpoint of type BROKER.",
-            endpoint_type=BROKERS,
-        )
+        code = ErrorCode.UNSUPPORTED_ENDPOINT_TYPE
+        why = f"Unsupported endpoint type {asked.endpoint_type}"
+        if asked.endpoint_type == CONTROLLERS:
+            code = ErrorCode.MISMATCHED_ENDPOINT_TYPE
+            why = (
+                "The request was sent to an endpoint of type BROKER, but we wanted an endpoint of "
+                "type CONTROLLER"
+            )
+        return DescribeClusterResponse(error_code=code, error_message=why, endpoint_type=BROKERS)
     return DescribeClusterResponse(
         cluster_id=request.node.cluster_id,
         controller_id=request.node.controller_id,

@@ -4,7 +4,11 @@ from ottla.api.registry import Request, api, error_of
 from ottla.broker.config_resources import ResourceType, broker_of, check_logger_of, unsupported
 from ottla.broker.log_level import describe_loggers
 from ottla.config import Described, describe_broker, describe_topic
-from ottla.config.describe import describe_cluster_default, describe_group
+from ottla.config.describe import (
+    describe_client_metrics,
+    describe_cluster_default,
+    describe_group,
+)
 from ottla.config.topic_names import check_topic_name
 from ottla.wire.apis import ApiKey
 from ottla.wire.errors import ErrorCode, KafkaError
@@ -54,6 +58,13 @@ def _describe(request: Request, resource: DescribeConfigsResource) -> list[Descr
             raise KafkaError(ErrorCode.INVALID_REQUEST, "Group name must not be empty")
         own = node.image.group_configs.get(resource.resource_name)
         return describe_group(own.configs if own else {}, node.config.settings, names)
+    if resource.resource_type == ResourceType.CLIENT_METRICS:
+        if not resource.resource_name:
+            raise KafkaError(
+                ErrorCode.INVALID_REQUEST, "Client metrics subscription name must not be empty"
+            )
+        own = node.image.client_metrics_configs.get(resource.resource_name)
+        return describe_client_metrics(own.configs if own else {}, names)
     if resource.resource_type == ResourceType.BROKER_LOGGER:
         check_logger_of(node, resource.resource_name)
         return describe_loggers(names)

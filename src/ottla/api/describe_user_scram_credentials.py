@@ -24,8 +24,11 @@ def describe_user_scram_credentials(
 
 
 def _absent(name: str, times: int) -> DescribeUserScramCredentialsResult:
+    code = ErrorCode.RESOURCE_NOT_FOUND
+    why = "Attempt to describe a user credential that does not exist"
     if times > 1:
-        code, why = ErrorCode.DUPLICATE_RESOURCE, f"the user {name} is named {times} times"
-    else:
-        code, why = ErrorCode.RESOURCE_NOT_FOUND, f"the user {name} has no credentials"
-    return DescribeUserScramCredentialsResult(user=name, error_code=code, error_message=why)
+        code = ErrorCode.DUPLICATE_RESOURCE
+        why = "Cannot describe SCRAM credentials for the same user twice in a single request"
+    return DescribeUserScramCredentialsResult(
+        user=name, error_code=code, error_message=f"{why}: {name}"
+    )

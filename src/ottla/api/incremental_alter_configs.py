@@ -5,7 +5,12 @@ from collections import Counter
 from ottla.api.registry import Request, api, error_of
 from ottla.broker.config_resources import ResourceType, broker_of, check_logger_of, unsupported
 from ottla.broker.log_level import alter_loggers
-from ottla.broker.topics import alter_broker_configs, alter_group_configs, alter_topic_configs
+from ottla.broker.topics import (
+    alter_broker_configs,
+    alter_client_metrics_configs,
+    alter_group_configs,
+    alter_topic_configs,
+)
 from ottla.config.dynamic import Alteration, AlterOp
 from ottla.wire.apis import ApiKey
 from ottla.wire.errors import ErrorCode, KafkaError
@@ -55,6 +60,10 @@ async def _alter(request: Request, resource: AlterConfigsResource, validate_only
         await alter_broker_configs(node, broker, alterations, validate_only=validate_only)
     elif resource.resource_type == ResourceType.GROUP:
         await alter_group_configs(
+            node, resource.resource_name, alterations, validate_only=validate_only
+        )
+    elif resource.resource_type == ResourceType.CLIENT_METRICS:
+        await alter_client_metrics_configs(
             node, resource.resource_name, alterations, validate_only=validate_only
         )
     elif resource.resource_type == ResourceType.BROKER_LOGGER:

@@ -16,9 +16,9 @@ def list_config_resources(
     request: Request, asked: ListConfigResourcesRequest
 ) -> ListConfigResourcesResponse:
     """List the resources of the kinds asked, or of all kinds."""
-    if request.version == 0:
-        return ListConfigResourcesResponse()  # client metrics only, and there are none
     kinds = set(asked.resource_types) or set(ResourceType)
+    if request.version == 0:
+        kinds = {ResourceType.CLIENT_METRICS}
     if not kinds <= set(ResourceType):
         return ListConfigResourcesResponse(error_code=ErrorCode.UNSUPPORTED_VERSION)
     image = request.node.image
@@ -27,6 +27,7 @@ def list_config_resources(
         (ResourceType.TOPIC, list(image.topics)),
         (ResourceType.BROKER, [str(broker) for broker in image.brokers]),
         (ResourceType.BROKER_LOGGER, [str(broker) for broker in image.brokers]),
+        (ResourceType.CLIENT_METRICS, list(image.client_metrics_configs)),
         (ResourceType.GROUP, list(image.group_configs)),
     ]
     for kind, names in found:

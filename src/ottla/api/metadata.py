@@ -1,21 +1,21 @@
 """Metadata, versions 0 to 13: brokers, topics and who leads their partitions.
 
 Missing topics are created where the request and `auto.create.topics.enable` allow it; the answer
-waits for that and has them. KIPs: 516 (topic ids), 700 (cluster operations moved away).
+waits for that, if it does not take long, and has them.
+KIPs: 516 (topic ids), 700 (cluster operations moved away).
 """
 
 from __future__ import annotations
 
 from collections.abc import Awaitable, Iterable
 
-from ottla.api.registry import Outcome, Request, encoded, error_of, raw_api
+from ottla.api.registry import Outcome, Request, encoded, raw_api
 from ottla.broker.authorized import NOT_TOLD, ON_A_TOPIC, ON_THE_CLUSTER
-from ottla.broker.topics import create_topics
 from ottla.cluster.image import TopicImage
 from ottla.config.topic_names import INTERNAL_TOPICS, topic_name_problem
 from ottla.wire import codec
 from ottla.wire.apis import ApiKey
-from ottla.wire.errors import ErrorCode, KafkaError
+from ottla.wire.errors import ErrorCode
 from ottla.wire.message import NO_UUID
 from ottla.wire.messages.metadata import (
     MetadataRequest,
@@ -28,6 +28,8 @@ from ottla.wire.messages.metadata import (
 
 FIRST_WITH_CHOICE_OF_CREATION = 4
 FIRST_BY_ID = 12
+FIRST_WITH_LISTENER_NOT_FOUND = 6
+NO_LEADER = -1
 
 
 @raw_api(ApiKey.METADATA, 0, 13)
@@ -72,7 +74,7 @@ def _metadata(
     missing = list(dict.fromkeys(name for name in named if _can_be_created(request, name)))
     if missing:
         return _create_then_answer(request, asked, missing)
-    return _answer(request, asked, [_look_up(request, wanted) for wanted in asked.topics])
+    return _answer(request, asked, _look_up_each(request, asked))
 
 
 def _can_be_created(request: Request, name: str) -> bool:
@@ -82,24 +84,8 @@ def _can_be_created(request: Request, name: str) -> bool:
 async def _create_then_answer(
     request: Request, asked: MetadataRequest, missing: list[str]
 ) -> MetadataResponse:
-    node = request.node
-    failed: dict[str, ErrorCode] = {}
-    try:
-        outcomes = await create_topics(node, [node.new_topic(name) for name in missing])
-    except Exception as problem:  # noqa: BLE001 the reply says what went wrong
-        failed = dict.fromkeys(missing, error_of(problem)[0])
-    else:
-        for name, outcome in zip(missing, outcomes, strict=True):
-            if (
-                isinstance(outcome, KafkaError)
-                and outcome.code != ErrorCode.TOPIC_ALREADY_EXISTS  # somebody else was faster
-            ):
-                failed[name] = outcome.code
-    topics = [_look_up(request, wanted) for wanted in asked.topics or ()]
-    for topic in topics:
-        if topic.error_code and topic.name in failed:
-            topic.error_code = failed[topic.name]
-    return _answer(request, asked, topics)
+    await request.node.wished_topics.make(missing)
+    return _answer(request, asked, _look_up_each(request, asked))
 
 
 def _answer(
@@ -109,8 +95,11 @@ def _answer(
         for topic in topics:
             if not topic.error_code:
                 topic.topic_authorized_operations = ON_A_TOPIC
+    found = brokers(request)
+    if len(found) < len(request.node.image.brokers):
+        _leave_out_unreachable(topics, {broker.node_id for broker in found}, request.version)
     return MetadataResponse(
-        brokers=brokers(request),
+        brokers=found,
         cluster_id=request.node.cluster_id,
         controller_id=request.node.controller_id,
         topics=topics,
@@ -118,6 +107,27 @@ def _answer(
         if asked.include_cluster_authorized_operations
         else NOT_TOLD,
     )
+
+
+def _leave_out_unreachable(
+    topics: list[MetadataResponseTopic], reachable: set[int], version: int
+) -> None:
+    """Who leads, but has no listener of this name, is nobody that the client could ask."""
+    for topic in topics:
+        for partition in topic.partitions:
+            if partition.leader_id >= 0 and partition.leader_id not in reachable:
+                partition.leader_id = NO_LEADER
+                partition.error_code = (
+                    ErrorCode.LISTENER_NOT_FOUND
+                    if version >= FIRST_WITH_LISTENER_NOT_FOUND
+                    else ErrorCode.LEADER_NOT_AVAILABLE
+                )
+
+
+def _look_up_each(request: Request, asked: MetadataRequest) -> list[MetadataResponseTopic]:
+    """The topics asked for; one that is named twice is told once, as in Kafka."""
+    named = {(wanted.name, wanted.topic_id): wanted for wanted in asked.topics or ()}
+    return [_look_up(request, wanted) for wanted in named.values()]
 
 
 def _look_up(request: Request, wanted: MetadataRequestTopic) -> MetadataResponseTopic:
@@ -140,7 +150,9 @@ def _look_up(request: Request, wanted: MetadataRequestTopic) -> MetadataResponse
     if topic is None:
         bad = topic_name_problem(name) is not None
         code = ErrorCode.INVALID_TOPIC_EXCEPTION if bad else ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
-        return MetadataResponseTopic(error_code=code, name=name)
+        return MetadataResponseTopic(
+            error_code=code, name=name, is_internal=name in INTERNAL_TOPICS
+        )
     return _describe(request, topic)
 
 

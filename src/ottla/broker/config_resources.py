@@ -1,4 +1,4 @@
-"""What DescribeConfigs and its relatives can name: topics, brokers, their loggers, groups."""
+"""What DescribeConfigs and its relatives can name: topics, brokers, loggers, groups, metrics."""
 
 from __future__ import annotations
 

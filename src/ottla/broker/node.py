@@ -50,6 +50,7 @@ from ottla.broker.shard_runner import ShardRunner
 from ottla.broker.start_error import StartError
 from ottla.broker.stores import METADATA_FILE, open_store, own_file
 from ottla.broker.transactions import Transactions, marker_batch
+from ottla.broker.wished_topics import WishedTopics
 from ottla.cluster import documents
 from ottla.cluster.clock import boottime
 from ottla.cluster.controller import has_controller
@@ -98,6 +99,7 @@ class Node:
         self.refusals = Refusals()
         self.metadata_changes = 0
         self.kept_answers = KeptAnswers(self)
+        self.wished_topics = WishedTopics(self)
         self.lingering: list[ShardRunner[Any]] = []
         """The coordinators with records that are not appended yet."""
         self.loading = asyncio.Lock()
@@ -164,7 +166,7 @@ class Node:
             return Leader(NO_LEADER, 0, [], [])
         brokers = self.image.brokers
         replicas = self.image.topics[topic].assignment[index]
-        offline = [] if len(brokers) == 1 else [one for one in replicas if one not in brokers]
+        offline = [one for one in replicas if one not in brokers]
         isr = state.isr
         if self.id in replicas:
             partition = self.partitions.get(topic, index)
@@ -188,11 +190,12 @@ class Node:
         """The time, in milliseconds since 1970."""
         return time.time_ns() // 1_000_000
 
-    def run_in_background(self, work: Coroutine[Any, Any, Any]) -> None:
-        """Start something that nobody waits for."""
+    def run_in_background(self, work: Coroutine[Any, Any, T]) -> asyncio.Task[T]:
+        """Start something that nobody has to wait for."""
         task = asyncio.get_running_loop().create_task(work)
         self._background.add(task)
         task.add_done_callback(self._background.discard)
+        return task
 
     # Starting and stopping ----------------------------------------------------------------
 
@@ -306,6 +309,7 @@ class Node:
 
     async def _end_background(self) -> None:
         """Let flushes end. A change of metadata half carried out waits for the next start."""
+        self.wished_topics.stop()
         tasks = [*self._background]
         if self._carrying_out is not None:
             self._carrying_out.cancel()

@@ -161,6 +161,31 @@ async def replace_group_configs(
     )
 
 
+async def alter_client_metrics_configs(
+    node: Node, name: str, alterations: Iterable[Alteration], *, validate_only: bool
+) -> None:
+    """Change single settings of a subscription to clients' metrics."""
+    wanted = list(alterations)
+    await node.change(
+        lambda image: (
+            None,
+            _unless(validate_only, topics.alter_client_metrics_configs(image, name, wanted)),
+        )
+    )
+
+
+async def replace_client_metrics_configs(
+    node: Node, name: str, configs: Mapping[str, str], *, validate_only: bool
+) -> None:
+    """Give a subscription to clients' metrics exactly these settings."""
+    await node.change(
+        lambda image: (
+            None,
+            _unless(validate_only, topics.replace_client_metrics_configs(image, name, configs)),
+        )
+    )
+
+
 def _check_fit(node: Node, broker: int | None, ops: list[Op]) -> None:
     """Refuse dynamic settings that do not go together with the others; raises KafkaError."""
     settings = node.config.settings

@@ -98,6 +98,10 @@ class Connection:
             raise ConnectionFailed(
                 f"cannot reach a broker at {address}: {plain(problem)}"
             ) from None
+        except UnicodeError:  # Python's, before it asks the system
+            raise ConnectionFailed(
+                f"cannot reach a broker at {address}: no host can have this name"
+            ) from None
         self._socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         self._versions: dict[int, tuple[int, int]] = {}
         self._largest_reply = LARGEST_FIRST_REPLY

@@ -61,7 +61,7 @@ class PartitionState(msgspec.Struct, frozen=True):
 
 
 class Configs(msgspec.Struct, frozen=True):
-    """Dynamic settings of one broker, the cluster's defaults, or the settings of a group."""
+    """Dynamic settings of one broker, the cluster's defaults, or the settings of a named thing."""
 
     configs: dict[str, str]
 
@@ -96,6 +96,7 @@ PARTITIONS = "partitions/"
 BROKER_CONFIGS = "configs/brokers/"
 DEFAULT_BROKER = "default"
 GROUP_CONFIGS = "configs/groups/"
+CLIENT_METRICS_CONFIGS = "configs/client-metrics/"
 
 T = TypeVar("T")
 
@@ -132,6 +133,11 @@ def broker_configs_key(broker: int | None) -> str:
 def group_configs_key(group_id: str) -> str:
     """The key of a consumer group's own settings; an id may have any character in it."""
     return f"{GROUP_CONFIGS}{group_id}"
+
+
+def client_metrics_configs_key(name: str) -> str:
+    """The key of a subscription to clients' metrics; a name may have any character in it."""
+    return f"{CLIENT_METRICS_CONFIGS}{name}"
 
 
 def encode(document: msgspec.Struct) -> bytes:

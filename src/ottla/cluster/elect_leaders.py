@@ -31,6 +31,7 @@ class ElectionType(IntEnum):
 
 
 Outcomes = dict[PartitionKey, KafkaError | None]
+NOT_NEEDED = "Leader election not needed for topic partition."
 
 
 def elect_leaders(
@@ -86,16 +87,21 @@ def _elect(
     replicas = topic.assignment[partition.index]
     if kind is ElectionType.PREFERRED:
         if partition.leader == replicas[0]:
-            raise KafkaError(ErrorCode.ELECTION_NOT_NEEDED)
+            raise KafkaError(ErrorCode.ELECTION_NOT_NEEDED, NOT_NEEDED)
         if not _fit(image, partition, replicas[0]):
-            raise KafkaError(ErrorCode.PREFERRED_LEADER_NOT_AVAILABLE)
+            raise KafkaError(
+                ErrorCode.PREFERRED_LEADER_NOT_AVAILABLE, "The preferred leader was not available."
+            )
         leader, isr, epochs = replicas[0], partition.isr, partition.isr_epochs
     else:
         if partition.leader != NO_LEADER:
-            raise KafkaError(ErrorCode.ELECTION_NOT_NEEDED)
+            raise KafkaError(ErrorCode.ELECTION_NOT_NEEDED, NOT_NEEDED)
         live = [one for one in replicas if available(one, image.brokers)]
         if not live:
-            raise KafkaError(ErrorCode.ELIGIBLE_LEADERS_NOT_AVAILABLE)
+            raise KafkaError(
+                ErrorCode.ELIGIBLE_LEADERS_NOT_AVAILABLE,
+                "Eligible topic partition leaders are not available.",
+            )
         leader = next((one for one in live if one in partition.isr), live[0])
         isr, epochs = [leader], [image.brokers[leader].epoch]
     state = changed(partition, leader, isr, epochs)

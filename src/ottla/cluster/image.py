@@ -4,7 +4,8 @@
    as building it from a snapshot of their result, in whatever order the keys of one commit come.
 2. `apply` changes the image and answers with the difference in the terms of the broker: which
    topics, partitions, brokers and settings are new, different or gone. What was made and removed
-   again within one call is not in it. Settings of groups are not: they are looked up when needed.
+   again within one call is not in it. Settings of groups and of subscriptions to clients' metrics
+   are not: they are looked up when needed.
 3. Values are never changed in place: whoever holds a topic or a partition holds a moment of it.
 4. Documents of other kinds are skipped: producer ids are read where they are cut, and a newer
    broker may have written kinds that are not known here.
@@ -106,6 +107,7 @@ class Image:
         self.brokers: dict[int, BrokerImage] = {}
         self.broker_configs: dict[int | None, ConfigsImage] = {}
         self.group_configs: dict[str, ConfigsImage] = {}
+        self.client_metrics_configs: dict[str, ConfigsImage] = {}
         self.names_by_collision_key: dict[str, set[str]] = {}
         self.cluster_id: str | None = None
         self.controller: documents.Controller | None = None
@@ -130,6 +132,7 @@ class Image:
         known += [documents.broker_key(broker) for broker in self.brokers]
         known += [documents.broker_configs_key(broker) for broker in self.broker_configs]
         known += [documents.group_configs_key(group_id) for group_id in self.group_configs]
+        known += map(documents.client_metrics_configs_key, self.client_metrics_configs)
         known += [documents.CONTROLLER, documents.CLUSTER]
         gone = [Change(key, None, -1, -1) for key in known if key not in stored]
         return gone + [Change(*document) for document in snapshot]
@@ -157,7 +160,11 @@ class Image:
         elif change.key.startswith(documents.BROKER_CONFIGS):
             self._take_configs(rest.partition("/")[2], change, before)
         elif change.key.startswith(documents.GROUP_CONFIGS):
-            self._take_group_configs(change.key.removeprefix(documents.GROUP_CONFIGS), change)
+            group_id = change.key.removeprefix(documents.GROUP_CONFIGS)
+            _take_named_configs(self.group_configs, group_id, change)
+        elif change.key.startswith(documents.CLIENT_METRICS_CONFIGS):
+            name = change.key.removeprefix(documents.CLIENT_METRICS_CONFIGS)
+            _take_named_configs(self.client_metrics_configs, name, change)
         elif change.key == documents.CONTROLLER:
             before.controller = True
             self.controller = _CONTROLLER.decode(change.value) if change.value else None
@@ -231,12 +238,12 @@ class Image:
             configs = _CONFIGS.decode(change.value).configs
             self.broker_configs[broker] = ConfigsImage(configs, change.version)
 
-    def _take_group_configs(self, group_id: str, change: Change) -> None:
-        if change.value is None:
-            self.group_configs.pop(group_id, None)
-        else:
-            configs = _CONFIGS.decode(change.value).configs
-            self.group_configs[group_id] = ConfigsImage(configs, change.version)
+
+def _take_named_configs(known: dict[str, ConfigsImage], name: str, change: Change) -> None:
+    if change.value is None:
+        known.pop(name, None)
+    else:
+        known[name] = ConfigsImage(_CONFIGS.decode(change.value).configs, change.version)
 
 
 class _Before:

@@ -20,12 +20,14 @@ from ottla.cluster.documents import (
     topic_id_key,
     topic_key,
 )
-from ottla.cluster.image import Image, TopicImage
+from ottla.cluster.image import ConfigsImage, Image, TopicImage
 from ottla.cluster.placement import spread, usable
 from ottla.cluster.store import Create, Delete, Op, Update
+from ottla.config.client_metrics_configs import check_client_metrics_configs
 from ottla.config.dynamic import (
     Alteration,
     altered_broker_configs,
+    altered_client_metrics_configs,
     altered_group_configs,
     altered_topic_configs,
     check_dynamic_broker_configs,
@@ -225,6 +227,21 @@ def replace_group_configs(
     return _set_group_configs(image, group_id, dict(configs))
 
 
+def alter_client_metrics_configs(
+    image: Image, name: str, alterations: Iterable[Alteration]
+) -> list[Op]:
+    """Change single settings of a subscription to clients' metrics."""
+    old = image.client_metrics_configs.get(name)
+    configs = altered_client_metrics_configs(old.configs if old else {}, alterations)
+    return _set_client_metrics_configs(image, name, configs)
+
+
+def replace_client_metrics_configs(image: Image, name: str, configs: Mapping[str, str]) -> list[Op]:
+    """Give a subscription to clients' metrics exactly these settings."""
+    check_client_metrics_configs(configs)
+    return _set_client_metrics_configs(image, name, dict(configs))
+
+
 def _check_configured_name(name: str) -> None:
     """As in Kafka, what is asked for is checked before whether the topic exists."""
     if not name:
@@ -337,13 +354,24 @@ def _set_broker_configs(image: Image, broker: int | None, configs: dict[str, str
 def _set_group_configs(image: Image, group_id: str, configs: dict[str, str]) -> list[Op]:
     if not group_id:
         _refuse(ErrorCode.INVALID_REQUEST, "Default group resources are not allowed.")
-    old = image.group_configs.get(group_id)
+    key = documents.group_configs_key(group_id)
+    return _set_named_configs(key, image.group_configs.get(group_id), configs)
+
+
+def _set_client_metrics_configs(image: Image, name: str, configs: dict[str, str]) -> list[Op]:
+    if not name:
+        _refuse(ErrorCode.INVALID_REQUEST, "Subscription name can't be empty")
+    key = documents.client_metrics_configs_key(name)
+    return _set_named_configs(key, image.client_metrics_configs.get(name), configs)
+
+
+def _set_named_configs(key: str, old: ConfigsImage | None, configs: dict[str, str]) -> list[Op]:
     if configs == (old.configs if old else {}):
         return []
-    key, value = documents.group_configs_key(group_id), encode(documents.Configs(configs))
+    value = encode(documents.Configs(configs))
     if old is None:
         return [Create(key, value)]
-    # A group without settings is not among those that have some.
+    # What has no settings left is not among those that have some.
     return [Update(key, value, old.version) if configs else Delete(key, old.version)]
 
 

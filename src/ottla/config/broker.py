@@ -104,13 +104,11 @@ class BrokerConfig:
     producer_id_expiration_ms: int
     min_insync_replicas: int
     unclean_leader_election_enable: bool
-    unclean_leader_election_interval_ms: int
     auto_leader_rebalance_enable: bool
     leader_imbalance_check_interval_seconds: int
     controlled_shutdown_enable: bool
     broker_heartbeat_interval_ms: int
     broker_session_timeout_ms: int
-    num_replica_fetchers: int
     replica_selector_class: str | None
     replica_lag_time_max_ms: int
     replica_fetch_min_bytes: int
@@ -119,7 +117,6 @@ class BrokerConfig:
     replica_fetch_response_max_bytes: int
     replica_fetch_backoff_ms: int
     replica_socket_timeout_ms: int
-    replica_socket_receive_buffer_bytes: int
     replica_high_watermark_checkpoint_interval_ms: int
     group_min_session_timeout_ms: int
     group_max_session_timeout_ms: int

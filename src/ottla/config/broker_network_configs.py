@@ -1,7 +1,7 @@
 """Broker settings: the node, its listeners, connections, requests, and how topics are made."""
 
 from ottla.config.definition import OneOf, Only, Parsed, Range
-from ottla.config.listeners import PROTOCOLS, connections_per_ip, protocol_map
+from ottla.config.listeners import PROTOCOLS, check_host, connections_per_ip, protocol_map
 from ottla.config.rows import (
     AT_LEAST_0,
     AT_LEAST_1,
@@ -173,7 +173,7 @@ NETWORK_CONFIGS = (
         "Ottla's own.",
     ),
     broker(
-        "ottla.metrics.host", STRING, "127.0.0.1", None, LOW, READ_ONLY,
+        "ottla.metrics.host", STRING, "127.0.0.1", Parsed(check_host, "a host"), LOW, READ_ONLY,
         "The address that the metrics port listens on. Ottla's own.",
     ),
 )  # fmt: skip

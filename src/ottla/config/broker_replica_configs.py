@@ -25,10 +25,6 @@ REPLICA_CONFIGS = (
         "lost.",
     ),
     broker(
-        "unclean.leader.election.interval.ms", LONG, 300_000, AT_LEAST_1, MEDIUM, READ_ONLY,
-        "How often partitions without a leader are looked at for an unclean election.",
-    ),
-    broker(
         "auto.leader.rebalance.enable", BOOLEAN, True, None, HIGH, READ_ONLY,
         "Move leadership back to the preferred replicas by itself.",
     ),
@@ -47,10 +43,6 @@ REPLICA_CONFIGS = (
     broker(
         "broker.session.timeout.ms", INT, 9000, None, MEDIUM, READ_ONLY,
         "A broker that was silent for this long counts as dead.",
-    ),
-    broker(
-        "num.replica.fetchers", INT, 1, AT_LEAST_1, HIGH, CLUSTER_WIDE,
-        "How many connections a follower uses to copy from each leader.",
     ),
     broker(
         "replica.selector.class", STRING, None, None, MEDIUM, READ_ONLY,
@@ -85,10 +77,6 @@ REPLICA_CONFIGS = (
         "replica.socket.timeout.ms", INT, 30_000, None, HIGH, READ_ONLY,
         "How long a follower waits for a fetch to be answered; at least "
         "`replica.fetch.wait.max.ms`.",
-    ),
-    broker(
-        "replica.socket.receive.buffer.bytes", INT, 65_536, None, HIGH, READ_ONLY,
-        "SO_RCVBUF of a follower's connection.",
     ),
     broker(
         "replica.high.watermark.checkpoint.interval.ms", LONG, 5000, None, HIGH, READ_ONLY,

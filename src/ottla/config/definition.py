@@ -21,12 +21,13 @@ class Scope(Enum):
     BROKER = "broker"
     TOPIC = "topic"
     GROUP = "group"
+    CLIENT_METRICS = "client-metrics"
 
 
 class DynamicMode(Enum):
     """How a broker setting may change while the broker runs.
 
-    Those of topics and groups always may.
+    Those of topics, groups and subscriptions to clients' metrics always may.
     """
 
     READ_ONLY = "read-only"

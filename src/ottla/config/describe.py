@@ -11,6 +11,7 @@ from enum import IntEnum
 import msgspec
 
 from ottla.config.broker_configs import BROKER_CONFIGS
+from ottla.config.client_metrics_configs import CLIENT_METRICS_CONFIGS
 from ottla.config.definition import ConfigDef, DynamicMode
 from ottla.config.group_configs import GROUP_CONFIGS, group_values
 from ottla.config.ignored_configs import may_be_told
@@ -28,6 +29,7 @@ class Source(IntEnum):
     STATIC_BROKER_CONFIG = 4
     DEFAULT_CONFIG = 5
     DYNAMIC_BROKER_LOGGER_CONFIG = 6
+    CLIENT_METRICS_CONFIG = 7
     GROUP_CONFIG = 8
 
 
@@ -91,6 +93,22 @@ def describe_group(
         if name in overrides:
             synonyms.insert(0, Synonym(name, format_value(values[name]), Source.GROUP_CONFIG))
         described.append(_described(definition, values[name], synonyms, read_only=False))
+    return described
+
+
+def describe_client_metrics(
+    overrides: Mapping[str, str], names: Collection[str] | None = None
+) -> list[Described]:
+    """The settings of a subscription to clients' metrics, which need not exist."""
+    described = []
+    for name, definition in CLIENT_METRICS_CONFIGS.items():
+        if names is not None and name not in names:
+            continue
+        value, synonyms = definition.default, []
+        if name in overrides:
+            value = definition.parse(overrides[name])
+            synonyms = [Synonym(name, format_value(value), Source.CLIENT_METRICS_CONFIG)]
+        described.append(_described(definition, value, synonyms, read_only=False))
     return described
 
 

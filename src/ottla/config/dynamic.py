@@ -10,6 +10,10 @@ from enum import IntEnum
 import msgspec
 
 from ottla.config.broker_configs import BROKER_CONFIGS
+from ottla.config.client_metrics_configs import (
+    CLIENT_METRICS_CONFIGS,
+    check_client_metrics_configs,
+)
 from ottla.config.definition import ConfigDef, DynamicMode
 from ottla.config.errors import ConfigError
 from ottla.config.group_configs import GROUP_CONFIGS, check_group_configs
@@ -54,6 +58,15 @@ def altered_group_configs(
     """A group's settings after the alterations, checked against the broker's values."""
     result = _apply(current, alterations, GROUP_CONFIGS)
     check_group_configs(result, broker)
+    return result
+
+
+def altered_client_metrics_configs(
+    current: Mapping[str, str], alterations: Iterable[Alteration]
+) -> dict[str, str]:
+    """The settings of a subscription to clients' metrics after the alterations, checked."""
+    result = _apply(current, alterations, CLIENT_METRICS_CONFIGS)
+    check_client_metrics_configs(result)
     return result
 
 

@@ -52,17 +52,18 @@ _LISTED = """
     log.message.timestamp.difference.max.ms metadata.max.idle.interval.ms
     metadata.max.retention.bytes metadata.max.retention.ms metric.reporters metrics.num.samples
     metrics.recording.level metrics.sample.window.ms num.io.threads num.network.threads
-    num.recovery.threads.per.data.dir num.replica.alter.log.dirs.threads offsets.load.buffer.size
-    offsets.topic.compression.codec principal.builder.class process.roles
+    num.recovery.threads.per.data.dir num.replica.alter.log.dirs.threads num.replica.fetchers
+    offsets.load.buffer.size offsets.topic.compression.codec principal.builder.class process.roles
     producer.id.expiration.check.interval.ms producer.purgatory.purge.interval.requests
     queued.max.requests quota.window.num quota.window.size.seconds
-    replica.alter.log.dirs.io.max.bytes.per.second
+    replica.alter.log.dirs.io.max.bytes.per.second replica.socket.receive.buffer.bytes
     replication.quota.window.num replication.quota.window.size.seconds reserved.broker.max.id
     security.providers server.max.startup.time.ms share.fetch.purgatory.purge.interval.requests
     socket.connection.setup.timeout.max.ms socket.connection.setup.timeout.ms telemetry.max.bytes
     transaction.abort.timed.out.transaction.cleanup.interval.ms
     transaction.state.log.load.buffer.size transaction.two.phase.commit.enable
-    unstable.api.versions.enable unstable.feature.versions.enable
+    unclean.leader.election.interval.ms unstable.api.versions.enable
+    unstable.feature.versions.enable
 """
 _NAMES = frozenset(_LISTED.split())
 
@@ -72,7 +73,7 @@ _LISTED_CLUSTER_WIDE = """
     group.share.assignment.interval.ms group.streams.assignment.interval.ms
     leader.replication.throttled.rate log.cleaner.io.buffer.load.factor log.cleaner.io.buffer.size
     metric.reporters num.io.threads num.network.threads num.recovery.threads.per.data.dir
-    remote.fetch.max.wait.ms remote.list.offsets.request.timeout.ms
+    num.replica.fetchers remote.fetch.max.wait.ms remote.list.offsets.request.timeout.ms
     remote.log.index.file.cache.total.size.bytes remote.log.manager.copier.thread.pool.size
     remote.log.manager.copy.max.bytes.per.second remote.log.manager.expiration.thread.pool.size
     remote.log.manager.fetch.max.bytes.per.second remote.log.manager.follower.thread.pool.size

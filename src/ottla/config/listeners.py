@@ -24,6 +24,7 @@ WORKING_PROTOCOLS = ("PLAINTEXT",)
 
 _ENDPOINT = re.compile(r"(?P<name>[^:/]*)://\[?(?P<host>[0-9a-zA-Z\-%._:]*)\]?:(?P<port>-?[0-9]+)")
 _NAME = re.compile(r"[A-Z0-9_.\-]+")
+LONGEST_LABEL = 63
 _WILDCARDS = ("", "0.0.0.0", "::")
 
 
@@ -62,6 +63,13 @@ def connections_per_ip(text: str) -> dict[str, int]:
             raise ValueError(f"{part!r} is not address:count")
         limits[address.strip().strip("[]")] = int(limit)
     return limits
+
+
+def check_host(host: str) -> None:
+    """Refuse with ValueError what no host can be called: the system would not even look for it."""
+    parts = host.removesuffix(".").split(".")
+    if host and not all(0 < len(part) <= LONGEST_LABEL for part in parts):
+        raise ValueError(f"The parts of a host's name have 1 to {LONGEST_LABEL} characters")
 
 
 def parse_listeners(
@@ -149,6 +157,10 @@ def _parse(
         port = int(match["port"]) if len(match["port"]) <= 6 else -1
         if not 0 <= port <= 65_535:
             raise invalid_value(setting, text, "The port must be between 0 and 65535")
+        try:
+            check_host(match["host"])
+        except ValueError as problem:
+            raise invalid_value(setting, text, str(problem)) from None
         if name in listeners:
             raise invalid_value(setting, ",".join(endpoints), f"{name} is there twice")
         if name not in left_out:

@@ -130,7 +130,8 @@ TOPIC_CONFIGS: dict[str, ConfigDef] = table(
         (),
         ThrottledReplicas(),
         "",
-        "Replicas whose copying is throttled on the follower's side.",
+        "Replicas whose copying is throttled on the follower's side. Ottla throttles none: kept "
+        "and shown, without effect.",
     ),
     _topic(
         "index.interval.bytes",
@@ -155,7 +156,8 @@ TOPIC_CONFIGS: dict[str, ConfigDef] = table(
         (),
         ThrottledReplicas(),
         "",
-        "Replicas whose copying is throttled on the leader's side.",
+        "Replicas whose copying is throttled on the leader's side. Ottla throttles none: kept "
+        "and shown, without effect.",
     ),
     _topic(
         "local.retention.bytes",

@@ -116,7 +116,8 @@ class Link:
         try:
             async with asyncio.timeout(seconds):
                 _, receiver = await loop.create_connection(_Receiver, where.host, where.port)
-        except (OSError, TimeoutError) as problem:
+        except (OSError, TimeoutError, UnicodeError) as problem:
+            # UnicodeError: Python's, for a name that no host can have.
             raise LinkError(f"{where.host}:{where.port}: {str(problem) or 'no answer'}") from None
         return cls(receiver)
 

@@ -1,0 +1,71 @@
+"""Topics that are made because a client asked about them.
+
+Rules kept here:
+1. Who asks waits until the topics are there, but not for long: a store that does not answer must
+   not keep the client from the topics that are there, nor from what it sends behind its question.
+2. What is being made already is not begun again: who asks for it waits for the same.
+3. Why a topic could not be made is for the log. As from Kafka, the client hears only that it is not
+   there.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from typing import TYPE_CHECKING
+
+import structlog
+
+from ottla.broker.topics import create_topics
+from ottla.cluster.store import StoreError
+from ottla.wire.errors import ErrorCode, KafkaError
+
+if TYPE_CHECKING:
+    from ottla.broker.node import Node
+
+log = structlog.get_logger()
+
+LONGEST_WAIT_SECONDS = 1.0
+"""Most are there after milliseconds."""
+
+
+class WishedTopics:
+    """The topics that are being made on this broker because somebody wants them."""
+
+    def __init__(self, node: Node) -> None:
+        self._node = node
+        self._under_way: dict[str, asyncio.Task[None]] = {}
+
+    async def make(self, names: list[str]) -> None:
+        """Make topics; returns when it is done, done with, or takes too long."""
+        new = [name for name in names if name not in self._under_way]
+        if new:
+            task = self._node.run_in_background(self._make(new))
+            self._under_way.update(dict.fromkeys(new, task))
+        tasks = {self._under_way[name] for name in names}
+        await asyncio.wait(tasks, timeout=LONGEST_WAIT_SECONDS)
+
+    def stop(self) -> None:
+        """Make nothing any more: nobody waits for it."""
+        for task in self._under_way.values():
+            task.cancel()
+
+    async def _make(self, names: list[str]) -> None:
+        node = self._node
+        try:
+            outcomes = await create_topics(node, [node.new_topic(name) for name in names])
+            for name, outcome in zip(names, outcomes, strict=True):
+                if (
+                    isinstance(outcome, KafkaError)
+                    and outcome.code != ErrorCode.TOPIC_ALREADY_EXISTS  # somebody else was faster
+                ):
+                    log.warning(
+                        "a topic was not made on request",
+                        topic=name,
+                        error=outcome.code.name,
+                        reason=outcome.message,
+                    )
+        except (KafkaError, StoreError, OSError) as problem:
+            log.error("topics were not made on request", topics=names, reason=str(problem))
+        finally:
+            for name in names:
+                del self._under_way[name]
