@@ -82,8 +82,17 @@ def test_a_batch_is_in_the_table_once(table: LakeTable) -> None:
     assert commit(table, 0, 0)
     assert commit(table, 4, 1)
     assert not commit(table, 4, 1)
-    assert not commit(table, 0, 0)
     assert read(table) == list(zip(range(8), TIMES * 2, TYPES * 2, strict=True))
+
+
+def test_a_batch_before_the_last_one_fails(table: LakeTable) -> None:
+    """As with a checkpoint that was restored: the batch may hold what came since."""
+    commit(table, 0, 0)
+    commit(table, 4, 3)
+    with pytest.raises(PipelineError, match="batch 2 is to be added, but the table has batch 3"):
+        commit(table, 8, 2)
+    assert len(read(table)) == 8
+    assert commit(table, 8, 4)
 
 
 def test_another_query_counts_by_itself(table: LakeTable) -> None:

@@ -64,8 +64,7 @@ class DeltaLakeTable(LakeTable):
         """One entry of the log: the files, and (query, batch)."""
         for left in reversed(range(TRIES)):
             table = DeltaTable(self.options.path, storage_options=self.options.options or None)
-            done = table.transaction_version(query)
-            if done is not None and done >= batch:
+            if self.is_in(batch, table.transaction_version(query)):
                 return False
             try:
                 self._add(table, files, Transaction(query, batch, int(time() * 1000)))

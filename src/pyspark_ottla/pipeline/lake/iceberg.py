@@ -103,7 +103,8 @@ class IcebergTable(LakeTable):
         paths = [f"{root}/{file.path}" for file in files]
         for left in reversed(range(TRIES)):
             table = self._table()
-            if int(table.properties.get(key, -1)) >= batch:
+            last = table.properties.get(key)
+            if self.is_in(batch, None if last is None else int(last)):
                 return False
             try:
                 with table.transaction() as change:

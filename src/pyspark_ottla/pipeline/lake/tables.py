@@ -71,6 +71,21 @@ class LakeTable(ABC):
     def commit(self, files: Sequence[File], query: str, batch: int) -> bool:
         """Add the files of a batch in one change; False if that batch of the query is in it."""
 
+    def is_in(self, batch: int, last: int | None) -> bool:
+        """Whether a batch is in the table, whose last batch of the query is `last`.
+
+        Spark runs no batch again but the last one. PipelineError where one before that comes: its
+        rows may be others than those that the table has, and would be dropped in silence.
+        """
+        if last is not None and last > batch:
+            raise PipelineError(
+                f"{self.name}: batch {batch} is to be added, but the table has batch {last} of "
+                "this query already: the checkpoint is older than the table (restored or copied). "
+                "Use the newest checkpoint, or give the sink another name and folder: it then "
+                "begins anew"
+            )
+        return last == batch
+
     def check_folders(self, schema: "pa.Schema") -> None:
         """PipelineError where a column that divides the rows has no texts to name folders by."""
         import pyarrow as pa
