@@ -12,9 +12,10 @@ from typing import TYPE_CHECKING
 
 from deltalake import CommitProperties, DeltaTable, Schema, Transaction
 from deltalake.exceptions import CommitFailedError
+from deltalake.fs import DeltaStorageHandler
 from deltalake.transaction import AddAction
 
-from pyspark_ottla.pipeline.lake.files import File
+from pyspark_ottla.pipeline.lake.files import File, FileWriter
 from pyspark_ottla.pipeline.lake.tables import (
     TRIES,
     LakeTable,
@@ -40,6 +41,16 @@ class DeltaLakeTable(LakeTable):
     def root(self) -> str:
         """The table's folder."""
         return self.options.path
+
+    def writer(self) -> FileWriter:
+        """With storage options, files go the way that the log goes."""
+        from pyarrow import fs
+
+        given = self.options.options
+        if not given:
+            return super().writer()
+        storage = fs.PyFileSystem(DeltaStorageHandler(self.root(), given))
+        return FileWriter("", self.folders, self.dropped, storage)
 
     def prepare(self, schema: "pa.Schema") -> None:
         """Make the table if there is none. Neither types nor partitions of one that is there can

@@ -8,7 +8,7 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING
 
-from pyspark_ottla.pipeline.lake.files import File
+from pyspark_ottla.pipeline.lake.files import File, FileWriter
 from pyspark_ottla.pipeline.problems import PipelineError
 
 if TYPE_CHECKING:
@@ -62,6 +62,10 @@ class LakeTable(ABC):
     @abstractmethod
     def root(self) -> str:
         """The folder that files are written to."""
+
+    def writer(self) -> FileWriter:
+        """Writes a task's files where the table's options let it."""
+        return FileWriter(self.root(), self.folders, self.dropped)
 
     @abstractmethod
     def prepare(self, schema: "pa.Schema") -> None:
