@@ -15,11 +15,13 @@ Rules kept here:
    first batch.
 """
 
+from collections.abc import Callable
 from functools import partial
 from typing import NamedTuple
 
 from ottla.client.cluster import Client, TopicPartition
 from ottla.client.deliveries import (
+    NO_APPEND_TIME,
     NO_OFFSET,
     Batch,
     Deliveries,
@@ -64,8 +66,13 @@ class BatchSender:
         *,
         transaction: tuple[Transactions, TransactionKey] | None = None,
         codec: Codec = Codec.NONE,
+        on_acknowledged: Callable[[TopicPartition, int, int], None] | None = None,
     ) -> None:
-        """Without a transaction, the producer gets an id of its own at its first batch."""
+        """Without a transaction, the producer gets an id of its own at its first batch.
+
+        `on_acknowledged` is told of each batch, once and in the order of its partition: where it
+        is, how many records it has, and their timestamp in the log.
+        """
         self._client = client
         self._transactions: Transactions | None = None
         self._key: TransactionKey | None = None
@@ -74,6 +81,7 @@ class BatchSender:
             self._transactions, self._key = transaction
             self._producer = self._key.producer_id, self._key.epoch
         self._codec = codec
+        self._on_acknowledged = on_acknowledged
         self._deliveries = Deliveries(
             client,
             transactional_id=None if self._key is None else self._key.transactional_id,
@@ -103,7 +111,7 @@ class BatchSender:
             base_sequence=partition.take_sequence(count),
             transactional=self._key is not None,
         )
-        acknowledged = partial(self._acknowledged, where, count, len(data))
+        acknowledged = partial(self._acknowledged, where, count, len(data), timestamp_ms)
         partition.queue.append(Batch(partition, data, acknowledged))
         self._unacknowledged += len(data)
         self._push(BUFFER_BYTES)
@@ -128,7 +136,15 @@ class BatchSender:
             self._partitions.values(), lambda: self._unacknowledged <= most_unacknowledged
         )
 
-    def _acknowledged(self, where: TopicPartition, count: int, size: int, first: int) -> None:
+    def _acknowledged(
+        self,
+        where: TopicPartition,
+        count: int,
+        size: int,
+        timestamp_ms: int,
+        first: int,
+        append_time: int,
+    ) -> None:
         if first == NO_OFFSET:
             about = f"partition {where.partition} of topic {where.topic}"
             raise error(ErrorCode.DUPLICATE_SEQUENCE_NUMBER, None, about)
@@ -138,3 +154,6 @@ class BatchSender:
         self.spans[where] = Span(
             min(known.first, first), max(known.last, last), known.records + count
         )
+        if self._on_acknowledged is not None:
+            is_brokers = append_time != NO_APPEND_TIME
+            self._on_acknowledged(where, count, append_time if is_brokers else timestamp_ms)

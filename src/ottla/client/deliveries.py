@@ -33,6 +33,7 @@ MOST_IN_FLIGHT = 5
 REQUEST_BYTES = 4 << 20
 """A request takes no more batches once it has as much."""
 NO_OFFSET = -1
+NO_APPEND_TIME = -1
 
 
 def producer_id(client: Client) -> tuple[int, int]:
@@ -48,14 +49,16 @@ def producer_id(client: Client) -> tuple[int, int]:
 
 
 class Batch:
-    """A batch until it is acknowledged, and what is to be done then with its first offset."""
+    """A batch until it is acknowledged, and what is to be done then."""
 
     __slots__ = ("acknowledged", "data", "partition")
 
     def __init__(
-        self, partition: "PartitionQueue", data: bytes, acknowledged: Callable[[int], None]
+        self, partition: "PartitionQueue", data: bytes, acknowledged: Callable[[int, int], None]
     ) -> None:
-        """The offset is NO_OFFSET where the broker did not say it."""
+        """`acknowledged` gets the first offset, NO_OFFSET where the broker did not say it, and the
+        records' timestamp (milliseconds) where the topic has the broker's, else NO_APPEND_TIME.
+        """
         self.partition = partition
         self.data = data
         self.acknowledged = acknowledged
@@ -239,7 +242,7 @@ class Deliveries:
         partition = batch.partition
         code = result.error_code
         if code == ErrorCode.NONE:
-            self._acknowledge(batch, result.base_offset)
+            self._acknowledge(batch, result.base_offset, result.log_append_time_ms)
             return True
         if code == ErrorCode.DUPLICATE_SEQUENCE_NUMBER:
             # An earlier attempt wrote it, too long ago for the broker to know where.
@@ -252,11 +255,13 @@ class Deliveries:
         self._fail(partition, error(code, result.error_message, about))
         return False
 
-    def _acknowledge(self, batch: Batch, base_offset: int) -> None:
+    def _acknowledge(
+        self, batch: Batch, base_offset: int, append_time: int = NO_APPEND_TIME
+    ) -> None:
         batch.partition.queue.remove(batch)
         if self._acks == ACKS_ALL:
             batch.partition.most_in_flight = MOST_IN_FLIGHT
-        batch.acknowledged(base_offset)
+        batch.acknowledged(base_offset, append_time)
 
     def _fail(self, partition: PartitionQueue, problem: KafkaError) -> None:
         """Stop sending to a partition for a while, or raise what no waiting can mend."""

@@ -219,7 +219,12 @@ class Producer:
         self._deliveries.push(partitions, is_enough)
 
     def _delivered(
-        self, where: TopicPartition, count: int, callbacks: Callbacks, base_offset: int
+        self,
+        where: TopicPartition,
+        count: int,
+        callbacks: Callbacks,
+        base_offset: int,
+        append_time: int,
     ) -> None:
         self.acknowledged += count
         for position, callback in callbacks:

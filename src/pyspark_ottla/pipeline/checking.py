@@ -33,6 +33,8 @@ from pyspark_ottla.pipeline.reading import read_pipeline
 
 RECORD_COLUMNS = ("key", "value", "topic", "partition", "offset", "timestamp", "timestampType")
 METADATA_COLUMN = "kafka"
+UNLIKELY = ("Q7_z", "x.-9")
+"""Values for the expressions in a topic's name: a pattern that fits both fits any."""
 
 
 def load(
@@ -117,18 +119,33 @@ class _Check:
                 self._wrong(thing.name.line, f"the name {thing.name} is taken (line {before.line})")
 
     def _folders(self) -> None:
-        """Each lake has a folder of its own: Spark's log of files, and tables, belong to one."""
-        taken: dict[tuple[str, str], LakeSink] = {}
+        """Each lake has a folder of its own: Spark's log of files, and tables, belong to one. What
+        else lay in a table's folder would be removed by its vacuum. Iceberg tables may share one.
+        """
+        taken: list[tuple[str, str, LakeSink | None]] = []
+        if self._pipeline.checkpoint:
+            line = self._pipeline.checkpoint.line
+            taken.append(
+                (f"the checkpoint (line {line})", self._folder(self._pipeline.checkpoint), None)
+            )
         for sink in self._pipeline.sinks.values():
-            if isinstance(sink, LakeSink) and sink.path:
-                table = str(sink.table or "") if sink.format == "iceberg" else ""
-                before = taken.setdefault((resolve(sink.path, self._pipeline.path), table), sink)
-                if before is not sink and (table or sink.format != "iceberg"):
-                    self._wrong(
-                        sink.path.line,
-                        f"sink {sink.name}: the sink {before.name} has the same folder "
-                        f"(line {before.path.line})",
+            if not isinstance(sink, LakeSink) or not sink.path:
+                continue
+            folder = self._folder(sink.path)
+            for what, other_folder, other in taken:
+                if other is not None and "iceberg" in (sink.format, other.format):
+                    wrong = folder == other_folder and not _are_two_tables(sink, other)
+                else:
+                    wrong = _is_in(folder, other_folder) or _is_in(other_folder, folder)
+                if wrong:
+                    how = (
+                        "has the same folder" if folder == other_folder else "and it share a folder"
                     )
+                    self._wrong(sink.path.line, f"sink {sink.name}: {what} {how}")
+            taken.append((f"the sink {sink.name} (line {sink.path.line})", folder, sink))
+
+    def _folder(self, place: Text) -> str:
+        return os.path.normpath(resolve(place, self._pipeline.path))
 
     def _source(self, source: Source) -> None:
         what = f"source {source.name}"
@@ -141,9 +158,16 @@ class _Check:
         if isinstance(source, TopicSource):
             self._streams.add(source.name.lower())
             if source.format != "json":
-                headers = source.options.get("includeHeaders", "").lower() == "true"
+                options = {name.lower(): value for name, value in source.options.items()}
+                headers = options.get("includeheaders", "").strip().lower() == "true"
                 columns = (*RECORD_COLUMNS, "headers") if headers else RECORD_COLUMNS
             elif columns is not None and source.metadata:
+                if sql.same_name(METADATA_COLUMN, columns) and source.schema is not None:
+                    self._wrong_sql(
+                        source.schema.line,
+                        f"{what}: metadata makes the column {METADATA_COLUMN}, which the schema "
+                        "has already",
+                    )
                 columns = (*columns, METADATA_COLUMN)
             self._topic_source(source, what)
         self._columns[source.name.lower()] = columns
@@ -152,7 +176,7 @@ class _Check:
 
     def _topic_source(self, source: TopicSource, what: str) -> None:
         for topic in (*source.topics, source.dead_letters):
-            if topic is not None and not templates.TOPIC_NAME.fullmatch(topic):
+            if topic is not None and not _is_topic(topic):
                 self._wrong(topic.line, f"{what}: {topic} cannot be a topic's name")
         if source.dead_letters is not None and _reads(source, source.dead_letters):
             self._wrong(
@@ -200,6 +224,12 @@ class _Check:
         self._watermark(what, step.watermark, columns)
         for column_name in step.unique:
             self._column(f"{what}: unique", column_name, columns)
+        if step.unique and self._all_is_read and not self._has_watermark(name):
+            self._wrong(
+                step.unique[0].line,
+                f"{what}: unique needs a watermark, in the step or in a source that it reads: "
+                "without one it would have to remember every row",
+            )
         self._columns[name.lower()] = columns
         reads = self._reads[name.lower()]
         if self._streams.intersection(reads) or any(table not in self._columns for table in reads):
@@ -251,19 +281,50 @@ class _Check:
             )
             return
         columns = self._columns.get(sink.source.lower())
-        source = self._pipeline.sources.get(sink.source)
-        if isinstance(source, TableSource):
+        if isinstance(self._source_of(sink.source), TableSource):
             self._wrong(sink.source.line, f"{what}: {sink.source} is a table, not a stream")
             return
-        if sink.source.lower() in self._pipeline.steps and not self._is_stream(sink.source):
+        if sink.source.lower() in self._reads and not self._is_stream(sink.source):
             self._wrong(
                 sink.source.line, f"{what}: {sink.source} reads no topic, so it never changes"
             )
         if isinstance(sink, TopicSink):
             self._topic_sink(sink, what, columns)
         elif isinstance(sink, LakeSink):
-            for partitioning in sink.partition_by:
-                self._column(f"{what}: partition_by", partitioning.column, columns)
+            self._partitions(sink, what, columns)
+
+    def _source_of(self, name: str) -> Source | None:
+        """The source of that name, in any case."""
+        for source in self._pipeline.sources.values():
+            if source.name.lower() == name.lower():
+                return source
+        return None
+
+    def _behind(self, name: str) -> list[str]:
+        """A step and all that its rows come from, in lower case."""
+        found = [name.lower()]
+        for each in found:
+            found += [table for table in self._reads.get(each, ()) if table not in found]
+        return found
+
+    def _has_watermark(self, step: str) -> bool:
+        """Whether a step's rows have a watermark; one that reads what is not known may have."""
+        steps = {name.lower(): step for name, step in self._pipeline.steps.items()}
+        for name in self._behind(step):
+            thing = steps.get(name) or self._source_of(name)
+            if thing is None or getattr(thing, "watermark", None) is not None:
+                return True
+        return False
+
+    def _partitions(self, sink: LakeSink, what: str, columns: sql.Columns) -> None:
+        made: set[str] = set()
+        for part in sink.partition_by:
+            self._column(f"{what}: partition_by", part.column, columns)
+            if part.folder.lower() in made:
+                self._wrong(part.column.line, f"{what}: partition_by: {part.folder} is there twice")
+            made.add(part.folder.lower())
+            if columns is not None and part.hides(columns):
+                self._wrong_sql(part.column.line, f"{what}: {part.hiding}")
 
     def _is_stream(self, name: str) -> bool:
         """Whether rows of topics reach a step; one with a mistake gets the benefit of the doubt."""
@@ -276,6 +337,13 @@ class _Check:
             self._wrong(
                 sink.topic.line,
                 f"{what}: {sink.topic} cannot be a topic's name (expressions stand in braces)",
+            )
+        source = self._source_of(sink.source)
+        if isinstance(source, TopicSource) and _reads_all_like(source, sink.topic):
+            self._wrong(
+                sink.topic.line,
+                f"{what}: {sink.topic} is what its rows come from: they would come again without "
+                "end",
             )
         self._option(sink_problem(self._pipeline, sink))
         self._expressions(f"{what}: topic", templates.expressions(sink.topic), columns)
@@ -293,6 +361,24 @@ class _Check:
                 self._column(what, Text(name, text.line), columns)
 
 
+def _is_in(place: str, folder: str) -> bool:
+    """Whether a place is a folder, or lies in it where a table's vacuum would find it."""
+    if not f"{place}/".startswith(f"{folder}/"):
+        return False
+    return not place[len(folder) :].startswith(("/_", "/."))
+
+
+def _are_two_tables(one: LakeSink, other: LakeSink) -> bool:
+    """Whether two sinks with one folder have different Iceberg tables there."""
+    is_iceberg = one.format == other.format == "iceberg"
+    return is_iceberg and (one.table is None or one.table != other.table)
+
+
+def _is_topic(name: Text) -> bool:
+    """Whether it can be the name of one topic."""
+    return not templates.expressions(name) and templates.is_legal(name)
+
+
 def _reads(source: TopicSource, topic: str) -> bool:
     """Whether a source reads a topic."""
     if source.pattern is None:
@@ -301,6 +387,11 @@ def _reads(source: TopicSource, topic: str) -> bool:
         return re.fullmatch(source.pattern, topic) is not None
     except re.error:
         return False  # That is told by itself.
+
+
+def _reads_all_like(source: TopicSource, topic: Text) -> bool:
+    """Whether a source reads a sink's topic; with expressions in it, whatever they give."""
+    return all(_reads(source, templates.like(topic, value)) for value in UNLIKELY)
 
 
 def query_names(pipeline: Pipeline) -> list[str]:

@@ -70,6 +70,7 @@ def table(queries: Sequence[QueryProgress], now: float) -> "Table":
     """All queries."""
     from rich.box import SIMPLE_HEAD
     from rich.table import Table
+    from rich.text import Text
 
     shown = Table(box=SIMPLE_HEAD, show_edge=False, pad_edge=False)
     for title in ("sink", "to"):
@@ -79,7 +80,7 @@ def table(queries: Sequence[QueryProgress], now: float) -> "Table":
     for query in queries:
         shown.add_row(
             query.name,
-            query.target,
+            Text(query.target),  # SQL in it may look like markup: topic a.{split(b, '[/]')[0]}
             f"{query.rows:,}",
             f"{query.rate(now):,.0f}",
             _lag(query),

@@ -1,6 +1,6 @@
 """A pipeline as plain values: what its file says, with defaults filled in and nothing started."""
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
 from pyspark_ottla.pipeline.document import Text
@@ -86,6 +86,18 @@ class Partitioning:
     def folder(self) -> str:
         """The name of the folders' column."""
         return f"{self.column}_{self.unit}" if self.unit else str(self.column)
+
+    def hides(self, columns: Iterable[str]) -> bool:
+        """Whether the folders' column would take the place of one that the rows have."""
+        return self.unit is not None and self.folder.lower() in {each.lower() for each in columns}
+
+    @property
+    def hiding(self) -> str:
+        """What is wrong then."""
+        return (
+            f"partition_by: {self.unit}({self.column}) makes the column {self.folder}, which the "
+            f"rows have already: give theirs another name, or take {self.folder} by itself"
+        )
 
 
 @dataclass(frozen=True, slots=True)

@@ -32,7 +32,8 @@ from pyspark_ottla.pipeline.problems import Problem
 DEFAULT_BOOTSTRAP = "127.0.0.1:9092"
 BOOTSTRAP_VARIABLE = "OTTLA_BOOTSTRAP"
 NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
-DURATION = re.compile(r"\d+ (millisecond|second|minute|hour|day|week)s?( \d+ \w+)*")
+TIME = r"\d+ (millisecond|second|minute|hour|day|week)s?"
+DURATION = re.compile(rf"{TIME}( {TIME})*")
 PARTITIONING = re.compile(rf"(?:({'|'.join(TIME_UNITS)})\((\w+)\)|(\w+))")
 TABLE = re.compile(r"[^.]+(\.[^.]+)+")
 CONSOLE_ROWS = 20

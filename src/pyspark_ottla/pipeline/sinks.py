@@ -129,6 +129,10 @@ def _writer(
         if isinstance(sink, ConsoleSink):
             writer = _write(rows).format("console").outputMode(sink.mode)
             return writer.option("truncate", "false").option("numRows", sink.rows)
+        for part in sink.partition_by:
+            if part.hides(rows.columns):
+                text = f"sink {sink.name}: {part.hiding}"
+                raise WrongFileError(pipeline.path, [Problem(part.column.line, text)])
         rows = rows.withColumns({part.folder: _folder(part) for part in sink.partition_by})
         if sink.format == "parquet":
             return _parquet(pipeline, sink, rows)

@@ -105,8 +105,10 @@ def read_query(sql: Text, known: Mapping[str, Columns]) -> Query:
 
 
 def expression_columns(text: Text) -> tuple[str, ...]:
-    """The columns that an expression reads; WrongSqlError if it does not parse."""
+    """The columns that an expression reads; WrongSqlError if it does not parse, or is not one."""
     tree = _parse(text, Text(f"SELECT {text}", text.line))
+    if not isinstance(tree, exp.Select) or len(tree.selects) != 1 or tree.is_star:
+        raise WrongSqlError(text.line, "it must be one expression")
     return tuple(column.name for column in tree.find_all(exp.Column) if not column.table)
 
 
@@ -121,7 +123,7 @@ def schema_columns(schema: Text) -> dict[str, str]:
         if isinstance(column.parent, exp.Schema):
             if column.kind is None:
                 raise WrongSqlError(schema.line, f"the column {column.name} has no type")
-            if column.name in columns:
+            if same_name(column.name, tuple(columns)):
                 raise WrongSqlError(schema.line, f"the column {column.name} is there twice")
             columns[column.name] = str(column.kind.sql(dialect=DIALECT))
     if not columns:

@@ -24,9 +24,14 @@ def expressions(topic: Text) -> tuple[Text, ...]:
 
 
 def is_legal(topic: Text) -> bool:
-    """Whether the rest of it can be a topic's name."""
-    plain = PIECE.sub("x", topic)
+    """Whether it can be a topic's name, whatever the expressions in it give."""
+    plain = like(topic, "x")
     return bool(TOPIC_NAME.fullmatch(plain)) and plain not in (".", "..")
+
+
+def like(topic: Text, value: str) -> str:
+    """The topic's name where each expression gives this value."""
+    return PIECE.sub(value, topic)
 
 
 def topic_expression(topic: Text) -> str:

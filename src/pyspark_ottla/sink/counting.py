@@ -1,8 +1,9 @@
 """What a sink wrote, counted for `ottla audit` (pure).
 
 Rules kept here:
-1. A task counts what it sends, and tells it once all of it is acknowledged. What became of the
-   task's rows is the driver's to know: it writes the event.
+1. A task counts what it sends as it is acknowledged, by the timestamp that it has in the log: that
+   is the broker's where the topic has LogAppendTime. What became of the task's rows is the driver's
+   to know: it writes the event.
 2. The event of a batch has the batch's number, and a batch that is finished by another run has the
    same one: whoever tells it, it counts once.
 3. Parts of a batch may have been counted in windows of another length, by a run with other options.
@@ -18,7 +19,6 @@ from ottla.audit.events import Count, Event, Tier
 from ottla.client import TopicPartition
 from ottla.client.batch_sender import Span
 from pyspark_ottla.audit import AuditSettings
-from pyspark_ottla.sink.routing import Piece
 
 
 class Counted(Struct, frozen=True, array_like=True):
@@ -34,10 +34,10 @@ class Tally:
     def __init__(self, audit: AuditSettings | None) -> None:
         self._counts = None if audit is None else Counts(audit.window_ms)
 
-    def add(self, piece: Piece) -> None:
-        """Count what was sent."""
+    def add(self, where: TopicPartition, rows: int, timestamp_ms: int) -> None:
+        """Count what is in the log now."""
         if self._counts is not None:
-            self._counts.add(*piece.where, piece.timestamp_ms, piece.rows)
+            self._counts.add(*where, timestamp_ms, rows)
 
     def counted(self, spans: Mapping[TopicPartition, Span]) -> Counted | None:
         """Everything that was sent, now that it is acknowledged and lies in `spans`."""

@@ -3,8 +3,10 @@
 Rules kept here:
 1. Nothing is remembered across a fork: a child that used its parent's ids would write to its
    parent's transactions.
-2. A sink's state belongs to one run; with a new run it begins anew.
-3. All of it can be lost: a process may end at any time, and another one goes on.
+2. A state belongs to one run of a sink: runs do not see each other's, though their tasks may come
+   by turns (batch jobs of one application share their processes).
+3. All of it can be lost: a process may end at any time, and another one goes on. A state that was
+   lost and is made anew has transactional ids of its own: those it had may be open.
 """
 
 import os
@@ -15,15 +17,14 @@ from ottla.client.transactional import TransactionKey
 from pyspark_ottla.sink.names import IdPool
 from pyspark_ottla.sink.resolving import Resolved
 
-MOST_SINKS = 64
-"""A process of a long session sees many queries come and go."""
+MOST_RUNS = 64
+"""A process of a long session sees many queries come and go: those used last are kept."""
 
 
 @dataclass
 class RunState:
     """What is known of one run of a sink."""
 
-    run: str
     ids: IdPool
     resolved: Resolved | None = None
     """What the marker said when this process first saw the run."""
@@ -34,8 +35,8 @@ class RunState:
 @dataclass
 class _Process:
     pid: int = field(default_factory=os.getpid)
-    worker: str = field(default_factory=lambda: uuid4().hex)
-    sinks: dict[tuple[str, str], RunState] = field(default_factory=dict)
+    runs: dict[tuple[str, str, str], RunState] = field(default_factory=dict)
+    """By cluster, sink and run; the one that was used last is the last."""
 
 
 _process = _Process()
@@ -46,12 +47,11 @@ def state_of(bootstrap_servers: str, sink: str, run: str) -> RunState:
     global _process
     if _process.pid != os.getpid():
         _process = _Process()
-    sinks = _process.sinks
-    state = sinks.get((bootstrap_servers, sink))
-    if state is None or state.run != run:
-        state = sinks[bootstrap_servers, sink] = RunState(run, IdPool(sink, run, _process.worker))
-        while len(sinks) > MOST_SINKS:
-            del sinks[next(iter(sinks))]
+    runs, key = _process.runs, (bootstrap_servers, sink, run)
+    state = runs.pop(key, None) or RunState(IdPool(sink, run, uuid4().hex))
+    runs[key] = state
+    while len(runs) > MOST_RUNS:
+        del runs[next(iter(runs))]
     return state
 
 

@@ -58,11 +58,10 @@ def write_at_least_once(settings: SinkSettings, writer: str, batches: "Batches")
     """Write rows, each at least once; `writer` is the stream's query, or the run of a job."""
     with borrowed(settings.client) as client:
         routing = _routing(settings, client)
-        sender = BatchSender(client, codec=settings.codec)
         tally = Tally(settings.audit)
+        sender = BatchSender(client, codec=settings.codec, on_acknowledged=tally.add)
         for piece in routing.pieces(batches, _now_ms, digest=False):
             sender.send(*piece)
-            tally.add(piece)
         sender.flush()
         return RowsWritten(routing.rows, writer, tally.counted(sender.spans))
 
@@ -126,11 +125,15 @@ def _write(
     key = _begin(settings, transactions, state.ids.take(task.batch))
     with _aborting(transactions, key), _explaining(settings, task):
         steps.reached(Step.TASK_BEGUN)
-        sender = BatchSender(client, transaction=(transactions, key), codec=settings.codec)
         tally = Tally(settings.audit)
+        sender = BatchSender(
+            client,
+            transaction=(transactions, key),
+            codec=settings.codec,
+            on_acknowledged=tally.add,
+        )
         for piece in chain([first], pieces):
             sender.send(*piece)
-            tally.add(piece)
             steps.reached(Step.TASK_HALF_WRITTEN)
         sender.flush()
         steps.reached(Step.TASK_WRITTEN)

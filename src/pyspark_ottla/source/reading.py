@@ -12,13 +12,14 @@ from typing import TYPE_CHECKING
 from pyspark.sql.datasource import InputPartition
 
 from ottla.client import Client, OffsetOutOfRange, TopicPartition
+from ottla.client.cluster import UnknownTopic
 from ottla.client.range_reader import read_range
-from ottla.wire.errors import KafkaError
+from ottla.wire.errors import ErrorCode, KafkaError
 from pyspark_ottla.connections import borrowed
 from pyspark_ottla.source.audit import SourceAudit
 from pyspark_ottla.source.cluster import SourceCluster
 from pyspark_ottla.source.columns import BYTES, ROWS, RowBatches
-from pyspark_ottla.source.loss import available
+from pyspark_ottla.source.loss import Bounds, available
 from pyspark_ottla.source.ranges import Range
 from pyspark_ottla.source.settings import SourceSettings
 from pyspark_ottla.workers import settle
@@ -62,7 +63,7 @@ def read(settings: SourceSettings, partition: InputPartition) -> Iterator["pa.Re
                     if len(gathered) >= ROWS or gathered.nbytes >= BYTES:
                         yield from take()
                 wanted = wanted._replace(start=wanted.end)
-            except OffsetOutOfRange as problem:
+            except KafkaError as problem:
                 wanted = _what_is_left(client, settings, wanted, problem)
         if len(gathered):
             yield from take()
@@ -95,13 +96,19 @@ def _gather(
 
 
 def _what_is_left(
-    client: Client, settings: SourceSettings, wanted: Range, problem: OffsetOutOfRange
+    client: Client, settings: SourceSettings, wanted: Range, problem: KafkaError
 ) -> Range:
-    """Offsets went away after the batch was planned."""
-    cluster = SourceCluster(client, settings)
+    """Offsets, or all of a partition, went away after the batch was planned; else the problem."""
     where = TopicPartition(wanted.topic, wanted.partition)
-    rest = {where: max(wanted.start, problem.offset)}
-    found = available(rest, {where: wanted.end}, cluster.bounds([where]))
+    start = wanted.start
+    logs: dict[TopicPartition, Bounds] = {}
+    cluster = SourceCluster(client, settings)
+    if isinstance(problem, OffsetOutOfRange):
+        start = max(start, problem.offset)
+        logs = cluster.bounds([where])
+    elif not isinstance(problem, UnknownTopic) and problem.code is not ErrorCode.INVALID_PARTITIONS:
+        raise problem
+    found = available({where: start}, {where: wanted.end}, logs)
     cluster.report(found.losses)
     if not found.losses:
         raise problem

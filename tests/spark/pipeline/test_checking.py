@@ -143,7 +143,26 @@ def test_all_mistakes_are_found_at_once(check: Check) -> None:
          "25: sink split: option guarantee is 'twice', but must be exactly-once or at-least-once"),
         ("checkpoint: state", "checkpoint: state\nbootstrap: http://x",
          "3: source clicks: option kafka.bootstrap.servers: 'http://x' is not a broker's address"),
-        ("console: true", "lake: lake", "sink out: the sink lake has the same folder (line"),
+        ("console: true", "lake: lake", "32: sink out: the sink lake (line 27) has the same fold"),
+        ("console: true", "lake: x/../lake", "32: sink out: the sink lake (line 27) has the same"),
+        ("console: true", "lake: lake/in", "32: sink out: the sink lake (line 27) and it share a"),
+        ("lake: lake", "lake: state", "27: sink lake: the checkpoint (line 2) has the same folder"),
+        ("lake: lake", "lake: state/lake", "27: sink lake: the checkpoint (line 2) and it share"),
+        ("checkpoint: state", "checkpoint: lake/state", "27: sink lake: the checkpoint (line 2) a"),
+        ("day(at)", "day(at), day(at)", "29: sink lake: partition_by: at_day is there twice"),
+        ("id, at,", "id, id AS At_day, at,", "29: sink lake: partition_by: day(at) makes the col"),
+        ("clicks-{lower(type)}", "clicks", "23: sink split: clicks is what its rows come from: th"),
+        ("topic: clicks\n", "pattern: clicks.*\n", "23: sink split: clicks-{lower(type)} is what"),
+        ("clicks-{lower(type)}", "clicks-{ }", "23: sink split: topic:   does not parse: it must"),
+        ("key: id", "key: id, type", "24: sink split: id, type does not parse: it must be one"),
+        ("key: id", "key: '*'", "24: sink split: * does not parse: it must be one expression"),
+        ("key: id", "value: ''", "24: sink split:  does not parse: it must be one expression"),
+        ("dead_letters: broken", "dead_letters: ..", "8: source clicks: .. cannot be a topic's"),
+        ("delay: 10 minutes", "delay: 1 hour 3 apples", "9: source clicks: watermark: delay is a"),
+        ("schema: id BIGINT", "schema: Id INT, id BIGINT", "7: source clicks: the schema does not"),
+        ("schema: id BIGINT", "metadata: true\n    schema: Kafka INT, id BIGINT",
+         "8: source clicks: metadata makes the column kafka, which the schema has already"),
+        ("from: clicks", "from: Pages", "22: sink split: Pages is a table, not a stream"),
         ("from: clicks", "from: pages", "22: sink split: pages is a table, not a stream"),
         ("topic: clicks\n", "topic: cl icks\n", "5: source clicks: cl icks cannot be a topic"),
         ("topic: clicks\n", "pattern: cl.*\n    topic: x\n", "4: source clicks: it needs one of"),
@@ -227,6 +246,41 @@ def test_sql_that_only_spark_understands_does_not_stop_a_run(tmp_path: Path) -> 
     with pytest.raises(WrongFileError):
         load(str(path), {})
     assert load(str(path), {}, look_into_sql=False).name == "shop"
+
+
+def test_unique_needs_a_watermark_somewhere(check: Check) -> None:
+    text = changed("      SELECT window.start AS minute, count(*) AS n\n", "      SELECT id\n")
+    text = text.replace("\n      GROUP BY window(at, '1 minute')", "\n    unique: id")
+    assert check(text) == []
+    without = text.replace("    watermark: {column: at, delay: 10 minutes}\n", "")
+    assert check(without) == [
+        "18: step minutes: unique needs a watermark, in the step or in a source that it reads: "
+        "without one it would have to remember every row"
+    ]
+
+
+@pytest.mark.parametrize(
+    ("old", "new"),
+    [
+        ("checkpoint: state", "checkpoint: lake/_checkpoint"),
+        ("format: delta", "format: iceberg"),
+        ("topic: clicks\n", "pattern: clicks-[a-z]*\n"),
+        ("partition_by: [day(at), type]", "partition_by: [at, type]"),
+        ("delay: 10 minutes", "delay: 1 hour 30 minutes"),
+        ("topic: clicks-{lower(type)}", "topic: clicks-{lower(type)}\n    value: to_json(tags)"),
+    ],
+)
+def test_what_may_be_right_is_no_mistake(check: Check, old: str, new: str) -> None:
+    assert check(changed(old, new)) == []
+
+
+def test_headers_are_a_column_however_their_option_is_written(check: Check) -> None:
+    text = changed("format: json", "format: binary\n    options: {includeheaders: 'True'}")
+    text = text.replace("    schema: id BIGINT NOT NULL, type STRING, at TIMESTAMP, tags ", "    #")
+    text = text.replace("    dead_letters: broken\n", "").replace("column: at", "column: timestamp")
+    text = text.replace("SELECT id, at, type, page", "SELECT headers, timestamp AS at, page, topic")
+    text = text.replace("type = page", "topic = page").replace("day(at), type", "day(at)")
+    assert check(text.replace("{lower(type)}", "{topic}").replace("key: id", "key: key")) == []
 
 
 def test_environment_variables_are_filled_in(check: Check) -> None:

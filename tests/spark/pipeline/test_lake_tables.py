@@ -1,6 +1,8 @@
 """Delta and Iceberg tables, without Spark: what a commit holds, and that it happens once."""
 
-from collections.abc import Callable
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
 from datetime import UTC, date, datetime
 from pathlib import Path
 
@@ -56,7 +58,7 @@ def rows(first: int) -> pa.RecordBatch:
 
 
 def commit(table: LakeTable, first: int, batch: int, query: str = QUERY) -> bool:
-    writer = FileWriter(table.root(), table.folders, table.dropped)
+    writer = table.writer()
     writer.write(table.fit(rows(first)))
     return table.commit(writer.close(), query, batch)
 
@@ -82,8 +84,17 @@ def test_a_batch_is_in_the_table_once(table: LakeTable) -> None:
     assert commit(table, 0, 0)
     assert commit(table, 4, 1)
     assert not commit(table, 4, 1)
-    assert not commit(table, 0, 0)
     assert read(table) == list(zip(range(8), TIMES * 2, TYPES * 2, strict=True))
+
+
+def test_a_batch_before_the_last_one_fails(table: LakeTable) -> None:
+    """As with a checkpoint that was restored: the batch may hold what came since."""
+    commit(table, 0, 0)
+    commit(table, 4, 3)
+    with pytest.raises(PipelineError, match="batch 2 is to be added, but the table has batch 3"):
+        commit(table, 8, 2)
+    assert len(read(table)) == 8
+    assert commit(table, 8, 4)
 
 
 def test_another_query_counts_by_itself(table: LakeTable) -> None:
@@ -93,7 +104,7 @@ def test_another_query_counts_by_itself(table: LakeTable) -> None:
 
 
 def test_a_failed_attempt_leaves_nothing_to_see(table: LakeTable) -> None:
-    writer = FileWriter(table.root(), table.folders, table.dropped)
+    writer = table.writer()
     writer.write(table.fit(rows(0)))
     assert len(writer.close()) == 4
     assert read(table) == []
@@ -187,6 +198,90 @@ def test_a_delta_table_knows_its_partitions(tmp_path: Path) -> None:
     days = found.to_pyarrow_table(filters=[("at_day", "=", day)])["at_day"]
     assert days.to_pylist() == [day] * 2
     assert found.transaction_version(QUERY) == 0
+
+
+def test_files_go_through_the_catalog_that_the_options_name(tmp_path: Path) -> None:
+    catalog = {
+        "type": "sql",
+        "uri": f"sqlite:///{tmp_path}/c.db",
+        "warehouse": f"file://{tmp_path}/w",
+    }
+    options = TableOptions("iceberg", "unused", ["type"], [None], ["type"], "a.b", catalog)
+    table = open_table(options.document())
+    table.prepare(SCHEMA)
+    assert commit(table, 0, 0)
+    found = load_catalog("ottla", **catalog).load_table("a.b").scan().to_arrow()
+    assert sorted(found["id"].to_pylist()) == [0, 1, 2, 3]
+
+
+STORE = """
+from http.server import BaseHTTPRequestHandler, HTTPServer
+
+class Store(BaseHTTPRequestHandler):
+    def answer(self, size, text=b""):
+        self.send_response(200)
+        self.send_header("ETag", "1")
+        self.send_header("Last-Modified", "Tue, 17 Nov 2026 11:00:00 GMT")
+        self.send_header("Content-Length", str(size))
+        self.end_headers()
+        self.wfile.write(text)
+
+    def do_HEAD(self):
+        self.answer(7)
+
+    def do_GET(self):
+        text = b"<ListBucketResult><Name>lakes</Name></ListBucketResult>"
+        self.answer(len(text), text)
+
+    def do_PUT(self):
+        self.rfile.read(int(self.headers["Content-Length"]))
+        print(self.path, self.headers["Authorization"], flush=True)
+        self.answer(0)
+
+    def do_POST(self):
+        self.rfile.read(int(self.headers["Content-Length"] or 0))
+        kind = "Initiate" if self.path.endswith("?uploads=") else "Complete"
+        inner = "<Bucket>b</Bucket><Key>k</Key><UploadId>1</UploadId><ETag>1</ETag>"
+        text = f"<{kind}MultipartUploadResult>{inner}</{kind}MultipartUploadResult>"
+        self.answer(len(text), text.encode())
+
+server = HTTPServer(("127.0.0.1", 0), Store)
+print(server.server_port, flush=True)
+server.serve_forever()
+"""
+"""A storage that says who has put what. It is a process of its own: delta-rs may hold the GIL."""
+
+
+@pytest.fixture
+def store() -> Iterator[subprocess.Popen[str]]:
+    with subprocess.Popen(
+        [sys.executable, "-c", STORE],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.DEVNULL,
+        text=True,
+    ) as process:
+        yield process
+        process.kill()
+
+
+def test_storage_options_are_for_files_too(store: subprocess.Popen[str]) -> None:
+    assert store.stdout is not None
+    storage = {
+        "AWS_ACCESS_KEY_ID": "somebody",
+        "AWS_SECRET_ACCESS_KEY": "secret",
+        "AWS_ENDPOINT_URL": f"http://127.0.0.1:{store.stdout.readline().strip()}",
+        "AWS_REGION": "here",
+        "AWS_ALLOW_HTTP": "true",
+    }
+    options = TableOptions("delta", "s3://lakes/clicks", ["type"], [None], ["type"], "x", storage)
+    table = open_table(options.document())
+    writer = table.writer()
+    writer.write(table.fit(rows(0).slice(0, 1)))
+    (file,) = writer.close()
+    assert (file.path.partition("/")[0], file.size) == ("type=view", 7)
+    said = store.stdout.readline()
+    assert said.startswith(f"/lakes/clicks/{file.path}?".replace("=", "%3D"))
+    assert "Credential=somebody/" in said
 
 
 def test_rows_are_split_by_all_columns_together() -> None:

@@ -5,7 +5,7 @@ from typing import Any
 
 from rich.console import Console
 
-from pyspark_ottla.pipeline.display import Display, line
+from pyspark_ottla.pipeline.display import Display, line, table
 from pyspark_ottla.pipeline.progress import QueryProgress
 
 
@@ -98,3 +98,11 @@ def test_in_a_terminal_progress_is_one_table_that_stays_in_its_place() -> None:
     display.stop()
     assert out.getvalue().endswith("\x1b[1A\x1b[2K")
     assert "rows/s" in out.getvalue()
+
+
+def test_a_target_is_shown_as_it_is() -> None:
+    target = "topic parts.{split(name, '[/]')[0]}"
+    shown = io.StringIO()
+    query = QueryProgress("out", target, 0.0)
+    Console(file=shown, width=200).print(table([query], 1.0))
+    assert target in shown.getvalue()

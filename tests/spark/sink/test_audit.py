@@ -9,7 +9,7 @@ from ottla.audit.events import Tier
 from ottla.client import Client
 from ottla.client.transactional import Transactions
 from ottla.embedded import Broker
-from pyspark_ottla.sink import steps
+from pyspark_ottla.sink import steps, task
 from pyspark_ottla.sink.batch_commit import abort_write, commit_write
 from pyspark_ottla.sink.fence import Fence
 from pyspark_ottla.sink.marker import Done
@@ -62,6 +62,21 @@ def test_a_batch_is_told_as_it_is_stored(
     assert_counted(bootstrap, topic, 6)
     (event,) = told(client, topic)
     assert (event.name, event.instance, event.sequence) == ("orders", run.sink, 4)
+
+
+def test_rows_count_by_the_brokers_time_where_the_topic_has_that(
+    bootstrap: str,
+    client: Client,
+    new_topic: Callable[..., str],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """A batch lies in the window in which it arrived, not in that in which it was made."""
+    topic = new_topic(message_timestamp_type="LogAppendTime")
+    monkeypatch.setattr(task, "_now_ms", lambda: 1_000_000)
+    Run(settings(bootstrap, topic, audit="true"), f"sink-{topic}").batch(0, ROWS)
+    assert_counted(bootstrap, topic, 6)
+    (event,) = told(client, topic)
+    assert all(window > 1_000_000 for _, window, _, _ in event.counts)
 
 
 def test_two_batches_of_one_window_add_up(

@@ -61,3 +61,17 @@ def test_an_abort_in_the_middle_of_a_commit_finishes_it(
     end(client, listed(reports)[:1], commit=True)
     abort(job, reports)
     assert visible(client, topic) == ["a", "b", "c"]
+
+
+def test_jobs_that_run_at_once_in_the_same_process_leave_each_other_alone(
+    client: Client, topic: str, job: Run
+) -> None:
+    """Tasks of both come by turns, and all batch jobs have one name in their transactions."""
+    by_job: dict[str, list[TaskReport]] = {"first": [], "second": []}
+    for partition in range(3):
+        for run, reports in by_job.items():
+            this = Task(job.sink, run, f"{run}-{job.run}", 0, partition)
+            reports.append(write_in_batch(job.options, this, arrow([f"{run} {partition}"])))
+    for reports in by_job.values():
+        commit_write(job.options, reports)
+    assert visible(client, topic) == sorted(f"{run} {n}" for run in by_job for n in range(3))

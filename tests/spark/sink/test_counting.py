@@ -8,7 +8,6 @@ from ottla.client.batch_sender import Span
 from pyspark_ottla.audit import AuditSettings
 from pyspark_ottla.sink.counting import Counted, Tally, events
 from pyspark_ottla.sink.marker import MARKER_BYTES, Place, Prepared, Written, decode, encode
-from pyspark_ottla.sink.routing import Piece
 
 AUDIT = AuditSettings("orders", 60, "job")
 
@@ -21,7 +20,7 @@ def tally(*pieces: tuple[str, int, int, int]) -> Counted | None:
     """Topic, partition, rows and timestamp of what was sent."""
     tally = Tally(AUDIT)
     for topic, partition, rows, timestamp_ms in pieces:
-        tally.add(Piece(TopicPartition(topic, partition), b"", rows, timestamp_ms))
+        tally.add(TopicPartition(topic, partition), rows, timestamp_ms)
     return tally.counted({TopicPartition("t", 0): Span(5, 9, 3)})
 
 
@@ -49,7 +48,7 @@ def test_where_nothing_was_written_nothing_is_told() -> None:
 
 def test_nothing_is_counted_unless_it_is_asked_for() -> None:
     tally = Tally(None)
-    tally.add(Piece(TopicPartition("t", 0), b"", 1, 0))
+    tally.add(TopicPartition("t", 0), 1, 0)
     assert tally.counted({}) is None
 
 

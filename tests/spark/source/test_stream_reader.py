@@ -11,6 +11,7 @@ from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadMaxRows, Read
 from ottla.audit.events import AUDIT_TOPIC
 from ottla.client import Admin, Client, TopicPartition
 from ottla.client.group_admin import GroupAdmin
+from pyspark_ottla.errors import DataLossError
 from pyspark_ottla.options import Use
 from pyspark_ottla.sink.marker import MARKER_TOPIC
 from pyspark_ottla.source.ranges import Range
@@ -150,6 +151,23 @@ def test_a_topic_that_was_made_anew_under_a_planned_batch_is_read_once(
     assert ranges(stream, first, planned) == []
     anew = stream.latestOffset(planned, ReadAllAvailable())
     assert ranges(stream, planned, anew) == [Range(topic, 0, 0, 1)]
+
+
+@pytest.mark.parametrize("fails", [True, False])
+def test_a_topic_that_is_deleted_under_a_task_is_a_loss(
+    bootstrap: str, client: Client, topic: str, fails: bool
+) -> None:
+    write(client, topic, ["a", "b"])
+    options = {"startingOffsets": "earliest", "failOnDataLoss": fails}
+    stream = reader(bootstrap, subscribe=topic, **options)
+    start = stream.initialOffset()
+    (part,) = stream.partitions(start, stream.latestOffset(start, ReadAllAvailable()))
+    Admin(client).delete_topic(topic)
+    if fails:
+        with pytest.raises(DataLossError, match=rf"{topic}-0 does not exist any more: its offsets"):
+            list(stream.read(part))
+    else:
+        assert list(stream.read(part)) == []
 
 
 def test_a_query_that_turns_to_committed_records_waits_for_an_open_transaction(

@@ -12,9 +12,10 @@ from typing import TYPE_CHECKING
 
 from deltalake import CommitProperties, DeltaTable, Schema, Transaction
 from deltalake.exceptions import CommitFailedError
+from deltalake.fs import DeltaStorageHandler
 from deltalake.transaction import AddAction
 
-from pyspark_ottla.pipeline.lake.files import File
+from pyspark_ottla.pipeline.lake.files import File, FileWriter
 from pyspark_ottla.pipeline.lake.tables import (
     TRIES,
     LakeTable,
@@ -41,6 +42,16 @@ class DeltaLakeTable(LakeTable):
         """The table's folder."""
         return self.options.path
 
+    def writer(self) -> FileWriter:
+        """With storage options, files go the way that the log goes."""
+        from pyarrow import fs
+
+        given = self.options.options
+        if not given:
+            return super().writer()
+        storage = fs.PyFileSystem(DeltaStorageHandler(self.root(), given))
+        return FileWriter("", self.folders, self.dropped, storage)
+
     def prepare(self, schema: "pa.Schema") -> None:
         """Make the table if there is none. Neither types nor partitions of one that is there can
         change: its log would read old files by the new ones, and find nulls.
@@ -64,8 +75,7 @@ class DeltaLakeTable(LakeTable):
         """One entry of the log: the files, and (query, batch)."""
         for left in reversed(range(TRIES)):
             table = DeltaTable(self.options.path, storage_options=self.options.options or None)
-            done = table.transaction_version(query)
-            if done is not None and done >= batch:
+            if self.is_in(batch, table.transaction_version(query)):
                 return False
             try:
                 self._add(table, files, Transaction(query, batch, int(time() * 1000)))

@@ -16,7 +16,7 @@ from uuid import uuid4
 
 if TYPE_CHECKING:
     import pyarrow as pa  # type: ignore[import-untyped]  # it has no stubs
-    from pyarrow import parquet
+    from pyarrow import fs, parquet
 
 ROW_GROUP = 128 * 1024
 MOST_BUFFERED = 128 << 20
@@ -53,15 +53,26 @@ class _Folder:
 class FileWriter:
     """Writes the rows of one task."""
 
-    def __init__(self, root: str, folders: Sequence[str], dropped: Sequence[str]) -> None:
-        """`folders` are the columns that divide the files, `dropped` those that no file holds."""
+    def __init__(
+        self,
+        root: str,
+        folders: Sequence[str],
+        dropped: Sequence[str],
+        files: "fs.FileSystem | None" = None,
+    ) -> None:
+        """`folders` are the columns that divide the files, `dropped` those that no file holds.
+
+        `root` is a place in `files`; by default it says by itself where it is, and who may write
+        there is in the environment.
+        """
         from pyarrow import fs
 
-        self._files: fs.FileSystem
-        if "://" in root or root.startswith("file:/"):
+        self._files: fs.FileSystem = files
+        self._root = root
+        if files is None and ("://" in root or root.startswith("file:/")):
             self._files, self._root = fs.FileSystem.from_uri(root.replace("s3a://", "s3://", 1))
-        else:
-            self._files, self._root = fs.LocalFileSystem(), root
+        elif files is None:
+            self._files = fs.LocalFileSystem()
         self._columns = list(folders)
         self._dropped = list(dropped)
         self._folders: dict[Values, _Folder] = {}
@@ -91,7 +102,7 @@ class FileWriter:
             self._flush(values, folder)
             if folder.writer is not None:
                 folder.writer.close()
-                size = self._files.get_file_info(f"{self._root}/{folder.name}").size
+                size = self._files.get_file_info(self._path(folder)).size
                 files.append(File(folder.name, size, folder.written, values))
         return files
 
@@ -110,13 +121,16 @@ class FileWriter:
                 for column, value in zip(self._columns, values, strict=True)
             )
             folder.name = f"{inner}/part-{uuid4()}.parquet".lstrip("/")
-            path = f"{self._root}/{folder.name}"
+            path = self._path(folder)
             self._files.create_dir(path.rpartition("/")[0])
             folder.writer = parquet.ParquetWriter(
                 path, table.schema, filesystem=self._files, compression="zstd"
             )
         folder.writer.write_table(table, row_group_size=len(table))
         folder.written += len(table)
+
+    def _path(self, folder: _Folder) -> str:
+        return f"{self._root}/{folder.name}" if self._root else folder.name
 
 
 def split(table: "pa.Table", columns: Sequence[str]) -> "Iterator[tuple[Values, pa.Table]]":

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 
 from pyspark.sql.datasource import DataSource, DataSourceStreamArrowWriter, WriterCommitMessage
 
-from pyspark_ottla.pipeline.lake.files import File, FileWriter
+from pyspark_ottla.pipeline.lake.files import File
 from pyspark_ottla.pipeline.lake.tables import LakeTable, open_table
 
 if TYPE_CHECKING:
@@ -47,7 +47,7 @@ class LakeWriter(DataSourceStreamArrowWriter):
         query = context.getLocalProperty(QUERY_ID) if context is not None else None
         if query is None:
             raise RuntimeError(f"the format {NAME} writes streams only")
-        writer = FileWriter(self._table.root(), self._table.folders, self._table.dropped)
+        writer = self._table.writer()
         for batch in iterator:
             writer.write(self._table.fit(batch))
         return Written(query, writer.close())

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from pyiceberg.catalog import Catalog, load_catalog
 from pyiceberg.exceptions import CommitFailedException, ResolveError
-from pyiceberg.io.pyarrow import pyarrow_to_schema
+from pyiceberg.io.pyarrow import PyArrowFileIO, pyarrow_to_schema
 from pyiceberg.schema import Schema, promote
 from pyiceberg.transforms import (
     DayTransform,
@@ -23,7 +23,7 @@ from pyiceberg.transforms import (
     YearTransform,
 )
 
-from pyspark_ottla.pipeline.lake.files import File
+from pyspark_ottla.pipeline.lake.files import File, FileWriter
 from pyspark_ottla.pipeline.lake.tables import (
     TRIES,
     LakeTable,
@@ -66,6 +66,14 @@ class IcebergTable(LakeTable):
         """Where the catalog says that the table's data are."""
         return f"{self._table().location().rstrip('/')}/data"
 
+    def writer(self) -> FileWriter:
+        """With a catalog's properties, files go the way that the table's metadata go."""
+        root, io = self.root(), self._table().io
+        if not self.options.options or not isinstance(io, PyArrowFileIO):
+            return super().writer()
+        scheme, host, path = io.parse_location(root, io.properties)
+        return FileWriter(path, self.folders, self.dropped, io.fs_by_scheme(scheme, host))
+
     def prepare(self, schema: "pa.Schema") -> None:
         """Make the table, its namespace and its catalog if there are none."""
         import pyarrow as pa
@@ -103,7 +111,8 @@ class IcebergTable(LakeTable):
         paths = [f"{root}/{file.path}" for file in files]
         for left in reversed(range(TRIES)):
             table = self._table()
-            if int(table.properties.get(key, -1)) >= batch:
+            last = table.properties.get(key)
+            if self.is_in(batch, None if last is None else int(last)):
                 return False
             try:
                 with table.transaction() as change:

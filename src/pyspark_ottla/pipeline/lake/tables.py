@@ -8,7 +8,7 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING
 
-from pyspark_ottla.pipeline.lake.files import File
+from pyspark_ottla.pipeline.lake.files import File, FileWriter
 from pyspark_ottla.pipeline.problems import PipelineError
 
 if TYPE_CHECKING:
@@ -63,6 +63,10 @@ class LakeTable(ABC):
     def root(self) -> str:
         """The folder that files are written to."""
 
+    def writer(self) -> FileWriter:
+        """Writes a task's files where the table's options let it."""
+        return FileWriter(self.root(), self.folders, self.dropped)
+
     @abstractmethod
     def prepare(self, schema: "pa.Schema") -> None:
         """Make the table, or see that rows of that schema fit the one that is there."""
@@ -70,6 +74,21 @@ class LakeTable(ABC):
     @abstractmethod
     def commit(self, files: Sequence[File], query: str, batch: int) -> bool:
         """Add the files of a batch in one change; False if that batch of the query is in it."""
+
+    def is_in(self, batch: int, last: int | None) -> bool:
+        """Whether a batch is in the table, whose last batch of the query is `last`.
+
+        Spark runs no batch again but the last one. PipelineError where one before that comes: its
+        rows may be others than those that the table has, and would be dropped in silence.
+        """
+        if last is not None and last > batch:
+            raise PipelineError(
+                f"{self.name}: batch {batch} is to be added, but the table has batch {last} of "
+                "this query already: the checkpoint is older than the table (restored or copied). "
+                "Use the newest checkpoint, or give the sink another name and folder: it then "
+                "begins anew"
+            )
+        return last == batch
 
     def check_folders(self, schema: "pa.Schema") -> None:
         """PipelineError where a column that divides the rows has no texts to name folders by."""
