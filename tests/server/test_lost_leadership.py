@@ -9,7 +9,13 @@ from compat.raw import Connection, frame, request_bytes
 from ottla.cluster.image import NO_EPOCH
 from ottla.config.topic_names import GROUP_METADATA
 from ottla.embedded import Broker
+from ottla.records import Record, encode_batch
 from ottla.wire.errors import ErrorCode
+from ottla.wire.messages.describe_producers import (
+    DescribeProducersRequest,
+    DescribeProducersResponse,
+    TopicRequest,
+)
 from ottla.wire.messages.list_groups import ListGroupsRequest, ListGroupsResponse
 from ottla.wire.messages.metadata import MetadataRequest, MetadataResponse
 from ottla.wire.messages.offset_commit import (
@@ -18,7 +24,16 @@ from ottla.wire.messages.offset_commit import (
     OffsetCommitRequestTopic,
 )
 from ottla.wire.messages.produce import ProduceResponse
-from tests.e2e.asking import PRODUCE, produce_request
+from tests.e2e.asking import (
+    LATEST,
+    PRODUCE,
+    From,
+    fetch,
+    list_offset,
+    new_producer,
+    produce,
+    produce_request,
+)
 from tests.e2e.asking_groups import coordinated
 from tests.e2e.conftest import create_topic
 from tests.server.inside import on_loop, running, until
@@ -93,6 +108,44 @@ def test_groups_that_leave_while_they_are_listed_are_not_among_them() -> None:
         lose_all_roles(broker)
         _, listed = client.receive(ListGroupsResponse, LIST_GROUPS)
         assert (listed.error_code, listed.groups) == (ErrorCode.NONE, [])
+
+
+def test_a_follower_says_first_whether_the_epoch_is_the_present_one(broker: Broker) -> None:
+    with Connection(broker.bootstrap_servers) as client:
+        create_topic(client, "t")
+        lose_all_roles(broker)
+        partition = on_loop(broker, lambda: running(broker).server.node.partitions.get("t", 0))
+        assert partition is not None
+        epoch = partition.leader_epoch
+        for asked, code in (
+            (-1, ErrorCode.NOT_LEADER_OR_FOLLOWER),
+            (epoch, ErrorCode.NOT_LEADER_OR_FOLLOWER),
+            (epoch + 1, ErrorCode.UNKNOWN_LEADER_EPOCH),
+        ):
+            assert list_offset(client, "t", LATEST, leader_epoch=asked).error_code == code
+            assert fetch(client, From("t", leader_epoch=asked)).error_code == code
+
+
+def test_a_follower_knows_the_producers_of_its_partition(broker: Broker) -> None:
+    with Connection(broker.bootstrap_servers) as client:
+        create_topic(client, "t")
+        producer_id, producer_epoch = new_producer(client)
+        batch = encode_batch(
+            [Record(0, 1, None, b"x")],
+            producer_id=producer_id,
+            producer_epoch=producer_epoch,
+            base_sequence=0,
+        )
+        assert produce(client, "t", batch).error_code == ErrorCode.NONE
+        lose_all_roles(broker)
+        wanted = TopicRequest(name="t", partition_indexes=[0, 7])
+        request = DescribeProducersRequest(topics=[wanted])
+        told = client.ask(request, DescribeProducersResponse, 0).topics[0].partitions
+        assert [each.error_code for each in told] == [
+            ErrorCode.NONE,
+            ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
+        ]
+        assert [each.producer_id for each in told[0].active_producers] == [producer_id]
 
 
 def test_the_role_is_given_up_before_anybody_is_told(broker: Broker) -> None:

@@ -26,7 +26,11 @@ def describe_producers(
             results.partitions.append(result)
             try:
                 check_topic_name(topic.name)
-                producers = request.node.partitions.find(topic.name, index).log.producers
+                partitions = request.node.partitions
+                # A follower knows them too, and may be asked by name.
+                partition = partitions.replica(topic.name, index) or partitions.find(
+                    topic.name, index
+                )
                 result.active_producers = [
                     ProducerState(
                         producer_id=producer.producer_id,
@@ -36,7 +40,7 @@ def describe_producers(
                         coordinator_epoch=producer.coordinator_epoch,
                         current_txn_start_offset=producer.txn_first_offset,
                     )
-                    for producer in producers.by_id.values()
+                    for producer in partition.log.producers.by_id.values()
                 ]
             except Exception as problem:  # noqa: BLE001 one partition's failure is not the others'
                 result.error_code, result.error_message = error_of(problem)

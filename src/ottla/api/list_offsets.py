@@ -46,8 +46,9 @@ def list_offsets(request: Request, asked: ListOffsetsRequest) -> ListOffsetsResp
                     first = PLACES.get(wanted.timestamp)
                     if first is None or request.version < first:
                         raise KafkaError(ErrorCode.UNSUPPORTED_VERSION)
-                partition = request.node.partitions.find(topic.name, wanted.partition_index)
-                partition.check_leader_epoch(wanted.current_leader_epoch)
+                epoch = wanted.current_leader_epoch
+                partition = request.node.partitions.find(topic.name, wanted.partition_index, epoch)
+                partition.check_leader_epoch(epoch)
                 committed = asked.isolation_level == READ_COMMITTED
                 results.partitions.append(_look_up(partition, wanted, committed))
             except Exception as problem:  # noqa: BLE001 one partition's failure is not the others'

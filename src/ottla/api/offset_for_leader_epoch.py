@@ -32,8 +32,9 @@ def offset_for_leader_epoch(
 
 
 def _end_of(request: Request, topic: str, wanted: OffsetForLeaderPartition) -> EpochEndOffset:
-    partition = request.node.partitions.find(topic, wanted.partition)
-    partition.check_leader_epoch(wanted.current_leader_epoch)
+    epoch = wanted.current_leader_epoch
+    partition = request.node.partitions.find(topic, wanted.partition, epoch)
+    partition.check_leader_epoch(epoch)
     if partition.log.offline:
         raise KafkaError(ErrorCode.KAFKA_STORAGE_ERROR)
     result = EpochEndOffset(partition=wanted.partition)

@@ -221,8 +221,9 @@ class Fetch:
 
     def _find(self, wanted: Wanted) -> Partition:
         ask = wanted.ask
+        epoch = ask.current_leader_epoch if self._follower is None else -1
         try:
-            return self._node.partitions.find(wanted.topic, ask.partition)
+            return self._node.partitions.find(wanted.topic, ask.partition, epoch)
         except KafkaError:
             if not self._rack:
                 raise

@@ -43,8 +43,11 @@ class Partitions:
     def __len__(self) -> int:
         return len(self._all)
 
-    def find(self, topic: TopicKey, index: int) -> Partition:
-        """The partition that is led here, or KafkaError with the reason why there is none."""
+    def find(self, topic: TopicKey, index: int, epoch: int = -1) -> Partition:
+        """The partition that is led here, or KafkaError with the reason why there is none.
+
+        As in Kafka, who names the leader's epoch is told first whether it is the present one.
+        """
         indexes = self._topics.get(topic)
         if indexes is None:
             if isinstance(topic, bytes):
@@ -56,6 +59,7 @@ class Partitions:
         if isinstance(found, KafkaError):
             raise KafkaError(found.code, found.message)
         if not found.leads:
+            found.check_leader_epoch(epoch)
             raise KafkaError(NOT_LED_HERE.code, NOT_LED_HERE.message)
         return found
 
