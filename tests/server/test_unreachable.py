@@ -6,6 +6,11 @@ from compat.raw import Connection
 from ottla.cluster.image import TopicImage
 from ottla.embedded import Broker
 from ottla.wire.errors import ErrorCode
+from ottla.wire.messages.describe_topic_partitions import (
+    DescribeTopicPartitionsRequest,
+    DescribeTopicPartitionsResponse,
+    TopicRequest,
+)
 from ottla.wire.messages.metadata import MetadataRequest, MetadataResponse
 from tests.e2e.conftest import create_topic, describe
 from tests.server.inside import on_loop, running
@@ -31,6 +36,12 @@ def test_who_leads_but_is_not_on_the_clients_listener_is_nobody_to_ask(
         assert told.brokers == []
         (partition,) = next(topic for topic in told.topics if topic.name == "t").partitions
         assert (partition.error_code, partition.leader_id) == (code, -1)
+        assert partition.offline_replicas == partition.replica_nodes
+        request = DescribeTopicPartitionsRequest(topics=[TopicRequest(name="t")])
+        answer = client.ask(request, DescribeTopicPartitionsResponse, 0)
+        (described,) = answer.topics[0].partitions
+        assert (described.error_code, described.leader_id) == (ErrorCode.NONE, -1)
+        assert described.offline_replicas == described.replica_nodes
 
 
 def test_a_broker_that_is_left_alone_knows_that_the_others_are_gone() -> None:

@@ -1,5 +1,6 @@
 """DescribeTopicPartitions, version 0: topics in pages of a bounded size (KIP-966)."""
 
+from ottla.api.metadata import NO_LEADER, unreachable
 from ottla.api.registry import Request, api
 from ottla.broker.authorized import ON_A_TOPIC
 from ottla.cluster.image import TopicImage
@@ -63,6 +64,7 @@ def _missing(name: str) -> DescribeTopicPartitionsResponseTopic:
         if bad
         else ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
         name=name,
+        is_internal=name in INTERNAL_TOPICS,
     )
 
 
@@ -75,19 +77,22 @@ def _describe(
         is_internal=topic.name in INTERNAL_TOPICS,
         topic_authorized_operations=ON_A_TOPIC,
     )
+    hidden = unreachable(request)
     for index in indexes:
         leader = request.node.leader_of(topic.name, index)
+        replicas = topic.assignment[index]
+        gone = {*leader.offline, *hidden}
+        # Unlike in Metadata it is no error that nobody leads.
         result.partitions.append(
             DescribeTopicPartitionsResponsePartition(
-                error_code=0 if leader.id >= 0 else ErrorCode.LEADER_NOT_AVAILABLE,
                 partition_index=index,
-                leader_id=leader.id,
+                leader_id=NO_LEADER if leader.id in hidden else leader.id,
                 leader_epoch=leader.epoch,
-                replica_nodes=topic.assignment[index],
+                replica_nodes=replicas,
                 isr_nodes=leader.isr,
                 eligible_leader_replicas=[],
                 last_known_elr=[],
-                offline_replicas=leader.offline,
+                offline_replicas=[one for one in replicas if one in gone] if gone else [],
             )
         )
     return result

@@ -95,11 +95,11 @@ def _answer(
         for topic in topics:
             if not topic.error_code:
                 topic.topic_authorized_operations = ON_A_TOPIC
-    found = brokers(request)
-    if len(found) < len(request.node.image.brokers):
-        _leave_out_unreachable(topics, {broker.node_id for broker in found}, request.version)
+    hidden = unreachable(request)
+    if hidden:
+        _leave_out(topics, hidden, request.version)
     return MetadataResponse(
-        brokers=found,
+        brokers=brokers(request),
         cluster_id=request.node.cluster_id,
         controller_id=request.node.controller_id,
         topics=topics,
@@ -109,13 +109,13 @@ def _answer(
     )
 
 
-def _leave_out_unreachable(
-    topics: list[MetadataResponseTopic], reachable: set[int], version: int
-) -> None:
+def _leave_out(topics: list[MetadataResponseTopic], hidden: set[int], version: int) -> None:
     """Who leads, but has no listener of this name, is nobody that the client could ask."""
     for topic in topics:
         for partition in topic.partitions:
-            if partition.leader_id >= 0 and partition.leader_id not in reachable:
+            gone = {*partition.offline_replicas, *hidden}
+            partition.offline_replicas = [one for one in partition.replica_nodes if one in gone]
+            if partition.leader_id in hidden:
                 partition.leader_id = NO_LEADER
                 partition.error_code = (
                     ErrorCode.LISTENER_NOT_FOUND
@@ -181,6 +181,12 @@ def _partition(
         isr_nodes=leader.isr,
         offline_replicas=leader.offline,
     )
+
+
+def unreachable(request: Request) -> set[int]:
+    """The live brokers that have no listener of this name."""
+    found = request.node.image.brokers.values()
+    return {broker.id for broker in found if broker.endpoint(request.listener) is None}
 
 
 def brokers(request: Request) -> list[MetadataResponseBroker]:
