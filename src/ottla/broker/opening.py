@@ -254,7 +254,7 @@ class LogOpener:
             return
         self._serve(place, opened)
 
-    def _later(self, work: Callable[[], None]) -> None:
+    def _later(self, work: Callable[[], object]) -> None:
         def begin() -> None:
             if self._node.running:
                 work()
