@@ -2,6 +2,7 @@
 
 import asyncio
 import errno
+import gc
 import shutil
 from itertools import pairwise
 from pathlib import Path
@@ -140,6 +141,36 @@ def test_a_log_whose_index_cannot_be_read_is_flushed_all_the_same(
             await until(lambda: partition.log.recovery_point == 1)
 
     asyncio.run(live())
+
+
+def test_a_flush_that_nobody_waits_for_leaves_no_traceback(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As that of a produce with acks=0 where `flush.messages` is reached."""
+    unseen: list[object] = []
+
+    def begin_flush(_: Log) -> None:
+        raise FULL
+
+    async def live() -> None:
+        asyncio.get_running_loop().set_exception_handler(lambda _, told: unseen.append(told))
+        async with running(tmp_path) as node:
+            partition = await topic(node, "a")
+            write(partition)
+            with monkeypatch.context() as patched, capture_logs() as said:
+                patched.setattr(Log, "begin_flush", begin_flush)
+                node.run_in_background(partition.flush())
+                await until(lambda: not node._background)
+                node.run_in_background(divide(0))
+                await until(lambda: not node._background)
+            assert [line["event"] for line in said] == ["background work failed"]
+        gc.collect()
+
+    async def divide(by: int) -> None:
+        assert 1 / by
+
+    asyncio.run(live())
+    assert unseen == []
 
 
 def test_a_checkpoint_that_cannot_be_written_is_told_once(
