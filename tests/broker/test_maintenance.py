@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 from structlog.testing import capture_logs
 
+from compat.batches import now_ms, values
 from compat.waiting import until_on_loop as until
 from ottla.broker import maintenance
 from ottla.broker.maintenance import LATEST_FLUSH_OF_LITTLE_MS, LITTLE
@@ -18,6 +19,7 @@ from ottla.broker.partition import Partition
 from ottla.broker.topics import delete_topic
 from ottla.log.folder import DataFolder
 from ottla.log.log import Log
+from ottla.records import Record, encode_batch
 from ottla.wire.errors import ErrorCode, KafkaError
 from tests.broker.nodes import running, topic, write
 
@@ -32,6 +34,26 @@ def test_what_is_written_is_flushed_in_its_time(tmp_path: Path) -> None:
                 write(partition)
                 await until(lambda: partition.log.recovery_point == records)  # noqa: B023 (awaited here)
             await until(lambda: not partition.has_unflushed)
+
+    asyncio.run(live())
+
+
+def test_what_no_client_sent_is_flushed_too_when_it_is_enough(tmp_path: Path) -> None:
+    """Power may fail where a follower, or a coordinator, has been told everything."""
+
+    async def live() -> None:
+        async with running(tmp_path) as node:
+            partition = await topic(node, "a", flush_messages="2")
+            batch = memoryview(bytearray(values(b"x")))
+            partition.append_own(batch, now_ms())
+            await asyncio.sleep(0.05)
+            assert partition.log.recovery_point == 0
+            partition.append_own(memoryview(bytearray(values(b"x"))), now_ms())
+            await until(lambda: partition.log.recovery_point == 2)
+            for offset in (2, 3):
+                copied = encode_batch([Record(offset, now_ms(), b"k", b"v")], base_offset=offset)
+                partition.copy(memoryview(copied), now_ms())
+            await until(lambda: partition.log.recovery_point == 4)
 
     asyncio.run(live())
 
