@@ -2,6 +2,7 @@
 
 import asyncio
 import errno
+import gc
 import shutil
 from itertools import pairwise
 from pathlib import Path
@@ -9,6 +10,7 @@ from pathlib import Path
 import pytest
 from structlog.testing import capture_logs
 
+from compat.batches import now_ms, values
 from compat.waiting import until_on_loop as until
 from ottla.broker import maintenance
 from ottla.broker.maintenance import LATEST_FLUSH_OF_LITTLE_MS, LITTLE
@@ -17,6 +19,7 @@ from ottla.broker.partition import Partition
 from ottla.broker.topics import delete_topic
 from ottla.log.folder import DataFolder
 from ottla.log.log import Log
+from ottla.records import Record, encode_batch
 from ottla.wire.errors import ErrorCode, KafkaError
 from tests.broker.nodes import running, topic, write
 
@@ -31,6 +34,26 @@ def test_what_is_written_is_flushed_in_its_time(tmp_path: Path) -> None:
                 write(partition)
                 await until(lambda: partition.log.recovery_point == records)  # noqa: B023 (awaited here)
             await until(lambda: not partition.has_unflushed)
+
+    asyncio.run(live())
+
+
+def test_what_no_client_sent_is_flushed_too_when_it_is_enough(tmp_path: Path) -> None:
+    """Power may fail where a follower, or a coordinator, has been told everything."""
+
+    async def live() -> None:
+        async with running(tmp_path) as node:
+            partition = await topic(node, "a", flush_messages="2")
+            batch = memoryview(bytearray(values(b"x")))
+            partition.append_own(batch, now_ms())
+            await asyncio.sleep(0.05)
+            assert partition.log.recovery_point == 0
+            partition.append_own(memoryview(bytearray(values(b"x"))), now_ms())
+            await until(lambda: partition.log.recovery_point == 2)
+            for offset in (2, 3):
+                copied = encode_batch([Record(offset, now_ms(), b"k", b"v")], base_offset=offset)
+                partition.copy(memoryview(copied), now_ms())
+            await until(lambda: partition.log.recovery_point == 4)
 
     asyncio.run(live())
 
@@ -140,6 +163,36 @@ def test_a_log_whose_index_cannot_be_read_is_flushed_all_the_same(
             await until(lambda: partition.log.recovery_point == 1)
 
     asyncio.run(live())
+
+
+def test_a_flush_that_nobody_waits_for_leaves_no_traceback(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As that of a produce with acks=0 where `flush.messages` is reached."""
+    unseen: list[object] = []
+
+    def begin_flush(_: Log) -> None:
+        raise FULL
+
+    async def live() -> None:
+        asyncio.get_running_loop().set_exception_handler(lambda _, told: unseen.append(told))
+        async with running(tmp_path) as node:
+            partition = await topic(node, "a")
+            write(partition)
+            with monkeypatch.context() as patched, capture_logs() as said:
+                patched.setattr(Log, "begin_flush", begin_flush)
+                node.run_in_background(partition.flush())
+                await until(lambda: not node._background)
+                node.run_in_background(divide(0))
+                await until(lambda: not node._background)
+            assert [line["event"] for line in said] == ["background work failed"]
+        gc.collect()
+
+    async def divide(by: int) -> None:
+        assert 1 / by
+
+    asyncio.run(live())
+    assert unseen == []
 
 
 def test_a_checkpoint_that_cannot_be_written_is_told_once(

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from structlog.testing import capture_logs
 
 from compat.waiting import until_on_loop as until
 from ottla.broker import log_reading, shard_runner
@@ -196,6 +197,28 @@ def test_lingering_records_that_are_lost_are_told_once(
             assert node.write_out()
             await until(lambda: runner._shard is not None)
             assert runner.shard.replayed == []
+
+    asyncio.run(live())
+
+
+def test_a_disk_that_is_full_is_not_told_by_every_coordinator(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def full(*_: object) -> int:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    async def live() -> None:
+        async with runner_of(tmp_path) as (node, runner):
+            with capture_logs() as said, monkeypatch.context() as patched:
+                patched.setattr(node.files, "pwrite", full)
+                for _ in range(3):
+                    runner.ask_lingering(lambda _, __: Result("done", records(b"a")))
+                    assert not node.write_out()
+                    await until(lambda: runner._shard is not None)
+                    runner.perform(lambda _, __: Result(None, records(b"b")))
+                    await until(lambda: runner._shard is not None)
+            assert len(said) == 1
+            assert said[0]["reason"] == "No space left on device"
 
     asyncio.run(live())
 

@@ -16,6 +16,7 @@ from ottla.log.log import Log
 from ottla.log.recovery import Recovered, main, needs_recovery_bytes, recover
 from ottla.log.scan import CorruptLog
 from ottla.wire.errors import KafkaError
+from tests.log.faulty import FaultyFiles, Killed
 from tests.log.making import NOW, Logs, append, batch, every_file, flush, read_all, read_headers
 
 CONFIG = LogConfig(segment_bytes=2000, index_interval_bytes=200)
@@ -166,6 +167,40 @@ def test_in_a_compacted_log_batches_may_be_missing_between_segments(logs: Logs) 
     os.truncate(first, first.stat().st_size - size)
     log = logs.open(LogConfig(cleanup_policy=frozenset({"compact"})), clean=False)
     assert len(read_all(log)) == len(whole) - size
+
+
+def test_a_recovery_that_is_killed_while_it_cuts_leaves_no_hole(tmp_path: Path) -> None:
+    """In a compacted log nothing would show that segments between two others are gone."""
+    config = LogConfig(segment_bytes=700, cleanup_policy=frozenset({"compact"}))
+    logs = Logs(tmp_path / "t-0")
+    log = logs.open(config)
+    for number in range(30):
+        append(log, batch(timestamp=NOW + number))
+    logs.crash(log)
+    whole = read_files(logs.directory)
+    second = list(every_file(logs.directory, ".log"))[1]
+    os.truncate(second, second.stat().st_size - 30)
+    left = {path: path.read_bytes() for path in logs.directory.iterdir()}
+    for killed_at in range(1000):
+        for path in logs.directory.iterdir():
+            path.unlink()
+        for path, data in left.items():
+            path.write_bytes(data)
+        dying = FaultyFiles(killed_at, "kill")
+        try:
+            Logs(logs.directory, dying).open(config, clean=False)
+        except Killed:
+            pass
+        dying.close_all()
+        log = logs.open(config, clean=False)
+        assert whole.startswith(read_all(log))
+        logs.crash(log)
+        if dying.failed is None:
+            return
+
+
+def read_files(directory: Path) -> bytes:
+    return b"".join(path.read_bytes() for path in every_file(directory, ".log"))
 
 
 def test_a_log_copied_from_one_that_was_compacted_once_has_gaps_too(logs: Logs) -> None:

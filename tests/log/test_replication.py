@@ -1,5 +1,8 @@
 """A follower's log: copying byte for byte, and truncating to where it parted from its leader."""
 
+from dataclasses import replace
+from pathlib import Path
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -8,6 +11,7 @@ from ottla.log.config import LogConfig
 from ottla.log.leader_epochs import LeaderEpochs
 from ottla.log.log import Log
 from ottla.wire.errors import ErrorCode, KafkaError
+from tests.log.faulty import FaultyFiles, Killed
 from tests.log.making import NOW, Logs, append, batch, flush, read_all, read_headers
 
 SMALL = LogConfig(segment_bytes=400, index_interval_bytes=100)
@@ -112,6 +116,29 @@ def test_a_truncated_log_is_the_same_after_a_restart(logs: Logs, clean: bool) ->
     newest = log.max_timestamp_offset(1000)
     assert newest is not None
     assert newest.timestamp == NOW + 52
+
+
+def test_a_truncation_that_is_killed_leaves_no_hole(tmp_path: Path) -> None:
+    """In a compacted log nothing would show that segments between two others are gone."""
+    config = replace(SMALL, cleanup_policy=frozenset({"compact"}))
+    for killed_at in range(1000):
+        files = FaultyFiles(fault="kill")
+        directory = tmp_path / str(killed_at) / "t-0"
+        directory.parent.mkdir()
+        log = filled(Logs(directory, files), config=config)
+        whole = read_all(log)
+        files.fail_at = files.count + killed_at
+        try:
+            log.truncate_to(4)
+        except Killed:
+            pass
+        files.close_all()
+        logs = Logs(directory)
+        log = logs.open(config, clean=False)
+        assert whole.startswith(read_all(log))
+        logs.close()
+        if files.failed is None:
+            return
 
 
 def test_truncating_to_the_end_only_forgets_an_epoch_without_records(logs: Logs) -> None:

@@ -308,14 +308,15 @@ async def _flush(results: Results, partitions: list[Partition], then: Callable[[
     for partition in partitions:
         try:
             await partition.flush()
-        except KafkaError as problem:
-            unsafe[partition.topic, partition.index] = problem
-            unsafe[partition.topic_id.bytes, partition.index] = problem
+        except Exception as problem:  # noqa: BLE001 the client must not wait for ever
+            failure = KafkaError(*error_of(problem))
+            unsafe[partition.topic, partition.index] = failure
+            unsafe[partition.topic_id.bytes, partition.index] = failure
     for topic, answers in results:
         for place, result in enumerate(answers):
-            failure = unsafe.get((topic, result.partition))
-            if failure is not None:
+            found = unsafe.get((topic, result.partition))
+            if found is not None:
                 answers[place] = PartitionResult(
-                    result.partition, failure.code, message=failure.message
+                    result.partition, found.code, message=found.message
                 )
     then()

@@ -194,8 +194,17 @@ class Node:
         """Start something that nobody has to wait for."""
         task = asyncio.get_running_loop().create_task(work)
         self._background.add(task)
-        task.add_done_callback(self._background.discard)
+        task.add_done_callback(self._background_ended)
         return task
+
+    def _background_ended(self, task: asyncio.Task[Any]) -> None:
+        self._background.discard(task)
+        problem = None if task.cancelled() else task.exception()
+        if isinstance(problem, KafkaError):
+            if problem.code != ErrorCode.KAFKA_STORAGE_ERROR:  # which a disk has its line for
+                log.error("background work failed", reason=str(problem))
+        elif problem is not None:
+            log.error("background work failed", exc_info=problem)
 
     # Starting and stopping ----------------------------------------------------------------
 

@@ -6,7 +6,7 @@ Rules kept here:
 2. A change that a reader may wait for (an append, a new high watermark, a new leader, the end
    of the partition) wakes it once; a reader that is not satisfied registers again.
 3. No produce is answered before what its acks promise is true: `flush.messages` waits for the
-   fsync.
+   fsync. What comes otherwise (from a leader, from a coordinator) begins one where it is reached.
 4. It leads, follows or stands by. Only who leads appends; only who follows copies. Losing the
    leadership fails everybody who waits for a commit; they are told when the role is given up
    everywhere, for their connections go on with the next request at once.
@@ -163,6 +163,7 @@ class Partition:
         """Append what the leader has sent, byte for byte."""
         self.log.append_as_follower(batches, now)
         self._has_grown()
+        self._flush_if_due()
 
     def mark(self, high_watermark: int, log_start: int) -> None:
         """Where the leader says that commits end and the log begins, as far as it goes here."""
@@ -202,6 +203,7 @@ class Partition:
             batch, now=now, leader_epoch=self.leader_epoch, from_client=False
         )
         self._appended()
+        self._flush_if_due()
         return appended
 
     def append_marker(self, marker: memoryview, now: int, transaction_version: int) -> None:
@@ -214,6 +216,7 @@ class Partition:
             transaction_version=transaction_version,
         )
         self._appended()
+        self._flush_if_due()
 
     def _appended(self) -> None:
         if self.leadership is None:
@@ -271,12 +274,21 @@ class Partition:
         """
         wanted = self.log.end_offset
         while self.log.recovery_point < min(wanted, self.log.end_offset):
-            if self._flushing is None or self._flushing.done():
-                self._flushing = asyncio.get_running_loop().create_task(self._flush_once())
-                self._flushing.add_done_callback(self._flush_done)
-            await asyncio.shield(self._flushing)
+            await asyncio.shield(self._begin_flush())
             if self.log.offline:
                 raise KafkaError(ErrorCode.KAFKA_STORAGE_ERROR, f"{self} could not be flushed")
+
+    def _flush_if_due(self) -> None:
+        """Nobody waits for it, but a failure of power may."""
+        if self.log.flush_is_due:
+            self._begin_flush()
+
+    def _begin_flush(self) -> asyncio.Task[None]:
+        """The flush that is under way, or a new one."""
+        if self._flushing is None or self._flushing.done():
+            self._flushing = asyncio.get_running_loop().create_task(self._flush_once())
+            self._flushing.add_done_callback(self._flush_done)
+        return self._flushing
 
     def _flush_done(self, task: asyncio.Task[None]) -> None:
         if self._flushing is task:

@@ -267,7 +267,7 @@ class ShardRunner(Generic[S]):
                 self._append_batch(records, None)
                 self._lingering = []
             except KafkaError as problem:
-                log.error("coordinator dropped", partition=str(self.partition), reason=str(problem))
+                self._tell_dropped(problem)
                 self.drop(reload=True)
 
     def perform(self, decide: Callable[[S, int], Result[Any]]) -> None:
@@ -278,6 +278,15 @@ class ShardRunner(Generic[S]):
         try:
             self._carry_out(shard, decide(shard, self._node.now_ms()))
         except KafkaError as problem:
+            self._tell_dropped(problem)
+
+    def _tell_dropped(self, problem: KafkaError) -> None:
+        """A full disk drops coordinators as long as it is full, and has a line already."""
+        is_storage = problem.code == ErrorCode.KAFKA_STORAGE_ERROR or (
+            isinstance(problem.__cause__, KafkaError)
+            and problem.__cause__.code == ErrorCode.KAFKA_STORAGE_ERROR
+        )
+        if not is_storage or self.partition.log.offline:
             log.error("coordinator dropped", partition=str(self.partition), reason=str(problem))
 
     def _carry_out(self, shard: S, result: Result[Any]) -> None:

@@ -35,6 +35,11 @@ class FlushedStorage(Storage):
         return self.end_offset - self.recovery_point
 
     @property
+    def flush_is_due(self) -> bool:
+        """True where `flush.messages` is reached."""
+        return self.unflushed_messages >= self._flush_messages
+
+    @property
     def unflushed_bytes(self) -> int:
         """About how many bytes no fsync covers yet: what a scan after a crash would read."""
         first, *rest = self.segments.starting_with(self.recovery_point)

@@ -316,8 +316,7 @@ class Log(FlushedStorage):
         offset = self.end_offset
         _BASE_LENGTH_EPOCH.pack_into(batch, 0, offset, len(batch) - LOG_OVERHEAD, leader_epoch)
         self.write_batches(batch, [(0, read_header(batch))], now)
-        must_flush = self.unflushed_messages >= self._flush_messages
-        return Appended(offset, offset, -1, self.start_offset, False, must_flush)
+        return Appended(offset, offset, -1, self.start_offset, False, self.flush_is_due)
 
     def append_as_follower(self, batches: memoryview, now: int | None = None) -> None:
         """Append a leader's batches byte for byte, with its offsets and epochs."""

@@ -5,7 +5,8 @@ Rules kept here:
    missing there means lost data, and raises CorruptLog.
 2. At or above it every batch is read and its CRC checked. The first that is not whole and right is
    a torn tail: it is cut, with all that follows it, and the bytes are counted. So what is left is
-   always a beginning of what was written.
+   always a beginning of what was written. The last segments go first, so that this holds wherever
+   a recovery is killed itself.
 3. Indexes, aborted transactions, leader epochs and producers past the recovery point are rebuilt
    from the batches, as if these had just been appended.
 
@@ -154,13 +155,19 @@ class _Recovery:
             # The last flush came right before the roll, so it did not cover what sealing added.
             log.complete_sealed(segments.floor(bases[at] - 1))
         self._replay(log, rest)
+        to_be_removed: list[int] = []
         for base_offset in bases[at + 1 :]:
             if self._problem is None and not self._may_follow(log.end_offset, base_offset):
                 self._problem = f"segment {base_offset} does not follow offset {log.end_offset}"
             if self._problem is None:
                 self._replay_segment(log, base_offset)
             else:
-                self._remove_segment(log, base_offset)
+                to_be_removed.append(base_offset)
+        for base_offset in reversed(to_be_removed):
+            self._remove_segment(log, base_offset)
+        if self._problem is not None:
+            active = log.segments.active
+            self._files.ftruncate(active.file.descriptor(), active.size)
         log.recovery_point = min(self._recovery_point, log.end_offset)
         log.directory_changed = True
         log.producers.seen(self._now)
@@ -248,7 +255,6 @@ class _Recovery:
         if scan.problem is not None:
             self._problem = f"{scan.problem} at offset {log.end_offset}"
             self._cut += size - segment.size
-            self._files.ftruncate(fd, segment.size)
 
     def _replay_segment(self, log: Log, base_offset: int) -> None:
         log.segments.active.seal()

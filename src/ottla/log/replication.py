@@ -98,7 +98,8 @@ def _cut(log: Storage, offset: int) -> None:
     segments = log.segments
     segment, position, end_offset = _find_cut(log, offset)
     log.lower_recovery_point(end_offset)
-    log.doom(segments.remove_from(segment.base_offset + 1), now)
+    # From the end: wherever this is killed, what is left is a beginning.
+    log.doom(segments.remove_from(segment.base_offset + 1)[::-1], now)
     log.cut_active(end_offset, position)
     log.epochs.truncate_from_end(end_offset)
     log.snapshots.remove_after(end_offset)
