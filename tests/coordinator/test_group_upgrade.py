@@ -359,6 +359,15 @@ def test_classic_members_of_a_group_that_may_not_turn_back_share_what_others_lea
     assert second.heartbeat() == ErrorCode.REBALANCE_IN_PROGRESS
     assert rejoin(second, a=[2]) == {"a": [2, 3]}
     assert [first.heartbeat(), second.heartbeat()] == [ErrorCode.NONE, ErrorCode.NONE]
+    world.topics.create("other", 1)
+    assert [first.heartbeat(), second.heartbeat()] == [ErrorCode.NONE, ErrorCode.NONE]
+    world.topics.grow("a", 6)
+    world.advance(1_000)
+    assert first.heartbeat() == ErrorCode.REBALANCE_IN_PROGRESS
+    assert rejoin(first, a=[0, 1]) == {"a": [0, 1, 4]}
+    assert second.heartbeat() == ErrorCode.REBALANCE_IN_PROGRESS
+    assert rejoin(second, a=[2, 3]) == {"a": [2, 3, 5]}
+    assert [first.heartbeat(), second.heartbeat()] == [ErrorCode.NONE, ErrorCode.NONE]
 
 
 def test_joins_with_other_protocols_or_nonsense_are_refused() -> None:

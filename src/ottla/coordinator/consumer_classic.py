@@ -39,6 +39,7 @@ from ottla.coordinator.group_timers import GroupTimer, TimerKind
 from ottla.coordinator.member_update import MemberUpdate, may_assign
 from ottla.coordinator.shard import Deferred, RequestContext
 from ottla.coordinator.step import Step
+from ottla.coordinator.subscriptions import metadata_hash, topic_names
 from ottla.coordinator.topics import TopicView
 from ottla.wire.codec import DecodeError
 from ottla.wire.errors import ErrorCode, KafkaError
@@ -175,16 +176,30 @@ def heartbeat(
             member.state is MemberState.UNRELEASED_PARTITIONS and not group.waits_for_others(member)
         )
         # or a target is to be made, and nobody is there who makes one without joining.
-        or (
-            group.epoch > group.assignment_epoch
-            and may_assign(state.config_of(group.group_id), group, step.now)
-            and all(other.classic is not None for other in group.members.values())
-        )
+        or (_needs_target(state, group, step.now) and _is_left_alone(group))
     )
     if not must_join:
         return ErrorCode.NONE
     _expect_join(group, member, step)
     return ErrorCode.REBALANCE_IN_PROGRESS
+
+
+def _needs_target(state: GroupState, group: ConsumerGroup, now: int) -> bool:
+    """True if the last target is not for the members, or not for the topics, that there are."""
+    if group.epoch > group.assignment_epoch:
+        return may_assign(state.config_of(group.group_id), group, now)
+    if group.seen_topics == state.topics.version:
+        return False
+    names = topic_names(group.members.values(), group.regexes)
+    if metadata_hash(names, state.topics) != group.metadata_hash:
+        return True
+    group.seen_topics = state.topics.version
+    return False
+
+
+def _is_left_alone(group: ConsumerGroup) -> bool:
+    """True where all members are classic ones."""
+    return all(member.classic is not None for member in group.members.values())
 
 
 def leave(

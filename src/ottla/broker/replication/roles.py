@@ -112,6 +112,7 @@ class Roles:
         grew = leadership.learned(state)
         if replicas != leadership.replicas:
             grew |= leadership.assigned(replicas, self.now())
+            partition.wake_followers()  # who was taken away, or has to be heard again, learns it
         if grew:
             partition.high_watermark_grew()
         self.isr_changes.look_at(partition)
