@@ -231,3 +231,23 @@ def test_what_was_dropped_or_doubled_on_the_way_is_found_to_the_record(done: Tie
     assert balance == done.dropped - done.doubled
     assert sum(row.missing for row in found.rows) <= done.dropped
     assert all(each.missing == each.duplicate == 0 for row in found.rows for each in row.consumers)
+
+
+def test_what_may_lie_in_two_windows_does_not_take_the_place_of_what_can_lie_in_one() -> None:
+    """Records behind later ones, while the broker is ahead of what a producer has told."""
+    running = {"open": True, "interval_ms": 10_000, "time": NOW - 2}
+    events = [
+        produced({(0, 10): 3, (10, 10): 3}, (0, 6), **running),
+        stored({(10, 10): 3}, (0, 3), time=NOW - 3),
+        stored({(0, 0): 3}, (3, 6), time=NOW - 1),
+    ]
+    assert report(*events).missing == 0
+
+
+def test_nor_of_what_is_not_due_yet() -> None:
+    events = [
+        produced({(0, 10): 1, (10, 10): 1}, (0, 2)),
+        produced({(0, 0): 1, (20, 20): 1}, (2, 4), sequence=1),
+        stored({(0, 0): 1, (10, 10): 2}, (0, 3)),
+    ]
+    assert sum(row.duplicate for row in report(*events).rows) == 0

@@ -78,7 +78,7 @@ def test_an_unknown_setting_of_a_broker_is_refused(ottla: Ottla) -> None:
 
 def test_a_broker_that_does_not_exist_is_named(ottla: Ottla) -> None:
     ran = ottla("config", "describe", "broker", "99")
-    assert (ran.status, ran.err) == (1, "ottla: there is no broker 99 now\n")
+    assert (ran.status, ran.err) == (1, "ottla: there is no broker 99; there are 1\n")
 
 
 def test_a_group_has_settings_of_its_own(ottla: Ottla, topic: str) -> None:

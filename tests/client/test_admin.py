@@ -1,3 +1,5 @@
+from time import monotonic
+
 import pytest
 
 from ottla.client import Admin, Client, KafkaError, Producer, TopicPartition
@@ -85,8 +87,13 @@ def test_a_brokers_settings_are_its_own(admin: Admin) -> None:
         item.name for item in admin.describe_settings(Resource(ResourceType.BROKER, str(broker)))
     ]
     assert "log.dirs" in names
+    nobody = Resource(ResourceType.BROKER, "99")
+    began = monotonic()
+    with pytest.raises(KafkaError, match=f"there is no broker 99; there are {broker}"):
+        admin.describe_settings(nobody)
     with pytest.raises(KafkaError, match="there is no broker 99"):
-        admin.describe_settings(Resource(ResourceType.BROKER, "99"))
+        admin.alter_settings(nobody, {"log.retention.ms": "1"})
+    assert monotonic() - began < 10, "a mistake is not waited for"
 
 
 def test_offsets_are_found_by_their_ends_and_by_time(

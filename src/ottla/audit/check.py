@@ -258,22 +258,20 @@ def _compare_partition(above: _Side, below: _Side, partition: int, result: _Diff
     ahead: list[Item] = []
     for event, item in below.items.get(partition, ()):
         (settled if _is_settled(event, above, partition) else ahead).append(item)
-    # What was due is looked for first in what can be nothing else, then in what came last; and what
-    # came last may be what was not due yet, or from before.
-    first = match(due[_Due.NOW], settled)
-    second = match(first.missing, ahead)
-    third = match(due[_Due.LATER], first.extra)
-    fourth = match(due[_Due.NEVER], third.extra)
-    fifth = match(third.missing, second.extra)
-    for item in second.missing:
+    # Each question has its own best answer: of what was due, as much as can be is somewhere below;
+    # and of what is settled, as much as can be is something of above. One pairing can give both.
+    first = match(due[_Due.NOW], (*settled, *ahead))
+    second = match(due[_Due.LATER], first.extra)
+    third = match(due[_Due.NEVER], second.extra)
+    for item in first.missing:
         result.missing[item.first] += item.n
-    for item in fourth.extra:
+    for item in match([item for items in due.values() for item in items], settled).extra:
         result.duplicate[item.first] += item.n
-    for item in fifth.missing:
+    for item in second.missing:
         result.late[item.first] += item.n
-    for matched in (first, second, third, fourth, fifth):
+    for matched in (first, second, third):
         result.pairs += matched.pairs
-    result.unpaired_below += (*fourth.extra, *fifth.extra)
+    result.unpaired_below += third.extra
 
 
 def _is_due(event: Event, below: _Side, partition: int) -> _Due:

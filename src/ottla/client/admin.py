@@ -12,7 +12,7 @@ from uuid import UUID
 
 from ottla.client.cluster import Client, TopicPartition, UnknownTopic
 from ottla.client.errors import check, error
-from ottla.wire.errors import ErrorCode
+from ottla.wire.errors import ErrorCode, KafkaError
 from ottla.wire.messages.create_partitions import (
     CreatePartitionsRequest,
     CreatePartitionsResponse,
@@ -54,7 +54,7 @@ from ottla.wire.messages.list_offsets import (
     ListOffsetsResponse,
     ListOffsetsTopic,
 )
-from ottla.wire.messages.metadata import MetadataResponseTopic
+from ottla.wire.messages.metadata import MetadataResponseBroker, MetadataResponseTopic
 
 LATEST = -1
 EARLIEST = -2
@@ -267,8 +267,10 @@ class Admin:
             include_documentation=docs,
         )
 
+        node_id = self._responsible(resource)
+
         def attempt() -> list[Setting]:
-            reply = self._client.call(request, DescribeConfigsResponse, _responsible(resource))
+            reply = self._client.call(request, DescribeConfigsResponse, node_id)
             (result,) = reply.results
             _check_resource(result.error_code, result.error_message, resource)
             return sorted(map(_setting, result.configs))
@@ -298,8 +300,9 @@ class Admin:
             ]
         )
 
+        node_id = self._responsible(resource)
+
         def attempt() -> None:
-            node_id = _responsible(resource)
             for item in self._client.call(
                 request, IncrementalAlterConfigsResponse, node_id
             ).responses:
@@ -380,6 +383,24 @@ class Admin:
         ]
         return ClusterInfo(reply.cluster_id, reply.controller_id, sorted(brokers))
 
+    def _responsible(self, resource: Resource) -> int | None:
+        """The broker that must be asked: a broker's own settings are known to itself only. One that
+        nobody knows is a mistake, and not waited for as one that is away for a moment would be.
+        """
+        if resource.type is not ResourceType.BROKER or not resource.name:
+            return None
+        node_id = int(resource.name)
+        known = [item.node_id for item in self._client.retry(self._brokers)]
+        if node_id not in known:
+            there = ", ".join(map(str, sorted(known)))
+            raise KafkaError(
+                ErrorCode.INVALID_REQUEST, f"there is no broker {node_id}; there are {there}"
+            )
+        return node_id
+
+    def _brokers(self) -> list[MetadataResponseBroker]:
+        return self._client.metadata([]).brokers
+
     def _check_partition(self, error_code: int, partition: TopicPartition) -> None:
         if error_code:
             self._client.forget(partition.topic)
@@ -392,12 +413,6 @@ def _check_resource(error_code: int, message: str | None, resource: Resource) ->
     if error_code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION:
         raise UnknownTopic(resource.name)
     check(error_code, message, f"{resource.type.name.lower()} {resource.name}".rstrip())
-
-
-def _responsible(resource: Resource) -> int | None:
-    """The broker that must be asked: a broker's own settings are known to itself only."""
-    is_one_broker = resource.type is ResourceType.BROKER and resource.name
-    return int(resource.name) if is_one_broker else None
 
 
 def _topic_info(found: MetadataResponseTopic) -> TopicInfo:

@@ -6,6 +6,8 @@ Rules kept here:
 2. After a retriable failure nothing more of that partition is sent until all that is on its way is
    answered; then what was not acknowledged is sent again, in its order. A final failure is raised,
    and so is a retriable one that lasts until the deadline.
+3. What is sent again goes alone. It may be in the log already, and a broker recognises the last
+   five batches of a producer: were new ones written behind it meanwhile, it would be refused.
 """
 
 from collections import deque
@@ -51,7 +53,7 @@ def producer_id(client: Client) -> tuple[int, int]:
 class Batch:
     """A batch until it is acknowledged, and what is to be done then."""
 
-    __slots__ = ("acknowledged", "data", "partition")
+    __slots__ = ("acknowledged", "data", "partition", "sendings")
 
     def __init__(
         self, partition: "PartitionQueue", data: bytes, acknowledged: Callable[[int, int], None]
@@ -62,6 +64,8 @@ class Batch:
         self.partition = partition
         self.data = data
         self.acknowledged = acknowledged
+        self.sendings = 0
+        """How often it was sent, or nearly."""
 
 
 class PartitionQueue:
@@ -90,11 +94,11 @@ class PartitionQueue:
     @property
     def is_ready(self) -> bool:
         """Whether its next batch may be sent."""
-        return (
-            not self.failed
-            and len(self.queue) > self.in_flight
-            and self.in_flight < self.most_in_flight
-        )
+        if self.failed or len(self.queue) <= self.in_flight:
+            return False
+        if self.in_flight:
+            return self.in_flight < self.most_in_flight and self.queue[0].sendings < 2
+        return True
 
 
 class _Sent(NamedTuple):
@@ -177,6 +181,8 @@ class Deliveries:
             if size < REQUEST_BYTES:
                 chosen.append(batch)
                 size += len(batch.data)
+        for batch in chosen:
+            batch.sendings += 1
         try:
             names = {batch.partition.key.topic for batch in chosen}
             topic_ids = {name: self._client.topic(name).id for name in names}

@@ -114,21 +114,39 @@ def expression_columns(text: Text) -> tuple[str, ...]:
 
 def schema_columns(schema: Text) -> dict[str, str]:
     """Names and types of a schema such as `id BIGINT, at TIMESTAMP NOT NULL`."""
-    tree = _parse(schema, Text(f"CREATE TABLE t ({schema})", schema.line))
     columns: dict[str, str] = {}
-    for part in tree.this.expressions if isinstance(tree.this, exp.Schema) else ():
-        if isinstance(part, exp.Identifier):
-            raise WrongSqlError(schema.line, f"the column {part.name} has no type")
-    for column in tree.find_all(exp.ColumnDef):
-        if isinstance(column.parent, exp.Schema):
-            if column.kind is None:
-                raise WrongSqlError(schema.line, f"the column {column.name} has no type")
-            if same_name(column.name, tuple(columns)):
-                raise WrongSqlError(schema.line, f"the column {column.name} is there twice")
-            columns[column.name] = str(column.kind.sql(dialect=DIALECT))
+    for column in _fields(schema) or _columns_of_table(schema):
+        if column.kind is None:
+            raise WrongSqlError(schema.line, f"the column {column.name} has no type")
+        if same_name(column.name, tuple(columns)):
+            raise WrongSqlError(schema.line, f"the column {column.name} is there twice")
+        columns[column.name] = str(column.kind.sql(dialect=DIALECT))
     if not columns:
         raise WrongSqlError(schema.line, "there is no column in it")
     return columns
+
+
+def _fields(schema: Text) -> list[exp.ColumnDef]:
+    """The columns as fields of a struct, among which any name may be (`like`, `check`), and colons;
+    none where they do not parse as such.
+    """
+    try:
+        tree = sqlglot.parse_one(f"SELECT CAST(NULL AS STRUCT<{schema}>)", dialect=Spark)
+    except SqlglotError:
+        return []
+    cast = tree.find(exp.Cast)
+    fields = [] if cast is None else cast.to.expressions
+    is_right = all(isinstance(field, exp.ColumnDef) for field in fields)
+    return fields if is_right and ",," not in schema.replace(" ", "") else []
+
+
+def _columns_of_table(schema: Text) -> list[exp.ColumnDef]:
+    """The columns as those of a table, where a mistake is found at its place."""
+    tree = _parse(schema, Text(f"CREATE TABLE t ({schema})", schema.line))
+    for part in tree.this.expressions if isinstance(tree.this, exp.Schema) else ():
+        if isinstance(part, exp.Identifier):
+            raise WrongSqlError(schema.line, f"the column {part.name} has no type")
+    return [each for each in tree.find_all(exp.ColumnDef) if isinstance(each.parent, exp.Schema)]
 
 
 def same_name(name: str, columns: tuple[str, ...]) -> bool:

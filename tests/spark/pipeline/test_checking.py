@@ -267,6 +267,9 @@ def test_unique_needs_a_watermark_somewhere(check: Check) -> None:
         ("topic: clicks\n", "pattern: clicks-[a-z]*\n"),
         ("partition_by: [day(at), type]", "partition_by: [at, type]"),
         ("delay: 10 minutes", "delay: 1 hour 30 minutes"),
+        ("schema: id BIGINT", "schema: like INT, check STRING, unique INT, id BIGINT"),
+        ("schema: page STRING, section STRING", "schema: 'page: STRING, section: STRING'"),
+        ("schema: page STRING", "schema: nothing VOID, page STRING COMMENT 'its name, as is'"),
         ("topic: clicks-{lower(type)}", "topic: clicks-{lower(type)}\n    value: to_json(tags)"),
     ],
 )
