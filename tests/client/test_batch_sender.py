@@ -1,15 +1,20 @@
 """Ready-made batches: in order and once, over many partitions and over failures."""
 
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from ottla.client import Admin, Client, KafkaError, Reader, TopicPartition
 from ottla.client.batch_sender import BatchSender, Span
+from ottla.client.connection import Connection, Reply
+from ottla.client.deliveries import REQUEST_BYTES
 from ottla.embedded import Broker
 from ottla.records import Codec, Record
 from ottla.records.kernel import KERNEL
 from ottla.wire.errors import ErrorCode
+from ottla.wire.message import Message
+from ottla.wire.messages.produce import ProduceRequest
 
 
 def inside(*values: bytes) -> bytes:
@@ -49,6 +54,35 @@ def test_more_than_the_buffer_takes_is_sent_on_the_way(client: Client, topic: st
     assert sender.spans[TopicPartition(topic, 1)].records >= 20
     sender.flush()
     assert sender.spans == {TopicPartition(topic, 1): Span(0, 39, 40)}
+
+
+def test_batches_of_several_partitions_share_requests(
+    client: Client, topic: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    sizes: list[int] = []
+    submit = Connection.submit
+
+    def counted(self: Connection, request: Message, *given: Any, **named: Any) -> Reply[Message]:
+        if isinstance(request, ProduceRequest):
+            sizes.append(sum(len(each.partition_data) for each in request.topic_data))
+        return submit(self, request, *given, **named)
+
+    monkeypatch.setattr(Connection, "submit", counted)
+    sender = BatchSender(client)
+    places = [TopicPartition(topic, index) for index in range(3)]
+    sender.send(places[0], inside(b"x"), 1, 0)
+    assert sizes == [1], "the first one waits for nothing"
+    for where in places:
+        sender.send(where, inside(b"x"), 1, 0)
+    sender.flush()
+    sizes.clear()
+    eighth = inside(b"x" * (REQUEST_BYTES // 8))
+    for number in range(18):
+        sender.send(places[number % 3], eighth, 1, 0)
+    sender.flush()
+    assert sum(sizes) == 18
+    assert len(sizes) <= 8
+    assert sum(span.records for span in sender.spans.values()) == 22
 
 
 def test_a_restarted_broker_gets_the_rest_once_and_in_order(tmp_path: Path) -> None:

@@ -8,10 +8,13 @@ Rules kept here:
    its sequence number. A partition's batches arrive in the order of send().
 2. After a retriable failure nothing more of that partition is sent until all that is on its way is
    answered; then what was not acknowledged is sent again, in its order. A final failure is raised.
-3. When flush() returns, everything is acknowledged and no request is on its way. Nothing sent
+3. The first batch goes out at once; later ones wait until there are enough for a large request, in
+   which those of several partitions lie together. A request costs both sides as much as the bytes
+   of a small batch do.
+4. When flush() returns, everything is acknowledged and no request is on its way. Nothing sent
    earlier can arrive later: its sequence numbers are used up.
-4. Where acknowledged records lie is remembered by partition: first and last offset, and count.
-5. In a transaction, version 2 adds partitions by itself; with version 1 each is added before its
+5. Where acknowledged records lie is remembered by partition: first and last offset, and count.
+6. In a transaction, version 2 adds partitions by itself; with version 1 each is added before its
    first batch.
 """
 
@@ -23,6 +26,7 @@ from ottla.client.cluster import Client, TopicPartition
 from ottla.client.deliveries import (
     NO_APPEND_TIME,
     NO_OFFSET,
+    REQUEST_BYTES,
     Batch,
     Deliveries,
     PartitionQueue,
@@ -90,6 +94,8 @@ class BatchSender:
         )
         self._partitions: dict[TopicPartition, PartitionQueue] = {}
         self._unacknowledged = 0
+        self._waiting = REQUEST_BYTES
+        """Bytes since the last request: as if there were enough for the first."""
         self.spans: dict[TopicPartition, Span] = {}
         """Where what was acknowledged lies."""
 
@@ -114,7 +120,9 @@ class BatchSender:
         acknowledged = partial(self._acknowledged, where, count, len(data), timestamp_ms)
         partition.queue.append(Batch(partition, data, acknowledged))
         self._unacknowledged += len(data)
-        self._push(BUFFER_BYTES)
+        self._waiting += len(data)
+        if self._waiting >= REQUEST_BYTES or self._unacknowledged > BUFFER_BYTES:
+            self._push(BUFFER_BYTES)
 
     def flush(self) -> None:
         """Wait until everything is acknowledged."""
@@ -132,6 +140,7 @@ class BatchSender:
 
     def _push(self, most_unacknowledged: int) -> None:
         """Send what can be sent, until no more than so many bytes are without acknowledgement."""
+        self._waiting = 0
         self._deliveries.push(
             self._partitions.values(), lambda: self._unacknowledged <= most_unacknowledged
         )

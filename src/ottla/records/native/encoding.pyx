@@ -246,6 +246,41 @@ cdef class Column:
 
 
 @cython.final
+cdef class Chosen:
+    """Row numbers, each checked when it is read: those of a buffer, or all."""
+
+    cdef View positions
+    cdef const uint8_t *numbers  # NULL for all rows
+    cdef int64_t rows
+    cdef int64_t count
+
+    def __cinit__(self, positions, int64_t rows):
+        self.rows = self.count = rows
+        self.numbers = NULL
+        if positions is not None:
+            self.positions = View(positions)
+            self.numbers = self.positions.start
+            self.count = self.positions.size // sizeof(int32_t)
+
+    cdef inline int64_t unchecked(self, int64_t index) noexcept nogil:
+        """A row's number, whatever it is."""
+        cdef int32_t row
+        if self.numbers == NULL:
+            return index
+        memcpy(&row, self.numbers + index * <int64_t>sizeof(int32_t), sizeof(int32_t))
+        return row
+
+    cdef inline int64_t row(self, int64_t index) except -1:
+        cdef int32_t row
+        if self.positions is None:
+            return index
+        memcpy(&row, self.positions.start + index * sizeof(int32_t), sizeof(int32_t))
+        if not 0 <= row < self.rows:
+            raise IndexError(f"row {row} of {self.rows}")
+        return row
+
+
+@cython.final
 cdef class RowEncoder:
     """Rows of columns, to be written."""
 
@@ -285,6 +320,69 @@ cdef class RowEncoder:
         """
         cdef Chosen chosen = Chosen(positions, self.rows)
         cdef int64_t limit = min(max_bytes, LARGEST_INSIDE)
+        if self.lists is None:
+            return self.encode_plain(chosen, start, limit)
+        return self.encode_with_headers(chosen, start, limit)
+
+    cdef tuple encode_plain(self, Chosen chosen, int64_t start, int64_t limit):
+        """Rows without headers: nothing in them can be wrong but their size, so no Python is needed
+        between the first and the last.
+        """
+        cdef int64_t whole = 0
+        cdef int64_t inside = 0
+        cdef int64_t size
+        cdef int64_t row = 0
+        cdef int64_t index
+        cdef int64_t at = start
+        cdef bint outside = False
+        cdef uint8_t *out
+        with nogil:
+            while at < chosen.count:
+                row = chosen.unchecked(at)
+                if row < 0 or row >= self.rows:
+                    outside = True
+                    break
+                inside = self.plain_size(row, at - start)
+                size = zigzag_size(inside) + inside
+                if whole + size > limit and (at > start or size > LARGEST_INSIDE):
+                    break
+                whole += size
+                at += 1
+        if outside:
+            raise IndexError(f"row {row} of {self.rows}")
+        if at == start:
+            raise ValueError(f"a row of {inside} bytes does not fit in a batch")
+        body = PyBytes_FromStringAndSize(NULL, whole)
+        out = <uint8_t *>PyBytes_AS_STRING(body)
+        with nogil:
+            for index in range(start, at):
+                out = self.write_plain(out, chosen.unchecked(index), index - start)
+        return body, at
+
+    cdef inline int64_t plain_size(self, int64_t row, int64_t delta) noexcept nogil:
+        """As inside_size, of a row without headers: attributes, timestamp delta, and their count."""
+        return (
+            3
+            + zigzag_size(delta)
+            + part_size(self.keys.part(row))
+            + part_size(self.values.part(row))
+        )
+
+    cdef inline uint8_t *write_plain(
+        self, uint8_t *at, int64_t row, int64_t delta
+    ) noexcept nogil:
+        cdef Part key = self.keys.part(row)
+        cdef Part value = self.values.part(row)
+        at = write_varint(at, 3 + zigzag_size(delta) + part_size(key) + part_size(value))
+        at[0] = 0
+        at[1] = 0
+        at = write_varint(at + 2, delta)
+        at = write_part(at, key)
+        at = write_part(at, value)
+        at[0] = 0
+        return at + 1
+
+    cdef tuple encode_with_headers(self, Chosen chosen, int64_t start, int64_t limit):
         cdef int64_t whole = 0
         cdef int64_t inside
         cdef int64_t size
@@ -373,30 +471,6 @@ cdef class RowEncoder:
         if key.size < 0:
             raise ValueError("a header without a key")
         return key
-
-
-@cython.final
-cdef class Chosen:
-    """Row numbers, each checked when it is read: those of a buffer, or all."""
-
-    cdef View positions
-    cdef int64_t rows
-    cdef int64_t count
-
-    def __cinit__(self, positions, int64_t rows):
-        self.rows = self.count = rows
-        if positions is not None:
-            self.positions = View(positions)
-            self.count = self.positions.size // sizeof(int32_t)
-
-    cdef inline int64_t row(self, int64_t index) except -1:
-        cdef int32_t row
-        if self.positions is None:
-            return index
-        memcpy(&row, self.positions.start + index * sizeof(int32_t), sizeof(int32_t))
-        if not 0 <= row < self.rows:
-            raise IndexError(f"row {row} of {self.rows}")
-        return row
 
 
 def group(numbers):
