@@ -181,10 +181,10 @@ def test_a_flush_that_nobody_waits_for_leaves_no_traceback(
             write(partition)
             with monkeypatch.context() as patched, capture_logs() as said:
                 patched.setattr(Log, "begin_flush", begin_flush)
-                node.run_in_background(partition.flush())
-                await until(lambda: not node._background)
-                node.run_in_background(divide(0))
-                await until(lambda: not node._background)
+                node.background.run(partition.flush())
+                await until(lambda: not node.background)
+                node.background.run(divide(0))
+                await until(lambda: not node.background)
             assert [line["event"] for line in said] == ["background work failed"]
         gc.collect()
 

@@ -1,12 +1,13 @@
 """Producer ids: never twice, and not only while the store answers."""
 
 import asyncio
-from collections.abc import Awaitable, Callable, Coroutine
+from collections.abc import Awaitable, Callable
 from pathlib import Path
 from typing import Any, cast
 
 import pytest
 
+from ottla.broker.background import Background
 from ottla.broker.node import Node
 from ottla.broker.producer_ids import BLOCK, ProducerIdSource
 from ottla.cluster.sqlite_store import SqliteStore
@@ -35,13 +36,10 @@ class Host:
 
     def __init__(self, store: SqliteStore) -> None:
         self.store = MovableStore(store)
-        self.tasks: list[asyncio.Task[Any]] = []
-
-    def run_in_background(self, work: Coroutine[Any, Any, Any]) -> None:
-        self.tasks.append(asyncio.get_running_loop().create_task(work))
+        self.background = Background()
 
     async def settled(self) -> None:
-        await asyncio.gather(*self.tasks)
+        await asyncio.gather(*self.background)
 
     def source(self) -> ProducerIdSource:
         return ProducerIdSource(cast(Node, self))

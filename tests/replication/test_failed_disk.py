@@ -131,7 +131,7 @@ def test_a_leader_that_is_alone_keeps_what_it_has(tmp_path: Path) -> None:
             before = first.image.partitions[TOPIC, 0]
             first.roles.disk_failed(partition)
             await first.caught_up()
-            await asyncio.gather(*first._background)
+            await asyncio.gather(*first.background)
             assert first.image.partitions[TOPIC, 0] == before
 
     asyncio.run(live())

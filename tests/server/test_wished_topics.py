@@ -61,7 +61,7 @@ def test_a_store_that_does_not_answer_keeps_nobody_from_the_topics_that_are_ther
                 "there": ErrorCode.NONE,
                 "wished-for": ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
             }
-        assert on_loop(broker, lambda: len(node._background)) == 1, "it was begun twice"
+        assert on_loop(broker, lambda: len(node.background)) == 1, "it was begun twice"
         go_on()
         until(broker, lambda: "wished-for" in node.image.topics)
         assert ask(client, "wished-for") == {"wished-for": ErrorCode.NONE}

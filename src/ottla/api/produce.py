@@ -285,7 +285,7 @@ def _answer_later(
     """The answer waits for the fsync where `flush.messages` is reached, and for the commit."""
     if asked.acks == 0:
         for partition in to_flush:
-            request.node.run_in_background(partition.flush())
+            request.node.background.run(partition.flush())
         return None
     pending = Pending()
 
@@ -297,7 +297,7 @@ def _answer_later(
         )
 
     if to_flush:
-        request.node.run_in_background(_flush(results, to_flush, answer_when_committed))
+        request.node.background.run(_flush(results, to_flush, answer_when_committed))
     else:
         answer_when_committed()
     return pending

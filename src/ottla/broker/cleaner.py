@@ -109,7 +109,7 @@ class Cleaner:
         was_clean = self._clean.pop(partition, None)
         was_noted = self._from_file.pop((partition.topic, partition.index), None)
         if (was_clean, was_noted) != (None, None):
-            self._node.run_in_background(self._write_checkpoint())
+            self._node.background.run(self._write_checkpoint())
 
     async def _repeat(self) -> None:
         failing = ""

@@ -17,7 +17,7 @@ import socket
 import time
 import uuid
 from collections import deque
-from collections.abc import Callable, Coroutine, Mapping
+from collections.abc import Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any, Final, NamedTuple, TypeVar
@@ -25,6 +25,7 @@ from typing import Any, Final, NamedTuple, TypeVar
 import structlog
 
 from ottla.broker.audit import Audit
+from ottla.broker.background import Background
 from ottla.broker.checkpoints import PARTITIONS_IN_ONE_TURN
 from ottla.broker.cleaner import Cleaner
 from ottla.broker.closing import close_logs
@@ -123,7 +124,7 @@ class Node:
         self._opener: LogOpener | None = None
         self._deltas: deque[Delta] = deque()
         self._carrying_out: asyncio.Task[None] | None = None
-        self._background: set[asyncio.Task[Any]] = set()
+        self.background = Background()
         self.producer_ids = ProducerIdSource(self)
         self.membership = Membership(self)
         self.control = Control(self)
@@ -189,22 +190,6 @@ class Node:
     def now_ms(self) -> int:
         """The time, in milliseconds since 1970."""
         return time.time_ns() // 1_000_000
-
-    def run_in_background(self, work: Coroutine[Any, Any, T]) -> asyncio.Task[T]:
-        """Start something that nobody has to wait for."""
-        task = asyncio.get_running_loop().create_task(work)
-        self._background.add(task)
-        task.add_done_callback(self._background_ended)
-        return task
-
-    def _background_ended(self, task: asyncio.Task[Any]) -> None:
-        self._background.discard(task)
-        problem = None if task.cancelled() else task.exception()
-        if isinstance(problem, KafkaError):
-            if problem.code != ErrorCode.KAFKA_STORAGE_ERROR:  # which a disk has its line for
-                log.error("background work failed", reason=str(problem))
-        elif problem is not None:
-            log.error("background work failed", exc_info=problem)
 
     # Starting and stopping ----------------------------------------------------------------
 
@@ -319,7 +304,7 @@ class Node:
     async def _end_background(self) -> None:
         """Let flushes end. A change of metadata half carried out waits for the next start."""
         self.wished_topics.stop()
-        tasks = [*self._background]
+        tasks = [*self.background]
         if self._carrying_out is not None:
             self._carrying_out.cancel()
             tasks.append(self._carrying_out)

@@ -148,7 +148,7 @@ class LogOpener:
         except OSError as problem:
             for place in places:
                 self._failed(place, problem)
-            self._later(lambda: self._node.run_in_background(self._open_new(places)))
+            self._later(lambda: self._node.background.run(self._open_new(places)))
             return
         turns = Turns()
         for place in places:
@@ -210,7 +210,7 @@ class LogOpener:
         try:
             self._try_to_open(place, clean=clean)
         except _OfAnotherTopicError:
-            self._node.run_in_background(self._open_new([place]))
+            self._node.background.run(self._open_new([place]))
 
     def _try_to_open(self, place: _Place, *, clean: bool) -> None:
         if not self._is_wanted(place):

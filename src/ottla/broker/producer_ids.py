@@ -62,7 +62,7 @@ class ProducerIdSource:
         """Take a spare block, unless that is under way; the outcome."""
         if self._taking is None:
             self._taking = asyncio.get_running_loop().create_future()
-            self._node.run_in_background(self._take_spare(self._taking))
+            self._node.background.run(self._take_spare(self._taking))
         return self._taking
 
     async def _take_spare(self, done: asyncio.Future[None]) -> None:

@@ -67,7 +67,7 @@ class TransactionRunner(ShardRunner[TransactionShard]):
         try:
             super()._expire(key)
         except NeedsProducerId:
-            self._node.run_in_background(self._expire_with_new_id(key))
+            self._node.background.run(self._expire_with_new_id(key))
 
     async def _expire_with_new_id(self, key: Any) -> None:
         try:
@@ -144,7 +144,7 @@ class Transactions(Coordinators[TransactionRunner]):
         answer: asyncio.Future[AddPartitionsToTxnResult] = (
             asyncio.get_running_loop().create_future()
         )
-        self.node.run_in_background(self._ask_peer(leader, question, answer))
+        self.node.background.run(self._ask_peer(leader, question, answer))
         return answer
 
     async def _ask_peer(

@@ -85,7 +85,7 @@ def write_markers(node: Node, markers: TxnMarkers, told: Callable[[Outcomes], ob
             if outcome is not None:
                 at_once[where] = outcome
     for leader, partitions in elsewhere.items():
-        node.run_in_background(_send(node, leader, markers, partitions, told))
+        node.background.run(_send(node, leader, markers, partitions, told))
     if at_once:
         told(at_once)
 

@@ -39,7 +39,7 @@ class WishedTopics:
         """Make topics; returns when it is done, done with, or takes too long."""
         new = [name for name in names if name not in self._under_way]
         if new:
-            task = self._node.run_in_background(self._make(new))
+            task = self._node.background.run(self._make(new))
             self._under_way.update(dict.fromkeys(new, task))
         tasks = {self._under_way[name] for name in names}
         await asyncio.wait(tasks, timeout=LONGEST_WAIT_SECONDS)

@@ -145,7 +145,7 @@ class Roles:
         """A replica cannot be served here: let the others go on without it, if there are any."""
         if key not in self._handing_over:
             self._handing_over.add(key)
-            self._node.run_in_background(self._hand_over(key))
+            self._node.background.run(self._hand_over(key))
 
     async def _hand_over(self, key: PartitionKey) -> None:
         node = self._node
