@@ -83,6 +83,11 @@ def command(
         (topic,) = admin.describe_topics([name])
         chosen = {broker: racks[broker] for broker in brokers}
         factor = replication_factor or len(topic.partitions[0].replicas)
+        if factor > len(brokers):
+            raise click.UsageError(
+                f"{factor} replicas need as many brokers, and --brokers names {len(brokers)}: name "
+                "more, or give a lower --replication-factor."
+            )
         plan = cheapest_plan(topic.partitions, chosen, factor)
         if plan and not dry_run:
             Replicas(client).move({TopicPartition(name, at): to for at, to in plan.items()})
