@@ -3,6 +3,7 @@ import time
 import zlib
 from pathlib import Path
 
+import click
 import pytest
 
 from ottla.audit.check import Consumed, Row
@@ -125,7 +126,7 @@ def test_plots_go_to_the_terminal_or_a_file(
 @pytest.mark.parametrize(
     ("arguments", "word"),
     [
-        (("--since", "yesterday"), "90s, 5m, 1h"),
+        (("--since", "yesterday"), "90s, 5m, 1h or 2d, nor an ISO 8601 time"),
         (("--since", "0s"), "90s, 5m, 1h"),
         (("--window", "1 fortnight"), "90s, 5m, 1h"),
         (("--plot", "orders.gif"), ".png"),
@@ -190,6 +191,17 @@ def test_what_is_missing_or_late_is_part_of_the_bar() -> None:
     assert "6, 3 missing, 1 late" in terminal_plot([row])
     assert terminal_plot([]) == ""
     assert png_plot([]).startswith(b"\x89PNG")
+
+
+def test_bars_differ_without_colours_and_fit_the_terminal() -> None:
+    row = Row("orders", 0, MINUTE, 20, 20, consumers=[Consumed("consumer", "billing", 6, 0, 0, 14)])
+    wide = click.unstyle(terminal_plot([row])).splitlines()
+    assert wide[-1].endswith(f" billing  {18 * '█'}{42 * '░'} 6, 14 late")
+    lossy = Row("orders", 0, MINUTE, 9, 3, missing=3, late=3)
+    for rows in ([row], [lossy]):
+        narrow = click.unstyle(terminal_plot(rows, 64)).splitlines()
+        assert max(map(len, narrow)) <= 64
+    assert "▒" in narrow[-1]
 
 
 def test_lengths_of_time_are_written_as_they_are_read() -> None:

@@ -1,8 +1,10 @@
 """`ottla audit`: what every tier has counted of each topic and window, and what is missing."""
 
 import re
+import sys
 import time
 from itertools import groupby
+from shutil import get_terminal_size
 from typing import TYPE_CHECKING
 
 import click
@@ -34,8 +36,11 @@ def since_ms(text: str) -> int:
     """A point in time in milliseconds; `1h` means an hour ago."""
     try:
         return timestamp_ms(text)
-    except ValueError:
-        return time.time_ns() // 1_000_000 - duration_ms(text)
+    except ValueError as problem:
+        try:
+            return time.time_ns() // 1_000_000 - duration_ms(text)
+        except click.BadParameter as other:
+            raise click.BadParameter(f"{other.message}, nor {problem}") from None
 
 
 @click.command("audit")
@@ -104,7 +109,8 @@ def command(
     elif plot == IN_THE_TERMINAL:
         from ottla.cli.audit_plot import terminal_plot
 
-        click.echo(terminal_plot(report.rows))
+        columns = get_terminal_size().columns if sys.stdout.isatty() else None
+        click.echo(terminal_plot(report.rows, columns))
     else:
         _show(report, topic, since)
     if plot not in (None, IN_THE_TERMINAL):

@@ -1,7 +1,8 @@
 """The audit's counts as bars: in the terminal, or as a PNG. Pure.
 
 For each topic and window a bar for what was produced, what is stored, and what each consumer got.
-A bar of which something is missing has that part in red; what is only late is grey.
+A bar of which something is missing has that part in red; what is only late is grey. In the terminal
+those parts have other blocks as well: colours are lost in a pipe.
 """
 
 from collections.abc import Sequence
@@ -14,8 +15,11 @@ from ottla.cli.output import time_text
 from ottla.cli.png import GLYPH_HEIGHT, Canvas, Colour, text_width
 
 WIDTH = 60
+NARROWEST = 10
+BESIDE_BARS = 26
+"""Columns for the time, the spaces, and what rounding adds to a bar of three parts."""
 EIGHTHS = " ▏▎▍▌▋▊▉"
-FULL = "█"
+FULL, MISSING, LATE = "█▒░"
 
 BACKGROUND, INK, GRID, RED, GREY = range(5)
 FIRST_TIER = 5
@@ -74,39 +78,43 @@ def _consumer(consumed: Consumed) -> Bar:
 # In the terminal --------------------------------------------------------------------------
 
 
-def terminal_plot(rows: Sequence[Row]) -> str:
-    """Horizontal bars, as long as the counts."""
+def terminal_plot(rows: Sequence[Row], columns: int | None = None) -> str:
+    """Horizontal bars, as long as the counts; shorter where a terminal has few columns."""
     lines: list[str] = []
     for topic, grouped in groupby(rows, key=lambda row: row.topic):
         its_rows = [(row, bars(row)) for row in grouped]
-        longest = max((bar.length for _, its_bars in its_rows for bar in its_bars), default=0)
-        names = max((len(bar.tier) for _, its_bars in its_rows for bar in its_bars), default=0)
+        all_bars = [bar for _, its_bars in its_rows for bar in its_bars]
+        longest = max((bar.length for bar in all_bars), default=0)
+        names = max((len(bar.tier) for bar in all_bars), default=0)
+        numbers = max((len(_numbers(bar)) for bar in all_bars), default=0)
+        room = WIDTH if columns is None else columns - names - numbers - BESIDE_BARS
+        width = max(NARROWEST, min(WIDTH, room))
         lines.append(topic)
         for row, its_bars in its_rows:
             label = time_text(row.window)
             for bar in its_bars:
-                lines.append(f"{label:20} {bar.tier:{names}} {_line(bar, longest)}".rstrip())
+                line = f"{_blocks(bar, longest, width)} {_numbers(bar)}"
+                lines.append(f"{label:20} {bar.tier:{names}} {line}".rstrip())
                 label = ""
         lines.append("")
     return "\n".join(lines).rstrip()
 
 
-def _line(bar: Bar, longest: int) -> str:
-    notes = "".join(
-        f", {n} {what}" for n, what in ((bar.missing, "missing"), (bar.late, "late")) if n
-    )
-    line = _blocks(bar.count, longest)
-    for count, colour in ((bar.missing, "red"), (bar.late, "bright_black")):
+def _numbers(bar: Bar) -> str:
+    parts = ((bar.missing, "missing"), (bar.late, "late"))
+    return str(bar.count) + "".join(f", {count} {what}" for count, what in parts if count)
+
+
+def _blocks(bar: Bar, longest: int, width: int) -> str:
+    """Whatever there is of a part, it has a block."""
+    line = ""
+    if bar.count:
+        eighths = max(1, round(bar.count * width * 8 / longest))
+        line = FULL * (eighths // 8) + EIGHTHS[eighths % 8].strip()
+    for count, block, colour in ((bar.missing, MISSING, "red"), (bar.late, LATE, "bright_black")):
         if count:
-            line += click.style(_blocks(count, longest), fg=colour)
-    return f"{line} {bar.count}{notes}"
-
-
-def _blocks(count: int, longest: int) -> str:
-    if not count or not longest:
-        return ""
-    eighths = max(1, round(count * WIDTH * 8 / longest))
-    return FULL * (eighths // 8) + EIGHTHS[eighths % 8].strip()
+            line += click.style(block * max(1, round(count * width / longest)), fg=colour)
+    return line
 
 
 # As a picture -----------------------------------------------------------------------------
