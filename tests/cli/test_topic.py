@@ -49,6 +49,19 @@ def test_alter_adds_partitions_and_takes_settings_back(ottla: Ottla, topic: str)
     assert len(described[0]["partitions"]) == 4
 
 
+def test_an_alteration_that_is_refused_changes_nothing(ottla: Ottla, topic: str) -> None:
+    ran = ottla("topic", "alter", topic, "--set", "segment.ms=60000", "--partitions", "1")
+    assert (ran.status, "would not be an increase" in ran.err) == (1, True)
+    described = ottla("topic", "describe", topic, "--json").json
+    assert isinstance(described, list)
+    assert described[0]["settings"] == {}
+
+
+def test_json_tells_what_was_deleted_before_a_failure(ottla: Ottla, topic: str) -> None:
+    ran = ottla("topic", "delete", topic, f"{topic}.nope", "--json")
+    assert (ran.status, ran.json) == (1, [{"name": topic, "deleted": True}])
+
+
 def test_partitions_are_not_taken_away(ottla: Ottla, topic: str) -> None:
     ran = ottla("topic", "alter", topic, "--partitions", "1")
     assert ran.status == 1

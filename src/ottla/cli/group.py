@@ -125,20 +125,23 @@ def delete(groups: tuple[str, ...], if_exists: bool, bootstrap: str, as_json: bo
     from ottla.client.group_admin import GroupAdmin, UnknownGroup
 
     results: list[Json] = []
-    with connect(bootstrap) as client:
-        for group in groups:
-            deleted = True
-            try:
-                GroupAdmin(client).delete_group(group)
-            except UnknownGroup:
-                if not if_exists:
-                    raise
-                deleted = False
-            results.append({"group": group, "deleted": deleted})
-            if not as_json:
-                click.echo(f"deleted group {group}" if deleted else f"there is no group {group}")
-    if as_json:
-        print_json(results)
+    try:
+        with connect(bootstrap) as client:
+            for group in groups:
+                deleted = True
+                try:
+                    GroupAdmin(client).delete_group(group)
+                except UnknownGroup:
+                    if not if_exists:
+                        raise
+                    deleted = False
+                results.append({"group": group, "deleted": deleted})
+                if not as_json:
+                    what = f"deleted group {group}" if deleted else f"there is no group {group}"
+                    click.echo(what)
+    finally:
+        if as_json and results:  # also those before a failure
+            print_json(results)
 
 
 @command.command("delete-offsets")

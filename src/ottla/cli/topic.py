@@ -180,6 +180,8 @@ def alter(
     with connect(bootstrap) as client:
         admin = Admin(client)
         if changes or unset:
+            if partitions is not None:  # a number that is refused shall not leave half of it done
+                admin.create_partitions(name, partitions, validate_only=True)
             admin.alter_settings(Resource(ResourceType.TOPIC, name), changes, delete=unset)
         if partitions is not None:
             admin.create_partitions(name, partitions)
@@ -210,20 +212,23 @@ def delete(names: tuple[str, ...], if_exists: bool, bootstrap: str, as_json: boo
     from ottla.client.cluster import UnknownTopic
 
     results: list[Json] = []
-    with connect(bootstrap) as client:
-        for name in names:
-            deleted = True
-            try:
-                Admin(client).delete_topic(name)
-            except UnknownTopic:
-                if not if_exists:
-                    raise
-                deleted = False
-            results.append({"name": name, "deleted": deleted})
-            if not as_json:
-                click.echo(f"deleted topic {name}" if deleted else f"topic {name} does not exist")
-    if as_json:
-        print_json(results)
+    try:
+        with connect(bootstrap) as client:
+            for name in names:
+                deleted = True
+                try:
+                    Admin(client).delete_topic(name)
+                except UnknownTopic:
+                    if not if_exists:
+                        raise
+                    deleted = False
+                results.append({"name": name, "deleted": deleted})
+                if not as_json:
+                    what = f"deleted topic {name}" if deleted else f"topic {name} does not exist"
+                    click.echo(what)
+    finally:
+        if as_json and results:  # also those before a failure
+            print_json(results)
 
 
 def id_text(topic_id: UUID) -> str:

@@ -214,11 +214,12 @@ class Admin:
         self._client.retry(attempt)
         self._client.forget(name)
 
-    def create_partitions(self, topic: str, total: int) -> None:
-        """Raise a topic's number of partitions to `total`."""
+    def create_partitions(self, topic: str, total: int, *, validate_only: bool = False) -> None:
+        """Raise a topic's number of partitions to `total`; or only ask whether that can be."""
         request = CreatePartitionsRequest(
             topics=[CreatePartitionsTopic(name=topic, count=total, assignments=None)],
             timeout_ms=self._timeout_ms,
+            validate_only=validate_only,
         )
 
         def attempt() -> None:
