@@ -61,6 +61,10 @@ def test_all_brokers_together_have_settings(ottla: Ottla) -> None:
         deleted = ottla("config", "delete", "broker", "default", name)
     assert deleted.status == 0
     assert ottla("config", "describe", "broker", "default", "--json").json == []
+    nothing = ottla("config", "describe", "broker", "default", "--all").out
+    assert nothing.startswith("no setting is set for all brokers (")
+    wrong = ottla("config", "alter", "broker", "default", f"{name}=soon")
+    assert wrong.err.startswith("ottla: all brokers: Invalid value soon")
 
 
 def test_a_read_only_setting_is_refused(ottla: Ottla) -> None:

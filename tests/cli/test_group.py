@@ -51,6 +51,7 @@ def test_a_group_is_listed_with_its_state(ottla: Ottla, group: str) -> None:
     assert {"group": group, "state": "Empty", "type": "classic", "protocol": ""} in listed
     assert group in ottla("group", "list", "--state", "empty").out
     assert group not in ottla("group", "list", "--state", "Stable").out
+    assert "[Stable|Empty|PreparingRebalance|" in "".join(ottla("group", "list", "-h").out.split())
 
 
 def test_describe_tells_the_lag(ottla: Ottla, group: str, filled: str) -> None:

@@ -94,7 +94,7 @@ def test_what_the_broker_refuses_is_told_with_what_was_written(
 def test_a_partition_that_does_not_exist_is_named(ottla: Ottla, topic: str) -> None:
     ran = ottla("produce", topic, "--partition", "7", __file__)
     assert ran.status == 1
-    assert f"topic {topic} has no partition 7" in ran.err
+    assert f"topic {topic} has no partition 7: it has 0 to 1" in ran.err
 
 
 def test_the_standard_input_is_sent_while_it_is_still_open(

@@ -37,6 +37,8 @@ command.add_command(move)
 def describe(bootstrap: str, as_json: bool) -> None:
     """Show brokers and controller, and partitions that move, or lack replicas or a leader.
 
+    Partitions that are not led by their preferred replica, the first one, are shown too.
+
     \b
     Example:
       ottla cluster describe --json

@@ -122,7 +122,7 @@ def describe(
             ]
         )
     elif not shown:
-        click.echo(f"{kind} {name} has no settings of its own (--all shows the defaults)")
+        click.echo(_nothing_set(kind, name))
     else:
         rows = [
             (item.name, "(hidden)" if item.sensitive else item.value, item.source) for item in shown
@@ -183,6 +183,12 @@ def delete(kind: str, name: str, settings: tuple[str, ...], bootstrap: str, as_j
         print_json({"kind": kind, "name": name, "deleted": list(settings)})
     else:
         click.echo(f"deleted {', '.join(settings)} of {kind} {name}")
+
+
+def _nothing_set(kind: str, name: str) -> str:
+    if kind == "broker" and name == ALL_BROKERS:
+        return "no setting is set for all brokers (ottla config describe broker ID --all: defaults)"
+    return f"{kind} {name} has no settings of its own (--all shows the defaults)"
 
 
 def _check_names(settings: Iterable[str]) -> None:

@@ -6,7 +6,7 @@ import click
 
 from ottla.cli.group_reset import reset_offsets
 from ottla.cli.group_topics import TopicChoice, chosen_partitions, topics_option
-from ottla.cli.options import bootstrap_option, connect, json_option
+from ottla.cli.options import AnyCase, bootstrap_option, connect, json_option
 from ottla.cli.output import Json, print_json, print_table
 
 if TYPE_CHECKING:
@@ -14,17 +14,14 @@ if TYPE_CHECKING:
     from ottla.client.cluster import TopicPartition
     from ottla.client.group_admin import CommittedOffset, GroupInfo, MemberInfo
 
-STATES = click.Choice(
-    [
-        "Stable",
-        "Empty",
-        "PreparingRebalance",
-        "CompletingRebalance",
-        "Assigning",
-        "Reconciling",
-        "Dead",
-    ],
-    case_sensitive=False,
+STATES = AnyCase(
+    "Stable",
+    "Empty",
+    "PreparingRebalance",
+    "CompletingRebalance",
+    "Assigning",
+    "Reconciling",
+    "Dead",
 )
 
 

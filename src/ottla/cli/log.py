@@ -106,7 +106,7 @@ def _show_text(check: "SegmentCheck", records: bool) -> None:
         click.echo(f"PROBLEM {problem}")
     click.echo(
         f"batches: {check.batch_count}, records: {check.record_count}, bytes: {check.good_bytes}"
-        + ("" if check.problems else "; everything fits")
+        + ("" if check.problems else "; no problems found")
     )
 
 

@@ -26,7 +26,7 @@ COMMANDS = {
     "txn": "Look at transactions, and end those that hang.",
     "pipeline": "Run a pipeline file on Spark, or look for mistakes in it.",
     "audit": "Show what was produced, stored and consumed, and what is missing.",
-    "cluster": "Look at brokers, leaders, and partitions that lack replicas.",
+    "cluster": "Look at brokers and leaders, and move partitions between brokers.",
     "config": "Look up and change the settings of topics, brokers and groups.",
     "log": "Look into a partition's files.",
 }

@@ -28,6 +28,28 @@ json_option: Callable[[F], F] = click.option(
 )
 
 
+class AnyCase(click.ParamType[str]):
+    """One of Kafka's words, in any case; told as Kafka writes it, where Click has it in small."""
+
+    name = "word"
+
+    def __init__(self, *words: str) -> None:
+        self._words = {word.lower(): word for word in words}
+
+    def get_metavar(self, param: click.Parameter, ctx: click.Context) -> str:
+        """What stands behind the option in the help."""
+        return f"[{'|'.join(self._words.values())}]"
+
+    def convert(
+        self, value: object, param: click.Parameter | None, ctx: click.Context | None
+    ) -> str:
+        """The word as Kafka writes it."""
+        found = self._words.get(str(value).lower())
+        if found is None:
+            self.fail(f"{value!r} is not one of {', '.join(self._words.values())}.", param, ctx)
+        return found
+
+
 def connect(bootstrap: str) -> "Client":
     """A client that does not keep a person waiting for long."""
     from ottla.client import Client, ClientSettings

@@ -49,7 +49,13 @@ CODECS = ("none", "gzip", "snappy", "lz4", "zstd")
     show_default=True,
     help="Who must have a record before it counts as written.",
 )
-@click.option("--compression", type=click.Choice(CODECS), default="none", show_default=True)
+@click.option(
+    "--compression",
+    type=click.Choice(CODECS),
+    default="none",
+    show_default=True,
+    help="The codec of the batches.",
+)
 @bootstrap_option
 @json_option
 def command(

@@ -14,7 +14,9 @@ DEFAULT_PORT = 9092
 
 @click.command("serve")
 @click.option(
-    "--port", type=click.IntRange(0, 65535), help="Port to listen on; 0 takes a free one."
+    "--port",
+    type=click.IntRange(0, 65535),
+    help=f"Port to listen on; 0 takes a free one.  [default: {DEFAULT_PORT}]",
 )
 @click.option("--host", help=f"Address to listen on.  [default: {DEFAULT_HOST}]")
 @click.option(

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from ottla.cli.options import bootstrap_option, connect, json_option
+from ottla.cli.options import AnyCase, bootstrap_option, connect, json_option
 from ottla.cli.output import Json, print_json, print_table, time_text
 
 if TYPE_CHECKING:
@@ -15,18 +15,15 @@ if TYPE_CHECKING:
     from ottla.client.cluster import TopicPartition
     from ottla.client.txn_admin import OpenTransaction, TransactionInfo, TxnAdmin
 
-STATES = click.Choice(
-    [
-        "Ongoing",
-        "PrepareCommit",
-        "PrepareAbort",
-        "CompleteCommit",
-        "CompleteAbort",
-        "PrepareEpochFence",
-        "Empty",
-        "Dead",
-    ],
-    case_sensitive=False,
+STATES = AnyCase(
+    "Ongoing",
+    "PrepareCommit",
+    "PrepareAbort",
+    "CompleteCommit",
+    "CompleteAbort",
+    "PrepareEpochFence",
+    "Empty",
+    "Dead",
 )
 OPEN = ("Ongoing", "PrepareCommit", "PrepareAbort")
 """The states with a transaction that can be old. By its age alone, a coordinator also finds those

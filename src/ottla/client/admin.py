@@ -413,7 +413,9 @@ class Admin:
 def _check_resource(error_code: int, message: str | None, resource: Resource) -> None:
     if error_code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION:
         raise UnknownTopic(resource.name)
-    check(error_code, message, f"{resource.type.name.lower()} {resource.name}".rstrip())
+    is_all = resource == Resource(ResourceType.BROKER, "")
+    about = "all brokers" if is_all else f"{resource.type.name.lower()} {resource.name}"
+    check(error_code, message, about)
 
 
 def _topic_info(found: MetadataResponseTopic) -> TopicInfo:

@@ -155,7 +155,7 @@ class Client:
             self.forget(topic)
             raise KafkaError(
                 ErrorCode.INVALID_PARTITIONS,
-                f"topic {topic} has no partition {partition}: it has {len(found.leaders)}",
+                f"topic {topic} has no partition {partition}: it has 0 to {len(found.leaders) - 1}",
             )
         leader = found.leaders[partition]
         if leader == NO_LEADER:
