@@ -6,6 +6,7 @@ import socket
 import subprocess
 import sys
 from pathlib import Path
+from urllib.request import urlopen
 
 import pytest
 
@@ -80,6 +81,23 @@ def test_workers_past_the_last_port_are_one_line(offline: Ottla, tmp_path: Path)
     assert ran.status == 2
     assert ran.err.count("\n") == 1
     assert "65536" in ran.err
+
+
+def test_a_free_port_for_metrics_is_told(tmp_path: Path) -> None:
+    flags = ["--port", "0", "--data", str(tmp_path), "--set", "ottla.metrics.port=0"]
+    process = subprocess.Popen(
+        [sys.executable, "-m", "ottla", "serve", *flags], stderr=subprocess.PIPE
+    )
+    assert process.stderr is not None
+    try:
+        lines = map(json.loads, process.stderr)
+        told = next(line for line in lines if line["event"] == "metrics are served")
+        with urlopen(f"http://{told['host']}:{told['port']}/healthz") as reply:
+            assert reply.read() == b"ok\n"
+    finally:
+        process.send_signal(signal.SIGTERM)
+        process.communicate()
+    assert process.returncode == 0
 
 
 def test_flags_are_stronger_than_the_environment_than_the_file(tmp_path: Path) -> None:

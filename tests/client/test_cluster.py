@@ -134,6 +134,16 @@ def test_a_cluster_that_was_there_is_retried_until_the_deadline() -> None:
     assert caught.value.retriable
 
 
+def test_a_topic_that_no_broker_creates_is_named() -> None:
+    errors = [ErrorCode.UNKNOWN_TOPIC_OR_PARTITION] * 10_000
+    with (
+        answering(FakeBroker(), errors) as broker,
+        Client(quick(broker.address, deadline=0.02)) as client,
+        pytest.raises(KafkaError, match="topic t does not exist, and the broker does not create"),
+    ):
+        client.topic("t", create=True)
+
+
 def test_a_partition_that_does_not_exist_is_named() -> None:
     with (
         FakeBroker() as broker,

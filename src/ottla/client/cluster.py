@@ -221,6 +221,11 @@ class Client:
                     continue
                 if found.error_code == ErrorCode.NONE:
                     return self._topics[name]
+                if found.error_code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION:
+                    raise KafkaError(
+                        ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
+                        f"topic {name} does not exist, and the broker does not create it by itself",
+                    )
                 raise error(found.error_code, None, f"topic {name}")
 
         return self.retry(attempt)

@@ -68,6 +68,10 @@ class RunningBroker:
         await node.start(ports)
         server.start()
         node.ready = True
+        if self.metrics is not None:
+            log.info(
+                "metrics are served", host=self.config.ottla_metrics_host, port=self.metrics.port
+            )
 
     async def _serve_metrics(self) -> None:
         from ottla.broker.metrics_server import MetricsServer  # its library costs start-up time
