@@ -159,6 +159,10 @@ def run(
 def set_up(stage: Stage) -> None:
     """Make the topics, and put the orders into one."""
     admin = AdminClient({"bootstrap.servers": stage.bootstrap})
+    try:
+        admin.list_topics(timeout=10)
+    except KafkaException as problem:
+        sys.exit(f"no broker answers at {stage.bootstrap}: {problem.args[0].str()}")
     topics = [NewTopic(name, num_partitions=1) for name in (stage.orders, stage.invoices)]
     for created in admin.create_topics(topics).values():
         created.result(PATIENCE_SECONDS)
