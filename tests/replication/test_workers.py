@@ -169,7 +169,8 @@ def test_workers_end_with_their_supervisor(tmp_path: Path) -> None:
 
 
 def test_two_supervisors_do_not_share_a_folder(tmp_path: Path) -> None:
-    with workers(tmp_path, 1):
+    with workers(tmp_path, 1) as found:
+        assert "not started" not in found.log.read_text(encoding="utf-8")
         command = [sys.executable, "-m", "ottla", "serve", "--port", "0", "--workers", "1"]
         done = subprocess.run(
             [*command, "--data", str(tmp_path / "data")],
@@ -180,6 +181,15 @@ def test_two_supervisors_do_not_share_a_folder(tmp_path: Path) -> None:
         )
         assert done.returncode == 1
         assert b"is in use by another process" in done.stderr
+
+
+def test_fewer_workers_than_before_are_warned_of_the_others_data(tmp_path: Path) -> None:
+    (tmp_path / "data" / "broker-2").mkdir(parents=True)
+    with workers(tmp_path, 1) as found:
+        told = [json.loads(line) for line in found.log.read_text(encoding="utf-8").splitlines()]
+    (warning,) = [line for line in told if line["level"] == "warning"]
+    assert warning["event"] == "there is data of brokers that are not started"
+    assert warning["brokers"] == [2]
 
 
 def _lives(pid: int) -> bool:

@@ -3,7 +3,7 @@
 import pytest
 
 from ottla.config import ConfigError
-from ottla.server.workers import worker_settings
+from ottla.server.workers import left_out, worker_settings
 
 STATIC = {"listeners": "PLAINTEXT://127.0.0.1:9092", "log.dirs": "/data", "node.id": "4"}
 
@@ -21,6 +21,12 @@ def test_a_free_port_stays_free() -> None:
     static = STATIC | {"listeners": "PLAINTEXT://[::1]:0", "ottla.metrics.port": "0"}
     assert worker_settings(static, 3)["listeners"] == "PLAINTEXT://[::1]:0"
     assert worker_settings(static, 3)["ottla.metrics.port"] == "0"
+
+
+def test_folders_of_brokers_that_are_not_started_are_found() -> None:
+    names = ["broker-1", "broker-3", "broker-12", "broker-x", "broker-", "lost+found"]
+    assert left_out(names, [1, 2]) == [3, 12]
+    assert left_out(names, [1, 3, 12]) == []
 
 
 def test_advertised_and_metrics_ports_move_too() -> None:

@@ -29,7 +29,7 @@ from ottla.config import BrokerConfig, ConfigError
 from ottla.log.files import Files
 from ottla.log.folder import DataFolder, FolderError
 from ottla.server.worker import READY
-from ottla.server.workers import STORE_FILE, common_folder, worker_settings
+from ottla.server.workers import STORE_FILE, common_folder, left_out, worker_settings
 
 log = structlog.get_logger()
 
@@ -75,6 +75,7 @@ class Supervisor:
                     f"{self._folder.path} is the data folder of a single broker (it has "
                     f"{METADATA_FILE}); choose another one with --data"
                 )
+            self._warn_of_others()
             path = self._folder.path / STORE_FILE
             self._store = await SqliteStore.open(path, SUPERVISOR)
         except (FolderError, StoreError) as problem:
@@ -88,6 +89,12 @@ class Supervisor:
             await self._store.close()
             self._folder.unlock()
         return self._status
+
+    def _warn_of_others(self) -> None:
+        """Fewer workers than before: what only the others have is away, and nobody else says so."""
+        names = [path.name for path in self._folder.path.iterdir() if path.is_dir()]
+        if others := left_out(names, [worker.id for worker in self._workers]):
+            log.warning("there is data of brokers that are not started", brokers=others)
 
     def stop(self) -> None:
         """Let all workers end."""

@@ -8,7 +8,7 @@ Rules kept here:
 """
 
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Final
 
@@ -16,6 +16,7 @@ from ottla.broker.stores import SQLITE, WORKERS_FILE
 from ottla.config import BrokerConfig, ConfigError
 
 STORE_FILE: Final = WORKERS_FILE
+_FOLDER: Final = re.compile(r"broker-([0-9]{1,10})")
 _PORT: Final = re.compile(r":([0-9]+)$")
 _LISTENERS: Final = ("listeners", "advertised.listeners")
 _METRICS_PORT: Final = "ottla.metrics.port"
@@ -24,6 +25,12 @@ _METRICS_PORT: Final = "ottla.metrics.port"
 def common_folder(static: Mapping[str, str]) -> Path:
     """The data folder that is given on the command line."""
     return Path(BrokerConfig.from_static(static).log_dirs[0])
+
+
+def left_out(names: Iterable[str], workers: Iterable[int]) -> list[int]:
+    """The brokers whose folders are there, and that are none of the workers."""
+    found = {int(match[1]) for name in names if (match := _FOLDER.fullmatch(name))}
+    return sorted(found - set(workers))
 
 
 def worker_settings(static: Mapping[str, str], number: int) -> dict[str, str]:
