@@ -44,6 +44,8 @@ def test_where_to_begin_can_be_said_in_many_ways() -> None:
     assert start("2026-01-31T13:00:00.250+01:00") == Start("timestamp", noon + 250)
     local = int(datetime(2026, 1, 31).astimezone().timestamp() * 1000)
     assert start("2026-01-31") == Start("timestamp", local)
+    for early in ("0001-01-01", "1968-05-01T00:00:00Z", "1969-12-31T00:00:00Z"):
+        assert start(early) == Start("timestamp", 0)
 
 
 def test_a_time_that_kafka_cannot_hold_is_the_first_or_the_last() -> None:

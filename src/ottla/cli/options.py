@@ -89,8 +89,9 @@ def timestamp_ms(text: str) -> int:
     if number != text and number.isascii() and number.isdigit():
         return min(int(number), LATEST_TIME_MS)
     try:
+        at = datetime.fromisoformat(text)
         # Before 1970 is before every record, and a negative number would mean a place to Kafka.
-        return max(int(datetime.fromisoformat(text).timestamp() * 1000), 0)
+        return 0 if at.year < 1969 else max(int(at.timestamp() * 1000), 0)
     except (ValueError, OverflowError, OSError):
         raise ValueError(
             "an ISO 8601 time (2026-01-31T12:00:00Z) or milliseconds (1769860800000ms)"
