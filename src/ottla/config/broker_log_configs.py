@@ -100,7 +100,7 @@ LOG_CONFIGS = (
     ),
     broker(
         "log.preallocate", BOOLEAN, False, None, MEDIUM, CLUSTER_WIDE,
-        "Reserve a new segment's whole space on disk.",
+        "Kept and shown, without effect: a segment takes room as it grows.",
     ),
     broker(
         "log.message.timestamp.type", STRING, "CreateTime", OneOf(("CreateTime", "LogAppendTime")),
