@@ -8,6 +8,9 @@ Rules kept here:
 4. A session that others have ended leaves no role. Where it can have been by mistake (silence), the
    broker begins another session and another life; where its process was declared dead, or another
    one has taken its id, it ends.
+   The store tells of it, or another broker does while the store is out of reach. Clients are sent
+   away for as long as that is so: a client that is connected to this broker alone would ask it for
+   ever who leads.
 5. A registration counts in the session that made it: what is heard of it after that session's end
    is nothing.
 6. A registration that outlives its process (ZooKeeper keeps it for the session's timeout) is waited
@@ -22,6 +25,7 @@ from typing import TYPE_CHECKING, Final
 
 import structlog
 
+from ottla.broker.replacement import Replacement
 from ottla.broker.start_error import StartError
 from ottla.broker.stores import id_in_use
 from ottla.cluster import documents
@@ -66,6 +70,7 @@ class Membership:
         self._node = node
         self.epoch = NO_EPOCH
         self.lease: Lease | None = None
+        self._replacement = Replacement(node)
         self._rejoining: asyncio.Task[None] | None = None
         self._ends = 0
         """How many sessions have been ended by others."""
@@ -96,9 +101,13 @@ class Membership:
         self.epoch = registered.epoch
         if self.lease is not None:
             node.producer_ids.prepare()
+            self._replacement.watch(timeout)
 
-    def session_ended(self, reason: str) -> None:
-        """Others have ended this broker's session: it has no role until it has another."""
+    def session_ended(self, reason: str, *, is_cut_off: bool = False) -> None:
+        """Others have ended this broker's session: it has no role until it has another.
+
+        Where it is cut off from the store that will take a while.
+        """
         node = self._node
         self._ends += 1
         if not node.running or self._rejoining is not None:
@@ -107,7 +116,10 @@ class Membership:
         self.epoch = NO_EPOCH
         if self.lease is not None:
             self.lease.ended()
+        node.metadata_changes += 1  # what it led, it leads no more
         node.roles.take_all()
+        if is_cut_off:
+            self._go_away()
         if math.isinf(node.store.session_facts().timeout):
             node.on_end(f"broker {node.id} was declared dead, or another one has its id")
             return
@@ -115,25 +127,36 @@ class Membership:
 
     async def stop(self) -> None:
         """Join no more."""
+        await self._replacement.stop()
         if self._rejoining is not None:
             self._rejoining.cancel()
             await asyncio.gather(self._rejoining, return_exceptions=True)
 
     async def _rejoin(self) -> None:
         node = self._node
+        told = ""
         try:
             while node.running and self.epoch == NO_EPOCH:
                 try:
                     await node.renew_store()
                     await self.join()
                 except (StoreError, StartError) as problem:
-                    log.error("the cluster could not be joined again", reason=str(problem))
+                    self._go_away()
+                    if str(problem) != told:  # the store may be out of reach for hours
+                        told = str(problem)
+                        log.error("the cluster could not be joined again", reason=told)
                     await asyncio.sleep(REJOIN_SECONDS)
+            node.away = False
         finally:
             self._rejoining = None
         await node.control.settle()
         node.roles.take_all()
         log.info("the cluster was joined again", epoch=self.epoch)
+
+    def _go_away(self) -> None:
+        if not self._node.away:
+            self._node.away = True
+            self._node.on_away()
 
     async def hand_over(self) -> None:
         """Let others lead what is led here, before this broker stops."""

@@ -56,7 +56,7 @@ from ottla.cluster import documents
 from ottla.cluster.clock import boottime
 from ottla.cluster.controller import has_controller
 from ottla.cluster.elections import NO_LEADER
-from ottla.cluster.image import Delta, Image, TopicImage
+from ottla.cluster.image import NO_EPOCH, Delta, Image, TopicImage
 from ottla.cluster.store import Change, Conflict, Create, Op, Store, StoreError
 from ottla.cluster.topics import NewTopic
 from ottla.config import BrokerConfig, ConfigError
@@ -111,6 +111,10 @@ class Node:
         self.running = False
         self.on_end: Callable[[str], object] = lambda _: None
         """Called where the broker cannot go on, with the reason in one line."""
+        self.away = False
+        """True while this broker is outside of the cluster and cannot reach the store: it leads and
+        coordinates nothing, and does not know who does. Clients are better served elsewhere."""
+        self.on_away: Callable[[], object] = lambda: None
         self.ports: Mapping[str, int] = {}
         self.advertised: tuple[Listener, ...] = ()
         self.maintenance = Maintenance(self)
@@ -175,6 +179,8 @@ class Node:
                 offline.append(self.id)
                 isr = [one for one in isr if one != self.id]
         leader = state.leader if state.leader not in offline else NO_LEADER
+        if leader == self.id and self.broker_epoch == NO_EPOCH:
+            leader = NO_LEADER  # others have taken its place; who, it cannot know yet
         return Leader(leader, state.leader_epoch, isr, offline)
 
     def holds_lease(self) -> bool:

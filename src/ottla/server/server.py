@@ -58,6 +58,7 @@ class Server:
 
     def __init__(self, node: Node, metrics: NetworkMetrics) -> None:
         self.node = node
+        node.on_away = self._hang_up
         self.loop = asyncio.get_running_loop()
         self.metrics = metrics
         self.receive_buffer = memoryview(bytearray(SHARED_BYTES))
@@ -200,6 +201,9 @@ class Server:
         self._resume = self.loop.call_later(seconds, self._accept_again)
 
     def _admit(self, sock: socket.socket, host: str, listener: str) -> None:
+        if self.node.away:
+            sock.close()
+            return
         config = self.node.config
         here = self._by_host.get(host, 0)
         if here >= config.connections_per_ip_overrides.get(host, config.max_connections_per_ip):
@@ -282,6 +286,11 @@ class Server:
             sock.close()
         self._listening.clear()
 
+    def _hang_up(self) -> None:
+        """Let all clients go elsewhere."""
+        for connection in list(self.connections):
+            connection.close()
+
     def close(self) -> None:
         """Accept nobody any more, and close every connection."""
         if self._resume is not None:
@@ -289,8 +298,7 @@ class Server:
         if self._sweep is not None:
             self._sweep.cancel()
         self._close_listening()
-        for connection in list(self.connections):
-            connection.close()
+        self._hang_up()
 
     async def stop(self) -> None:
         """Close, and let the requests that are being worked on end."""

@@ -48,10 +48,18 @@ class Peers:
         self._node = node
         self._peers: dict[tuple[int, int], _Peer] = {}
 
-    async def ask(self, broker: int, request: Message, answer: type[M], version: int) -> M:
-        """Ask a broker; raises LinkError."""
+    async def ask(
+        self,
+        broker: int,
+        request: Message,
+        answer: type[M],
+        version: int,
+        seconds: float | None = None,
+    ) -> M:
+        """Ask a broker, and wait `request.timeout.ms` or so many seconds; raises LinkError."""
         peer = self._peers.setdefault((broker, request.API_KEY), _Peer())
-        seconds = self._node.config.request_timeout_ms / 1000
+        if seconds is None:
+            seconds = self._node.config.request_timeout_ms / 1000
         async with peer.turns:
             line = await self._line(broker, peer, seconds)
             peer.busy.add(line)
