@@ -122,7 +122,8 @@ def _machine(results: Results) -> list[str]:
     }
     lines = [f"- {name}: {value}" for name, value in common.items()]
     own = [name for name in (described[0] if described else {}) if name not in common]
-    lines += ["", "| work | date | " + " | ".join(own) + " |", "|" + "---|" * (len(own) + 2)]
+    columns = ["work", "date", *own]
+    lines += ["", "| " + " | ".join(columns) + " |", "|" + "---|" * len(columns)]
     for name, work in results.works.items():
         values = [work.machine.get(each, "") for each in own]
         lines.append("| " + " | ".join([name, work.date, *values]) + " |")

@@ -103,6 +103,11 @@ def test_works_of_several_runs_say_on_what_each_was_measured() -> None:
     assert "| memory | 2026-01-03 | def |" in lines
 
 
+def test_works_of_one_run_have_a_table_of_two_columns() -> None:
+    told = page(Results({"start": Measured("2026-11-17", {"cores": "2"}, True, ROWS)}, {}))
+    assert "| work | date |\n|---|---|\n| start | 2026-11-17 |" in told
+
+
 def test_what_was_saved_can_be_loaded(tmp_path: Path) -> None:
     save(results(), tmp_path / "results.json")
     assert load(tmp_path / "results.json") == results()
