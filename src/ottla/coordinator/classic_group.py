@@ -44,6 +44,8 @@ class ClassicState(Enum):
     STABLE = "Stable"
     DEAD = "Dead"
 
+    __hash__ = object.__hash__  # Enum's own is a function in Python, and every join needs it
+
 
 _NEXT = {
     ClassicState.EMPTY: {ClassicState.PREPARING_REBALANCE, ClassicState.DEAD},
@@ -83,7 +85,10 @@ class ClassicMember:
 
     def metadata(self, protocol: str | None) -> bytes:
         """What the member said for a protocol."""
-        return next((data for name, data in self.protocols if name == protocol), b"")
+        for name, data in self.protocols:
+            if name == protocol:
+                return data
+        return b""
 
 
 @dataclass(slots=True)
@@ -170,9 +175,11 @@ class ClassicGroup:
         """True if a member with these protocols can be in the group."""
         if self.is_empty:
             return bool(protocol_type) and any(True for _ in names)
-        return self.protocol_type == protocol_type and any(
-            self._known_protocols[name] == len(self.members) for name in names
-        )
+        if self.protocol_type == protocol_type:
+            for name in names:
+                if self._known_protocols[name] == len(self.members):
+                    return True
+        return False
 
     def add(self, member: ClassicMember, protocol_type: str) -> None:
         """Take in a member, whose protocols the group supports."""
@@ -200,6 +207,8 @@ class ClassicGroup:
 
     def update(self, member: ClassicMember, protocols: Protocols) -> None:
         """Note the protocols that a member has now."""
+        if protocols == member.protocols:
+            return
         self._known_protocols.subtract({name for name, _ in member.protocols})
         self._known_protocols.update({name for name, _ in protocols})
         member.protocols = protocols

@@ -86,7 +86,7 @@ class ClassicJoin:
                 remove_member(group, request.member_id, self._step)
                 complete_join_if_all_joined(group, self._step)
             return refuse(ErrorCode.GROUP_MAX_SIZE_REACHED)
-        if not group.supports(request.protocol_type, (name for name, _ in self._protocols)):
+        if not group.supports(request.protocol_type, [name for name, _ in self._protocols]):
             return refuse(ErrorCode.INCONSISTENT_GROUP_PROTOCOL, request.member_id)
         if request.member_id != UNKNOWN_MEMBER_ID:
             return self._known()
@@ -165,9 +165,10 @@ class ClassicJoin:
         self._group.update(member, self._protocols)
         member.rebalance_timeout_ms = self._rebalance_timeout_ms
         member.session_timeout_ms = self._request.session_timeout_ms
-        # A second join takes the place of the first, whose client has most likely gone.
-        again = refuse(ErrorCode.REBALANCE_IN_PROGRESS, member.member_id)
-        answer_join(self._group, member.member_id, self._step, again)
+        if member.member_id in self._group.awaiting_join:
+            # A second join takes the place of the first, whose client has most likely gone.
+            again = refuse(ErrorCode.REBALANCE_IN_PROGRESS, member.member_id)
+            answer_join(self._group, member.member_id, self._step, again)
         self._group.awaiting_join[member.member_id] = self._token
 
     def _replace(self, instance_id: str, new_id: str) -> Reply:

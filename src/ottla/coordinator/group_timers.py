@@ -17,6 +17,8 @@ class TimerKind(Enum):
     CONSUMER_SYNC = "a classic member of a consumer group did not sync in time"
     EXPIRE_OFFSETS = "offsets past their retention go"
 
+    __hash__ = object.__hash__  # Enum's own is a function in Python, and every heartbeat needs it
+
 
 class GroupTimer(Struct, frozen=True, gc=False):
     """The key of a timer."""
