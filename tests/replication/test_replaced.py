@@ -19,8 +19,8 @@ SETTINGS = {
     "broker.session.timeout.ms": str(int(SESSION_SECONDS * 1000)),
 }
 PATIENCE_SECONDS = SESSION_SECONDS + 7
-FOUND_WITHIN_SECONDS = 5.0
-"""It takes one; a client may take some to connect to another broker."""
+FOUND_WITHIN_SECONDS = 20.0
+"""It takes one, and longer on a busy machine; a client that is not sent away waits for a minute."""
 NOBODY = -1
 
 
