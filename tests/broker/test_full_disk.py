@@ -31,7 +31,23 @@ def full(_: int, __: Bytes, ___: int) -> int:
 
 
 def half(fd: int, data: Bytes, position: int) -> int:
+    """As the last write that a disk takes some of."""
+    if len(data) < 2:
+        return full(fd, data, position)
     return os.pwrite(fd, memoryview(data)[: len(data) // 2], position)
+
+
+def looks(node: Node, monkeypatch: pytest.MonkeyPatch) -> list[object]:
+    """Grows by one whenever the node has looked whether there is room."""
+    seen: list[object] = []
+    looked = node.full_disk._looked
+
+    def note(looking: asyncio.Future[None]) -> None:
+        looked(looking)
+        seen.append(looking)
+
+    monkeypatch.setattr(node.full_disk, "_looked", note)
+    return seen
 
 
 def refused(node: Node, name: str) -> bool:
@@ -50,20 +66,20 @@ def test_what_clients_are_refused_is_told_once_and_so_is_its_end(
         async with running(tmp_path) as node:
             for name in ("a", "b"):
                 await topic(node, name)
+            seen = looks(node, monkeypatch)
             with capture_logs() as said:
                 with monkeypatch.context() as patched:
                     patched.setattr(node.files, "pwrite", pwrite)
-                    for _ in range(20):
+                    for number in range(1, 5):
                         assert refused(node, "a")
                         assert refused(node, "b")
-                        await asyncio.sleep(0.01)
+                        await until(lambda: len(seen) >= number)  # noqa: B023 (awaited here)
                     assert [line["event"] for line in said] == [BEGINS]
                 await until(lambda: len(said) == 2)
-                await asyncio.sleep(0.2)
             begins, ends = said
             assert (begins["partition"], begins["log_level"]) == ("a-0", "error")
             assert begins["data"] == str(tmp_path)
-            assert (ends["event"], ends["refused"]) == (ENDS, 40)
+            assert (ends["event"], ends["refused"]) == (ENDS, 8)
             assert not refused(node, "a")
             assert not (tmp_path / full_disk.PROBE).exists()
 
@@ -76,11 +92,12 @@ def test_a_disk_that_stays_full_without_a_client_is_not_said_to_have_room(
     async def live() -> None:
         async with running(tmp_path) as node:
             await topic(node, "a")
+            seen = looks(node, monkeypatch)
             with capture_logs() as said:
                 with monkeypatch.context() as patched:
                     patched.setattr(node.files, "pwrite", full)
                     assert refused(node, "a")
-                    await asyncio.sleep(0.4)
+                    await until(lambda: len(seen) >= 4)
                     assert [line["event"] for line in said] == [BEGINS]
                 await until(lambda: len(said) == 2)
 

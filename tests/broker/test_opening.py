@@ -336,29 +336,30 @@ def test_a_topic_deleted_and_made_again_during_its_recovery_is_the_new_one(
     asyncio.run(live())
 
 
-LATE_WRITER = """
-import json, sys, time
-order = json.loads(sys.stdin.readline())
-print("working", file=open(sys.argv[1], "w"), flush=True)
-time.sleep(0.5)
-open(order["directory"] + "/late", "w").close()
+ENDLESS = """
+import os, signal, sys
+sys.stdin.readline()
+print(os.getpid(), file=open(sys.argv[1], "a"), flush=True)
+signal.pause()
 """
 
 
-def test_nobody_writes_to_the_folder_of_a_topic_made_again_during_its_recovery(
+def test_nobody_works_in_the_folder_of_a_topic_made_again_during_its_recovery(
     unclean: Unclean, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The child knows the log by its path, which is the new topic's a moment later."""
-    instead_of_the_child(monkeypatch, LATE_WRITER, tmp_path / "working")
+    started = tmp_path / "started"
+    instead_of_the_child(monkeypatch, ENDLESS, started)
 
     async def live() -> None:
         async with running(unclean.folder) as node:
-            await until((tmp_path / "working").exists)
+            await until(lambda: started.exists() and started.read_text().endswith("\n"))
             for name in "abc":
                 await delete_topic(node, name)
                 await topic(node, name)
-            await asyncio.sleep(0.7)
-            assert not list(unclean.folder.glob("?-0/late"))
+            for process in map(int, started.read_text().split()):
+                with pytest.raises(ProcessLookupError):
+                    os.kill(process, 0)
 
     asyncio.run(live())
 

@@ -23,7 +23,11 @@ def _is_message(each: object) -> bool:
 
 RECORDS = [each for each in vars(group_records).values() if _is_message(each)]
 # Without a compiler at install there is one reader only, and nothing to compare.
-pytestmark = pytest.mark.skipif(MessageReader is None, reason="it was not built at install")
+pytestmark = pytest.mark.skipif(
+    MessageReader is None,
+    reason="no C compiler was there at install: the reader in Python is the only one, and every "
+    "other test of tests/wire runs with it",
+)
 
 MANY = settings(max_examples=1000, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 REFUSED = "refused"
