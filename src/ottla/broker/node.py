@@ -26,7 +26,6 @@ import structlog
 
 from ottla.broker.audit import Audit
 from ottla.broker.background import Background
-from ottla.broker.checkpoints import PARTITIONS_IN_ONE_TURN
 from ottla.broker.cleaner import Cleaner
 from ottla.broker.closing import close_logs
 from ottla.broker.control import Control
@@ -45,6 +44,7 @@ from ottla.broker.partition import Partition
 from ottla.broker.partitions import Partitions
 from ottla.broker.producer_ids import ProducerIdSource
 from ottla.broker.refusals import Refusals
+from ottla.broker.removing import delete_topic, give_up_replicas
 from ottla.broker.replication.peers import Peers
 from ottla.broker.replication.roles import Roles
 from ottla.broker.shard_runner import ShardRunner
@@ -379,10 +379,10 @@ class Node:
         if opener is None:
             return  # the opener takes what the image has when it is made
         for topic in delta.deleted_topics:
-            await self._delete_topic(opener, topic)
+            await delete_topic(self, opener, topic)
         for topic in (*delta.created_topics, *delta.changed_topics):
             try:
-                await self._give_up_replicas(opener, topic)
+                await give_up_replicas(self, opener, topic)
                 await opener.open_new_partitions(topic)
                 self._configure_topic(topic)
             except Exception:  # the others are served, and every role is taken
@@ -438,42 +438,6 @@ class Node:
         partition.append_marker(marker_batch(marker, now), now, transaction_version)
         if partition.topic == GROUP_METADATA:
             self.groups.transaction_ended(partition.index, marker)
-
-    async def _give_up_replicas(self, opener: LogOpener, topic: TopicImage) -> None:
-        """A reassignment has taken replicas away: remove them.
-
-        Not those that a later one has given back meanwhile: their leader may count them as in sync
-        before this change is carried out here.
-        """
-        kept = {index for index, replicas in enumerate(topic.assignment) if self.id in replicas}
-        latest = self.image.topics.get(topic.name)
-        if latest is not None and latest.id == topic.id:
-            kept.update(i for i, replicas in enumerate(latest.assignment) if self.id in replicas)
-        for partition in self.partitions.of_topic(topic.name):
-            if partition.index not in kept and partition.topic_id == topic.id:
-                self.partitions.remove(partition)
-                self._delete_partition(partition)
-        await opener.delete_unopened(topic, kept)
-
-    async def _delete_topic(self, opener: LogOpener, topic: TopicImage) -> None:
-        self.topic_metrics.pop(topic.name, None)
-        left = self.partitions.remove_topic(topic.name)
-        try:
-            await opener.delete_unopened(topic)
-            while left:
-                for partition in left[-PARTITIONS_IN_ONE_TURN:]:
-                    self._delete_partition(partition)
-                del left[-PARTITIONS_IN_ONE_TURN:]
-                await asyncio.sleep(0)
-        finally:
-            for partition in left:  # a stop does not leave half of a topic behind
-                self._delete_partition(partition)
-
-    def _delete_partition(self, partition: Partition) -> None:
-        self.roles.give_up(partition)
-        partition.retire()
-        self.cleaner.forget(partition)
-        self.maintenance.delete_log(partition)
 
     def _configure_topic(self, topic: TopicImage) -> None:
         settings = log_config(topic.configs, self.config)
