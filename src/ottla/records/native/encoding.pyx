@@ -14,6 +14,7 @@ from libc.string cimport memcpy
 
 from ottla.records.native.hashing cimport murmur2, murmur64
 from ottla.records.native.parsing cimport Part
+from ottla.records.native.writing cimport part_size, write_part, write_varint, zigzag_size
 
 import array
 
@@ -27,39 +28,6 @@ cdef int64_t INT32_MAX = _INT32_MAX
 cdef uint64_t HASH_OF_NULL = _NULL
 cdef int64_t MOST_NUMBERS = 1 << 20  # that `group` counts in a table
 cdef array.array NO_NUMBERS = array.array("i")
-
-
-cdef inline int64_t zigzag_size(int64_t value) noexcept nogil:
-    """Bytes of a number as varint."""
-    cdef uint64_t rest = (<uint64_t>value << 1) ^ <uint64_t>(value >> 63)
-    cdef int64_t size = 1
-    while rest >= 0x80:
-        rest >>= 7
-        size += 1
-    return size
-
-
-cdef inline uint8_t *write_varint(uint8_t *at, int64_t value) noexcept nogil:
-    cdef uint64_t rest = (<uint64_t>value << 1) ^ <uint64_t>(value >> 63)
-    while rest >= 0x80:
-        at[0] = <uint8_t>(rest | 0x80)
-        at += 1
-        rest >>= 7
-    at[0] = <uint8_t>rest
-    return at + 1
-
-
-cdef inline int64_t part_size(Part part) noexcept nogil:
-    """Bytes of a key or value with its length before it."""
-    return 1 if part.size < 0 else zigzag_size(part.size) + part.size
-
-
-cdef inline uint8_t *write_part(uint8_t *at, Part part) noexcept nogil:
-    at = write_varint(at, part.size)
-    if part.size > 0:
-        memcpy(at, part.start, <size_t>part.size)
-        at += part.size
-    return at
 
 
 # Records
