@@ -62,6 +62,16 @@ def offsets_log(broker: Broker) -> Partition:
     return running(broker).node.partitions.find("__consumer_offsets", 0)
 
 
+def in_one_turn(broker: Broker, clients: list[Connection]) -> None:
+    """Let each of them commit while the broker's loop cannot look."""
+
+    def send() -> None:
+        for number, each in enumerate(clients):
+            each.send_together([commit(number)])
+
+    on_loop(broker, send)
+
+
 def test_commits_sent_together_are_one_batch(broker: Broker, client: Connection) -> None:
     batches: list[int] = []
     partition = offsets_log(broker)
@@ -99,6 +109,42 @@ def test_a_commit_that_cannot_be_written_is_not_answered(
     with Connection(broker.bootstrap_servers) as again:
         coordinated(again, GROUP)
         assert committed(again, GROUP, "topic") == 5
+
+
+def test_commits_of_several_clients_share_a_turn_and_a_batch(
+    broker: Broker, client: Connection
+) -> None:
+    partition = offsets_log(broker)
+    appended: list[int] = []
+    append_own = Partition.append_own
+
+    def counted(self: Partition, batch: memoryview, now: int) -> object:
+        appended.append(1)
+        return append_own(self, batch, now)
+
+    with Connection(broker.bootstrap_servers) as other, pytest.MonkeyPatch.context() as patched:
+        coordinated(other, GROUP)
+        patched.setattr(Partition, "append_own", counted)
+        before = partition.log.end_offset
+        in_one_turn(broker, [client, other])
+        assert answers(client, 1) == answers(other, 1) == [0]
+    assert partition.log.end_offset - before == 2
+    assert len(appended) == 1
+
+
+def test_none_of_the_clients_whose_commits_were_lost_is_answered(
+    broker: Broker, client: Connection
+) -> None:
+    def full(_: Partition, __: memoryview, ___: int) -> None:
+        raise FULL
+
+    with Connection(broker.bootstrap_servers) as other, pytest.MonkeyPatch.context() as patched:
+        coordinated(other, GROUP)
+        patched.setattr(Partition, "append_own", full)
+        in_one_turn(broker, [client, other])
+        for each in (client, other):
+            with pytest.raises(ClosedError):
+                answers(each, 1)
 
 
 def test_what_lingers_is_bounded(client: Connection) -> None:

@@ -125,7 +125,7 @@ def test_fetches_that_nobody_takes_hold_no_records_in_memory(
 ) -> None:
     client.socket.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
     client.send_bytes(frame(request_bytes(fetch_request(From("full")), FETCH)) * 100)
-    until(broker, lambda: any(each._outbox for each in server(broker).connections))
+    until(broker, lambda: any(each._outbox.size for each in server(broker).connections))
     (connection,) = connections(broker)
     held = [part for part in connection._outbox._parts if isinstance(part, bytes)]
     assert sum(map(len, held)) < 10_000
@@ -177,7 +177,7 @@ def test_a_client_that_never_takes_its_reply_is_idle() -> None:
                 assert produce(maker, "full", values(b"x" * 900_000)).error_code == 0
         with Connection(broker.bootstrap_servers) as client:
             client.send(fetch_request(From("full")), FETCH)
-            until(broker, lambda: any(each._outbox for each in server(broker).connections))
+            until(broker, lambda: any(each._outbox.size for each in server(broker).connections))
             until(broker, lambda: is_empty_after_sweep(server(broker)))
 
 

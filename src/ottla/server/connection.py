@@ -9,6 +9,7 @@ Rules kept here:
 4. A client that sends many requests at once gives way to the others after some of them.
 5. A frame that cannot be answered closes the connection; nothing else it says does.
 6. Before replies leave, what coordinators let linger is written, or they do not leave at all.
+   They leave at the end of the loop's turn, with those of all connections (`Server.send_soon`).
 7. No request is handled inside of another's handler, nor inside of what made a reply ready: a
    change that answers somebody is finished before what stands behind it is looked at.
 """
@@ -98,6 +99,7 @@ class Connection:
         "_outbox",
         "_reading",
         "_resting",
+        "_sends_soon",
         "_server",
         "_slots",
         "_socket",
@@ -121,6 +123,7 @@ class Connection:
         self._writing = False
         self._reading = True
         self._resting = False
+        self._sends_soon = False
         self._closed = False
         self.last_active = server.loop.time()
         server.loop.add_reader(self._fd, self._on_readable)
@@ -192,7 +195,7 @@ class Connection:
             self._handle_frames()
         except UnanswerableError as reason:
             log.info("connection closed", client=self._client_host, reason=str(reason))
-            if self._outbox and not self._writing:
+            if self._outbox.size and not self._writing:
                 self._send()  # what was asked before is answered, if the socket takes it
             self.close()
         except Exception:
@@ -201,8 +204,10 @@ class Connection:
         if self.closed():
             return
         self._inbox.settle(self._server.receive_buffer)
-        if self._outbox and not self._writing:
-            self._send()
+        if self._resting and self._outbox.size and not self._writing:
+            self._send()  # more of its requests come before the turn's end
+        else:
+            self._send_soon()
 
     def _handle_frames(self) -> None:
         inbox = self._inbox
@@ -356,7 +361,7 @@ class Connection:
             parts = slot.parts
             if parts is None and slot.pending is not None:
                 if slot.pending.failed:
-                    if self._outbox and not self._writing:
+                    if self._outbox.size and not self._writing:
                         self._send()  # what was asked before is answered, if the socket takes it
                     self.close()
                     return
@@ -365,8 +370,7 @@ class Connection:
                 break
             slots.popleft()
             self._queue(slot.endpoint, slot.correlation_id, slot.flexible, slot.started, parts)
-        if self._outbox and not self._writing:
-            self._send()
+        self._send_soon()
 
     def _go_on(self) -> None:
         """Handle requests that were held back, and read again if reading was paused."""
@@ -403,9 +407,20 @@ class Connection:
                 outbox.add_file(part)
         self._server.metrics.answered(endpoint.key, perf_counter() - started, size + SIZE_BYTES)
 
+    def _send_soon(self) -> None:
+        if self._outbox.size and not self._writing and not self._sends_soon:
+            self._sends_soon = True
+            self._server.send_soon(self)
+
+    def send(self) -> None:
+        """Let the replies leave: the loop's turn ends."""
+        self._sends_soon = False
+        if self._outbox.size and not self._writing:
+            self._send()
+
     def _send(self) -> None:
         node = self._server.node
-        if node.lingering and not node.write_out():
+        if node.lingering and not self._server.write_out():
             self.close()  # the replies say what has not become true
             return
         outbox = self._outbox
@@ -424,7 +439,7 @@ class Connection:
             )
             outbox.cold.file.pin()
             reading.add_done_callback(self._on_read)
-        elif outbox:
+        elif outbox.size:
             if not self._writing:
                 self._writing = True
                 self._server.loop.add_writer(self._fd, self._on_writable)

@@ -41,11 +41,9 @@ class Outbox:
         self._warm_until = 0.0
         self._cold_until = 0.0
         self.size = 0
+        """Bytes that have not left; 0 where there is nothing to send."""
         self.cold: Slice | None = None
         """The stretch that must be read from disk before anything more can leave."""
-
-    def __bool__(self) -> bool:
-        return bool(self._parts)
 
     def add_bytes(self, part: bytes) -> None:
         """Queue bytes."""

@@ -9,6 +9,9 @@ Rules kept here:
 3. Connections and logs share the file descriptors: connections leave the logs some, and leave some
    for flushes and checkpoints. When there are no more, accepting pauses; it does not spin.
 4. The end waits for requests that are being worked on, for a moment.
+5. Replies leave at the end of the loop's turn in which they are made, those of all connections
+   together: what coordinators let linger is written once for all of them, and a client that talks
+   over many connections is woken once.
 """
 
 from __future__ import annotations
@@ -74,6 +77,7 @@ class Server:
         self._accepted_in_second = 0
         self._files = _FileShares(node.file_cache.limit)
         self._tasks: set[asyncio.Task[Any]] = set()
+        self._to_send: list[Connection] = []
 
     @property
     def largest_request(self) -> int:
@@ -273,6 +277,33 @@ class Server:
             self._accept_again()  # max.connections may have been raised
         self._sweep = self.loop.call_later(SWEEP_SECONDS, self._sweep_idle)
 
+    # Sending ------------------------------------------------------------------------------
+
+    def send_soon(self, connection: Connection) -> None:
+        """Send a connection's replies at the end of the loop's turn."""
+        if not self._to_send:
+            self.loop.call_soon(self._send_all)
+        self._to_send.append(connection)
+
+    def _send_all(self) -> None:
+        if self.node.lingering:
+            self.write_out()
+        connections, self._to_send = self._to_send, []
+        for connection in connections:
+            try:
+                connection.send()
+            except Exception:
+                log.exception("replies could not be sent and their connection is closed")
+                connection.close()
+
+    def write_out(self) -> bool:
+        """Write what coordinators let linger; where that fails no reply of this turn leaves."""
+        if self.node.write_out():
+            return True
+        for connection in self._to_send:
+            connection.close()
+        return False
+
     def start_task(self, work: Coroutine[Any, Any, T]) -> asyncio.Task[T]:
         """Work on a request that has to wait for something."""
         task = self.loop.create_task(work)
@@ -298,6 +329,7 @@ class Server:
         if self._sweep is not None:
             self._sweep.cancel()
         self._close_listening()
+        self._send_all()
         self._hang_up()
 
     async def stop(self) -> None:
