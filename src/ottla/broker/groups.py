@@ -194,9 +194,9 @@ class Groups(Coordinators[GroupRunner]):
     ) -> R | Promise[R]:
         """The same for a request whose records may be appended together with those of others.
 
-        Where other replicas must have them too, or the last ones were refused, they are appended at
-        once. Nothing but its records changes the shard: where these are refused it need not be read
-        again.
+        Where other replicas or the disk must have them too, or the last ones were refused, they are
+        appended at once. Nothing but its records changes the shard: where these are refused it need
+        not be read again.
         """
         try:
             runner = self.runner_of(group_id)

@@ -3,7 +3,8 @@
 Rules kept here (the shard's own are in `coordinator/shard.py`):
 1. A Result's records are appended as one batch and replayed before anything else is handled.
 2. Every reply and completion, also one that only read, is held until all that was appended before
-   it is committed: nobody is told what a failover could undo.
+   it is committed, and on disk where `flush.messages` says so: nobody is told what a failover or a
+   failure of power could undo.
 3. Where an append fails, or the partition moves away, the shard is dropped: whoever waits gets
    NOT_COORDINATOR. It is loaded again from the log before it answers anybody. A shard that has not
    changed by deciding is kept: Kafka's goes back to what it was, and a full disk would have it
@@ -39,6 +40,7 @@ from ottla.coordinator.shard import (
     Result,
     SetTimer,
 )
+from ottla.log.config import FOREVER
 from ottla.records import Record, decode_batch, encode_batch
 from ottla.wire.batch import BatchHeader
 from ottla.wire.errors import ErrorCode, KafkaError
@@ -134,8 +136,13 @@ class ShardRunner(Generic[S]):
 
     @property
     def may_linger(self) -> bool:
-        """Whether records are committed as soon as they are appended, as far as can be known."""
-        return self.partition.leadership is None and not self._was_refused
+        """Whether records are safe as soon as they are appended, as far as can be known."""
+        partition = self.partition
+        return (
+            partition.leadership is None
+            and not self._was_refused
+            and partition.log.config.flush_messages == FOREVER
+        )
 
     # Life ---------------------------------------------------------------------------------
 
@@ -384,7 +391,7 @@ class ShardRunner(Generic[S]):
     # Replies ------------------------------------------------------------------------------
 
     def _committed(self) -> bool:
-        return self.partition.high_watermark >= self.partition.log.end_offset
+        return self.partition.safe_offset >= self.partition.log.end_offset
 
     def _hold(self, future: asyncio.Future[R], reply: R) -> None:
         """Give a reply once everything that was appended is committed, unless it gets lost.
@@ -392,7 +399,7 @@ class ShardRunner(Generic[S]):
         Where that takes longer than `offsets.commit.timeout.ms` the client is told to ask again.
         """
         end = self.partition.log.end_offset
-        if self.partition.high_watermark >= end:
+        if self.partition.safe_offset >= end:
             _resolve(future, reply)
             return
 
