@@ -3,12 +3,13 @@
 import asyncio
 from pathlib import Path
 
+import msgspec
 import pytest
 
 from compat.waiting import until_on_loop as until
 from ottla.cluster.clock import boottime
 from ottla.cluster.sqlite_store import SqliteStore
-from ottla.cluster.store import Registration, SessionFacts
+from ottla.cluster.store import Conflict, Registration, SessionFacts
 from tests.broker.nodes import running
 
 
@@ -39,5 +40,55 @@ def test_a_session_that_ends_while_it_is_joined_again_is_followed_by_another(
             assert len(registered) == 2
             assert node.membership.epoch == registered[-1]
             await until(lambda: node.image.brokers[node.id].epoch == registered[-1])
+
+    asyncio.run(live())
+
+
+@pytest.fixture
+def conflicts(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """Registrations that are refused from now on because the id is taken."""
+    refused: list[str] = []
+
+    async def refuse(_: SqliteStore, key: str, __: bytes) -> Registration:
+        refused.append(key)
+        raise Conflict(key)
+
+    monkeypatch.setattr(SqliteStore, "session_facts", lambda _: SessionFacts(0.01, boottime()))
+    monkeypatch.setattr("ottla.broker.membership.JOIN_AGAIN_SECONDS", 0.3)
+    monkeypatch.setattr("ottla.broker.membership.REJOIN_SECONDS", 0.0)
+    register = SqliteStore.register
+
+    async def first_as_it_is(store: SqliteStore, key: str, value: bytes) -> Registration:
+        monkeypatch.setattr(SqliteStore, "register", refuse)
+        return await register(store, key, value)
+
+    monkeypatch.setattr(SqliteStore, "register", first_as_it_is)
+    return refused
+
+
+@pytest.mark.parametrize("is_own", [True, False])
+def test_a_broker_whose_id_another_one_has_ends(
+    tmp_path: Path, conflicts: list[str], is_own: bool
+) -> None:
+    """What is left of its own session goes by itself, and is waited for."""
+
+    async def live() -> None:
+        async with running(tmp_path) as node:
+            ended: list[str] = []
+            node.on_end = ended.append
+            mine = node.image.brokers[node.id]
+            node.membership.session_ended("silence")
+            await until(lambda: conflicts)
+            life = mine.epoch if is_own else mine.epoch + 1
+            node.image.brokers[node.id] = msgspec.structs.replace(mine, epoch=life)
+            if is_own:
+                await until(lambda: len(conflicts) > 7)
+                assert not ended
+            else:
+                await until(lambda: ended)
+                tries = len(conflicts)
+                await asyncio.sleep(0.5)
+                assert len(conflicts) == tries, "it does not try for ever"
+                assert f"another broker with id {node.id}" in ended[0]
 
     asyncio.run(live())

@@ -32,6 +32,7 @@ from ottla.wire.messages.offset_commit import (
     OffsetCommitRequestTopic,
     OffsetCommitResponse,
 )
+from ottla.wire.messages.offset_fetch import OffsetFetchRequestGroup, OffsetFetchResponseGroup
 from tests.broker.nodes import running, topic
 
 
@@ -201,11 +202,14 @@ def test_lingering_records_that_are_lost_are_told_once(
     asyncio.run(live())
 
 
+def full(*_: object) -> int:
+    raise OSError(errno.ENOSPC, "No space left on device")
+
+
 def test_a_disk_that_is_full_is_not_told_by_every_coordinator(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def full(*_: object) -> int:
-        raise OSError(errno.ENOSPC, "No space left on device")
+    monkeypatch.setattr(shard_runner, "SHORTEST_REST_SECONDS", 0.0)
 
     async def live() -> None:
         async with runner_of(tmp_path) as (node, runner):
@@ -219,6 +223,60 @@ def test_a_disk_that_is_full_is_not_told_by_every_coordinator(
                     await until(lambda: runner._shard is not None)
             assert len(said) == 1
             assert said[0]["reason"] == "No space left on device"
+
+    asyncio.run(live())
+
+
+def test_a_full_disk_does_not_cost_a_shard_that_only_decides(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def live() -> None:
+        async with runner_of(tmp_path) as (node, runner):
+            runner.decides_only = True
+            runner.ask(lambda _, __: Result("done", records(b"a")))
+            shard = runner.shard
+            with monkeypatch.context() as patched:
+                patched.setattr(node.files, "pwrite", full)
+                with pytest.raises(KafkaError) as refused:
+                    runner.ask(lambda _, __: Result("done", records(b"b")))
+                assert refused.value.code == ErrorCode.NOT_COORDINATOR
+                assert runner.shard is shard
+            assert runner.ask(lambda _, __: Result("done", records(b"c"))) == "done"
+            assert shard.replayed == [b"a", b"c"]
+            assert runner.partition.log.end_offset == 2
+
+    asyncio.run(live())
+
+
+class Writing(Told):
+    """A shard that has something to write once it is loaded."""
+
+    loads = 0
+
+    def loaded(self, _: int) -> Result[None]:
+        Writing.loads += 1
+        return Result(None, records(b"loaded"))
+
+
+def test_a_shard_that_a_full_disk_refuses_is_not_loaded_all_the_time(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(shard_runner, "SHORTEST_REST_SECONDS", 0.2)
+
+    async def live() -> None:
+        async with running(tmp_path) as node:
+            runner = ShardRunner(node, await topic(node, "state"), Writing)
+            with monkeypatch.context() as patched:
+                patched.setattr(node.files, "pwrite", full)
+                runner.load()
+                await asyncio.sleep(0.5)
+                assert 2 <= Writing.loads <= 4
+                with pytest.raises(KafkaError) as refused:
+                    _ = runner.shard
+                assert refused.value.code == ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
+            await until(lambda: runner._shard is not None)
+            assert runner.shard.replayed == [b"loaded"]
+            runner.end()
 
     asyncio.run(live())
 
@@ -273,20 +331,63 @@ def test_offsets_that_too_few_replicas_would_get_do_not_cost_the_shard(tmp_path:
             await until(lambda: runner._shard is not None)
             lose_replicas(node, runner)
             shard = runner.shard
-            place = OffsetCommitRequestPartition(partition_index=0, committed_offset=7)
-            request = OffsetCommitRequest(
-                group_id="g",
-                generation_id_or_member_epoch=-1,
-                topics=[OffsetCommitRequestTopic(name="t", partitions=[place])],
-            )
-            refused = node.groups.ask_lingering(
-                "g",
-                lambda shard, now: shard.handle_offset_commit(request, RequestContext(9), now),
-                lambda code, _: OffsetCommitResponse(throttle_time_ms=code),
-            )
-            assert isinstance(refused, OffsetCommitResponse)
-            assert refused.throttle_time_ms == ErrorCode.COORDINATOR_NOT_AVAILABLE
+            assert commit(node, 7) == ErrorCode.COORDINATOR_NOT_AVAILABLE
             assert runner.shard is shard
+
+    asyncio.run(live())
+
+
+def commit(node: Node, offset: int) -> ErrorCode:
+    """Commit an offset of partition t-0 for the group g."""
+    place = OffsetCommitRequestPartition(partition_index=0, committed_offset=offset)
+    request = OffsetCommitRequest(
+        group_id="g",
+        generation_id_or_member_epoch=-1,
+        topics=[OffsetCommitRequestTopic(name="t", partitions=[place])],
+    )
+    answer = node.groups.ask_lingering(
+        "g",
+        lambda shard, now: shard.handle_offset_commit(request, RequestContext(9), now),
+        lambda code, _: OffsetCommitResponse(throttle_time_ms=code),
+    )
+    assert isinstance(answer, OffsetCommitResponse)
+    return ErrorCode(answer.throttle_time_ms)
+
+
+def committed(node: Node) -> int:
+    """What the group g has committed for t-0."""
+    (runner,) = node.groups
+    asked = OffsetFetchRequestGroup(group_id="g", topics=None)
+    answer = runner.ask(lambda shard, now: shard.handle_offset_fetch(asked, RequestContext(9), now))
+    assert isinstance(answer, OffsetFetchResponseGroup)
+    return answer.topics[0].partitions[0].committed_offset
+
+
+def test_commits_to_a_full_disk_cost_the_shard_once(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def live() -> None:
+        async with running(tmp_path, {"offsets.topic.num.partitions": "1"}) as node:
+            await topic(node, "t")
+            await node.groups.ensure_topic()
+            (runner,) = node.groups
+            await until(lambda: runner._shard is not None)
+            assert commit(node, 7) == ErrorCode.NONE
+            assert node.write_out()
+            with monkeypatch.context() as patched:
+                patched.setattr(node.files, "pwrite", full)
+                commit(node, 8)
+                assert not node.write_out(), "this one has no answer"
+                await until(lambda: runner._shard is not None)
+                shard = runner.shard
+                for offset in range(9, 20):
+                    assert commit(node, offset) == ErrorCode.NOT_COORDINATOR
+                    assert node.write_out()
+                assert runner.shard is shard
+                assert committed(node) == 7
+            assert commit(node, 20) == ErrorCode.NONE
+            assert runner.may_linger
+            assert committed(node) == 20
 
     asyncio.run(live())
 

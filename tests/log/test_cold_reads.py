@@ -1,10 +1,18 @@
 """A reader that does not wait for the disk learns what has to be read first."""
 
+import os
+from collections.abc import Callable
+from typing import TypeVar
+
 import pytest
 
-from ottla.log.files import ColdReadError
+from ottla.log.config import LogConfig
+from ottla.log.files import NOWAIT, ColdReadError
+from ottla.log.log import Log
 
-from .making import Logs, append, batch
+from .making import NOW, Logs, append, batch
+
+T = TypeVar("T")
 
 
 def cold(_fd: int, _buffers: list[bytearray], _position: int, _flags: int) -> int:
@@ -51,3 +59,73 @@ def test_a_file_system_that_cannot_tell_is_read(logs: Logs) -> None:
     found = log.read(0, 1 << 20, log.end_offset, True, may_wait=False)
     assert found is not None
     found.file.unpin()
+
+
+def after_a_restart(logs: Logs, size: int) -> Log:
+    """A log of several segments whose indexes are not in memory."""
+    log = logs.open(LogConfig(segment_bytes=3 * size))
+    for number in range(12):
+        append(log, batch(timestamp=NOW + number, size=size))
+    log.close()
+    return logs.open(LogConfig(segment_bytes=3 * size), clean=True)
+
+
+class SlowDisk:
+    """No file is in the page cache before it was read, and who looks things up never waits."""
+
+    def __init__(self, log: Log) -> None:
+        self._files = log.files
+        self._preadv, self._pread = log.files.preadv, log.files.pread
+        self.warm: list[str] = []
+        log.files.preadv = self._probe
+        log.files.pread = self._refuse
+
+    def _probe(self, fd: int, buffers: list[bytearray], position: int, flags: int) -> int:
+        if os.readlink(f"/proc/self/fd/{fd}") not in self.warm:
+            raise BlockingIOError
+        return self._preadv(fd, buffers, position, flags)
+
+    def _refuse(self, _fd: int, _size: int, _position: int) -> bytes:
+        raise AssertionError("the disk was waited for")
+
+    def look(self, look: Callable[[], T]) -> T:
+        """Look again and again, each time with one more file in the page cache."""
+        while True:
+            try:
+                return look()
+            except ColdReadError as cold:
+                path = str(cold).partition(" at ")[0]
+                assert path not in self.warm, "it was read once"
+                self.warm.append(path)
+                self._files.pread = self._pread
+                cold.hold()
+                cold.read()
+                cold.release()
+                self._files.pread = self._refuse
+
+
+LARGE = 300 << 10
+
+
+@pytest.mark.skipif(not NOWAIT, reason="this system cannot tell what is in its page cache")
+@pytest.mark.parametrize("size", [100, LARGE])
+def test_a_time_is_looked_up_without_waiting_for_the_disk(logs: Logs, size: int) -> None:
+    log = after_a_restart(logs, size)
+    disk = SlowDisk(log)
+    found = disk.look(lambda: log.offset_for_timestamp(NOW + 7, log.end_offset, may_wait=False))
+    assert found is not None
+    assert found.offset == 7
+    newest = disk.look(lambda: log.max_timestamp_offset(log.end_offset, may_wait=False))
+    assert newest is not None
+    assert newest.offset == 11
+    assert {path.rpartition(".")[2] for path in disk.warm} == {"index", "timeindex", "log"}
+
+
+@pytest.mark.skipif(not NOWAIT, reason="this system cannot tell what is in its page cache")
+def test_an_index_is_loaded_without_waiting_for_the_disk(logs: Logs) -> None:
+    log = after_a_restart(logs, 100)
+    disk = SlowDisk(log)
+    found = disk.look(lambda: log.read(4, 1 << 20, log.end_offset - 1, True, may_wait=False))
+    assert found is not None
+    found.file.unpin()
+    assert any(path.endswith(".index") for path in disk.warm)

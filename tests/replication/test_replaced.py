@@ -2,10 +2,12 @@
 
 import time
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 
 from compat.cluster import ClusterProcesses
+from compat.process import BrokerProcess
 from compat.raw import ClosedError
 from compat.waiting import until
 from faults.proxy import Gate, Gates, Mode
@@ -74,8 +76,8 @@ def test_writers_find_the_new_leader_while_the_old_one_is_cut_off(
         until(lambda: not answers(cluster, number), "the old one sends clients away")
     finally:
         gates[number].set(Mode.OPEN)
-    cluster.until_in_sync(topic)
     until(lambda: answers(cluster, number), "it serves clients again")
+    cluster.until_in_sync(topic)
 
 
 def answers(cluster: ClusterProcesses, number: int) -> bool:
@@ -85,3 +87,26 @@ def answers(cluster: ClusterProcesses, number: int) -> bool:
     except (OSError, ClosedError):
         return False
     return True
+
+
+def test_a_broker_whose_id_was_taken_while_it_was_cut_off_ends(
+    zookeeper: Ensemble, tmp_path: Path
+) -> None:
+    with Gates() as gates:
+        gate = gates.gate(zookeeper.servers[0].port)
+
+        def broker(name: str, port: int) -> BrokerProcess:
+            store = f"zookeeper://127.0.0.1:{port}/taken"
+            return BrokerProcess(tmp_path / name, {**SETTINGS, "ottla.store": store})
+
+        with broker("first", gate.port) as first:
+            gate.set(Mode.SILENT)
+            time.sleep(SESSION_SECONDS)
+            with broker("second", zookeeper.servers[0].port) as second:
+                gate.set(Mode.OPEN)
+                until(lambda: not first.is_running, "the first one ends", PATIENCE_SECONDS * 2)
+                assert first.stop() == 1
+                assert first.last_words().endswith(
+                    "ottla: another broker with id 1 is in this cluster; set another node.id (--id)"
+                )
+                assert second.answers()

@@ -65,8 +65,8 @@ class Wanted:
         self.told_start_offset = -1
         self.warming = False
         """True while a thread reads what is wanted from the disk."""
-        self.warm = False
-        """True when it has: the next look takes what there is, if need be by waiting."""
+        self.warm = ""
+        """What it has read: where the next look finds that cold again, it waits for it."""
 
     def wake(self) -> None:
         """The partition has changed."""
@@ -94,11 +94,11 @@ class Wanted:
             self.on = partition
             partition.add_reader(self, self.session.privileged)
 
-    def has_been_read(self) -> None:
+    def has_been_read(self, place: str) -> None:
         """What is wanted has come from the disk, or never will."""
         self.warming = False
         if self.session.wanted.get((self.topic, self.ask.partition)) is self:
-            self.warm = True
+            self.warm = place
             self.stop_waiting()
             self.wake()
 

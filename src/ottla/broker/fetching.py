@@ -15,10 +15,11 @@ import asyncio
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Final
 
+from ottla.broker.cold_reads import begin_to_read
 from ottla.broker.fetch_sessions import NO_SESSION, FetchSession, Wanted
 from ottla.broker.leader_hints import leader_hint
 from ottla.broker.replication import follower_fetches, nearby
-from ottla.log.files import ColdReadError, Slice, read_from_disk
+from ottla.log.files import ColdReadError, Slice
 from ottla.wire.errors import ErrorCode, KafkaError
 from ottla.wire.fetch import READ_COMMITTED, FetchRequest, PartitionData
 from ottla.wire.produce import TopicKey
@@ -238,18 +239,18 @@ class Fetch:
         self, wanted: Wanted, log: Log, most: int, limit: int, whole_first: bool
     ) -> Slice | None:
         """Read, or if the disk is needed, look at the partition again when a thread has read it."""
-        may_wait, wanted.warm = wanted.warm, False
+        offset = wanted.ask.fetch_offset
+        warm, wanted.warm = wanted.warm, ""
         try:
-            return log.read(wanted.ask.fetch_offset, most, limit, whole_first, may_wait=may_wait)
+            return log.read(offset, most, limit, whole_first, may_wait=False)
         except ColdReadError as cold:
+            place = str(cold)
+            if place == warm:  # the kernel has dropped it again
+                return log.read(offset, most, limit, whole_first)
             if not wanted.warming:
                 wanted.warming = True
-                stretch = cold.stretch
-                stretch.file.pin()
-                reading = asyncio.get_running_loop().run_in_executor(
-                    self._node.cold_readers, read_from_disk, stretch
-                )
-                reading.add_done_callback(lambda done: _is_warm(done, wanted, stretch))
+                reading = begin_to_read(self._node, cold)
+                reading.add_done_callback(lambda done: _is_warm(done, wanted, place))
             return None
 
     def _wait(self, found: list[tuple[Wanted, Partition | None, PartitionData]]) -> None:
@@ -302,11 +303,10 @@ class Fetch:
         return wanted.ask.fetch_offset >= limit
 
 
-def _is_warm(reading: asyncio.Future[None], wanted: Wanted, stretch: Slice) -> None:
-    stretch.file.unpin()
+def _is_warm(reading: asyncio.Future[None], wanted: Wanted, place: str) -> None:
     if not reading.cancelled():
         reading.exception()  # whoever reads it again hears of it
-        wanted.has_been_read()
+        wanted.has_been_read(place)
 
 
 def _aborted(

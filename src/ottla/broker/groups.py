@@ -194,12 +194,13 @@ class Groups(Coordinators[GroupRunner]):
     ) -> R | Promise[R]:
         """The same for a request whose records may be appended together with those of others.
 
-        Where other replicas must have them too, they are appended at once. Nothing but its records
-        changes the shard: where too few replicas are there to get them, it need not be read again.
+        Where other replicas or the disk must have them too, or the last ones were refused, they are
+        appended at once. Nothing but its records changes the shard: where these are refused it need
+        not be read again.
         """
         try:
             runner = self.runner_of(group_id)
-            if runner.is_replicated:
+            if not runner.may_linger:
                 return self.ask(group_id, decide, refuse, decides_only=True)
             return runner.ask_lingering(decide)
         except KafkaError as problem:

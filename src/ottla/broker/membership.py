@@ -14,7 +14,8 @@ Rules kept here:
 5. A registration counts in the session that made it: what is heard of it after that session's end
    is nothing.
 6. A registration that outlives its process (ZooKeeper keeps it for the session's timeout) is waited
-   for, before it counts as another broker of the same id.
+   for, before it counts as another broker of the same id. One that this process has made itself is
+   never another broker's, however long ZooKeeper takes to end its session.
 """
 
 from __future__ import annotations
@@ -47,6 +48,10 @@ AS_REGISTERED: Final = 0
 """The version of a registration that was not changed."""
 
 
+class IdInUseError(StartError):
+    """Another broker has this one's id."""
+
+
 class StoreLease(Lease):
     """A lease that reads what the store knows of its session."""
 
@@ -69,6 +74,8 @@ class Membership:
     def __init__(self, node: Node) -> None:
         self._node = node
         self.epoch = NO_EPOCH
+        self._latest_epoch = NO_EPOCH
+        """Of the registration that this broker has, or had last."""
         self.lease: Lease | None = None
         self._replacement = Replacement(node)
         self._rejoining: asyncio.Task[None] | None = None
@@ -90,18 +97,23 @@ class Membership:
                 )
                 break
             except Conflict:
-                if loop.time() >= deadline:
-                    raise StartError(id_in_use(node.id)) from None
+                if loop.time() >= deadline and not self._is_own_registration():
+                    raise IdInUseError(id_in_use(node.id)) from None
                 await asyncio.sleep(JOIN_AGAIN_SECONDS)
             except StoreError as problem:
                 raise StartError(str(problem)) from None
         if ends != self._ends:
             raise StartError("the session with the metadata store has ended meanwhile")
         self.lease = None if math.isinf(timeout) else StoreLease(node)
-        self.epoch = registered.epoch
+        self.epoch = self._latest_epoch = registered.epoch
         if self.lease is not None:
             node.producer_ids.prepare()
             self._replacement.watch(timeout)
+
+    def _is_own_registration(self) -> bool:
+        """Whether the id is taken by what is left of an earlier session of this process."""
+        registered = self._node.image.brokers.get(self._node.id)
+        return registered is not None and registered.epoch == self._latest_epoch
 
     def session_ended(self, reason: str, *, is_cut_off: bool = False) -> None:
         """Others have ended this broker's session: it has no role until it has another.
@@ -145,6 +157,9 @@ class Membership:
                     if str(problem) != told:  # the store may be out of reach for hours
                         told = str(problem)
                         log.error("the cluster could not be joined again", reason=told)
+                    if isinstance(problem, IdInUseError):
+                        node.on_end(told)
+                        return
                     await asyncio.sleep(REJOIN_SECONDS)
             node.away = False
         finally:

@@ -23,7 +23,6 @@ from collections.abc import Callable, Collection
 from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
-from uuid import uuid4
 
 import structlog
 
@@ -31,10 +30,11 @@ from ottla.broker.checkpoints import Key
 from ottla.broker.log_settings import log_config
 from ottla.broker.partition import Partition
 from ottla.broker.recovery_process import RecoveryProcess
+from ottla.broker.strays import sweep
 from ottla.broker.turns import Turns
 from ottla.cluster.image import TopicImage
 from ottla.log.files import DISK_IS_FULL
-from ottla.log.folder import FolderError
+from ottla.log.folder import FolderError, deleted_name, stray_name
 from ottla.log.log import Log
 from ottla.log.recovery import Recovered, needs_recovery_bytes, recover
 from ottla.log.scan import CorruptLog
@@ -51,7 +51,6 @@ child takes longer."""
 TRY_AGAIN_SECONDS: Final = 5.0
 MAY_PASS: Final = DISK_IS_FULL | {errno.EAGAIN}
 """The last is what a system says that has no more room for processes."""
-LONGEST_NAME: Final = 255
 
 
 class _Place(NamedTuple):
@@ -102,7 +101,7 @@ class LogOpener:
 
     async def open_all(self) -> None:
         """Open every replica of this broker; large recoveries go on after this returns."""
-        self._sweep()
+        await sweep(self._node, self._unopened)
         large: list[tuple[int, _Place]] = []
         turns = Turns()
         for topic in list(self._node.image.topics.values()):
@@ -175,7 +174,7 @@ class LogOpener:
         for place in places:
             try:
                 if self._node.folder.read_topic_id(place.directory) == topic.id:
-                    self._delete_folder(place.directory)
+                    self._delete_folder(place)
             except (OSError, FolderError) as problem:
                 log.error(
                     "a deleted partition's folder stays",
@@ -282,7 +281,7 @@ class LogOpener:
         if found is not None:
             if self._checkpoints.knows(place.key):
                 raise _OfAnotherTopicError
-            stray = _beside(directory, f".{found.hex}-stray")
+            stray = directory.with_name(stray_name(*place.key))
             log.warning(
                 "a folder of another topic with this name is set aside",
                 folder=directory.name,
@@ -302,27 +301,10 @@ class LogOpener:
         folder.write_topic_id(directory, place.topic.id)
         return place
 
-    def _delete_folder(self, directory: Path) -> None:
-        target = _beside(directory, f".{uuid4().hex}-delete")
-        self._node.files.rename(str(directory), str(target))
+    def _delete_folder(self, place: _Place) -> None:
+        target = place.directory.with_name(deleted_name(*place.key))
+        self._node.files.rename(str(place.directory), str(target))
         self._node.maintenance.remove_directory(target)
-
-    def _sweep(self) -> None:
-        """Finish deletions that a stop interrupted, and tell of folders that nobody claims."""
-        folder = self._node.folder
-        for directory in folder.deleted():
-            self._node.maintenance.remove_directory(directory)
-        unknown = [
-            f"{each.topic}-{each.partition}"
-            for each in folder.partitions()
-            if (each.topic, each.partition) not in self._node.image.partitions
-        ]
-        if unknown:
-            log.warning(
-                "folders that belong to no topic are left alone",
-                count=len(unknown),
-                folders=", ".join(unknown[:10]),
-            )
 
     def _serve(self, place: _Place, opened: Log) -> None:
         node = self._node
@@ -425,11 +407,6 @@ def _may_pass(problem: Exception) -> bool:
     """True where the disk is only full, or too many files are open."""
     reason = problem.__cause__ if isinstance(problem, KafkaError) else problem
     return isinstance(reason, OSError) and reason.errno in MAY_PASS
-
-
-def _beside(directory: Path, suffix: str) -> Path:
-    """Another name in the same folder, as long as file systems allow."""
-    return directory.with_name(directory.name[: LONGEST_NAME - len(suffix)] + suffix)
 
 
 def _tell(place: _Place, found: Recovered) -> None:

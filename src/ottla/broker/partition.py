@@ -5,8 +5,8 @@ Rules kept here:
    the last stable offset.
 2. A change that a reader may wait for (an append, a new high watermark, a new leader, the end
    of the partition) wakes it once; a reader that is not satisfied registers again.
-3. No produce is answered before what its acks promise is true: `flush.messages` waits for the
-   fsync. What comes otherwise (from a leader, from a coordinator) begins one where it is reached.
+3. Nothing is answered before what is promised is true: a produce, a coordinator or a marker that
+   reaches `flush.messages` waits for the fsync. What a leader sends begins one without a waiter.
 4. It leads, follows or stands by. Only who leads appends; only who follows copies. Losing the
    leadership fails everybody who waits for a commit; they are told when the role is given up
    everywhere, for their connections go on with the next request at once.
@@ -51,6 +51,7 @@ class Partition:
         "_flush_later",
         "_flushing",
         "_followers",
+        "_owed",
         "_readers",
         "_waiters",
         "deleted",
@@ -96,6 +97,8 @@ class Partition:
         self._followers: dict[Reader, None] = {}
         self._waiters = CommitWaiters()
         self._flushing: asyncio.Task[None] | None = None
+        self._owed = 0
+        """Up to here what was appended is to be on disk before it counts; 0: all of that is."""
 
     def __repr__(self) -> str:
         return f"{self.topic}-{self.index}"
@@ -145,7 +148,7 @@ class Partition:
         """The leadership has a higher one: tell whoever waited for it."""
         assert self.leadership is not None
         self._set_high_watermark(self.leadership.high_watermark)
-        self._waiters.committed(self.high_watermark)
+        self._waiters.committed(self.safe_offset)
         self.wake_readers()
         for follower in self._followers:
             follower.has_news()
@@ -177,6 +180,7 @@ class Partition:
     def was_cut(self) -> None:
         """The log was truncated: nothing past its end is committed, as far as is known here."""
         self._set_high_watermark(min(self.high_watermark, self.log.end_offset))
+        self._owed = min(self._owed, self.log.end_offset)
 
     # Writing ------------------------------------------------------------------------------
 
@@ -236,13 +240,20 @@ class Partition:
             self.has_unflushed = True
             self._flush_later(self)
 
+    @property
+    def safe_offset(self) -> int:
+        """Below this everything is committed, and on disk where a flush of it is owed."""
+        if not self._owed:
+            return self.high_watermark
+        return min(self.high_watermark, self.log.recovery_point)
+
     def when_committed(
         self,
         offset: int,
         action: Callable[[], object],
         lost: Callable[[], object] | None = None,
     ) -> int:
-        """Do something once all records below an offset are committed, or another if they get lost.
+        """Do something once all records below an offset are safe, or another if they get lost.
 
         They may be lost when this broker leads no more. Whoever does not wait without end says so
         with `give_up` and the number that is returned.
@@ -250,7 +261,7 @@ class Partition:
         if not self.leads:
             if lost is not None:
                 lost()
-        elif offset <= self.high_watermark:
+        elif offset <= self.safe_offset:
             action()
         else:
             return self._waiters.add(offset, action, lost)
@@ -279,8 +290,9 @@ class Partition:
                 raise KafkaError(ErrorCode.KAFKA_STORAGE_ERROR, f"{self} could not be flushed")
 
     def _flush_if_due(self) -> None:
-        """Nobody waits for it, but a failure of power may."""
+        """Owe a flush of all that is there, where `flush.messages` is reached."""
         if self.log.flush_is_due:
+            self._owed = self.log.end_offset
             self._begin_flush()
 
     def _begin_flush(self) -> asyncio.Task[None]:
@@ -293,8 +305,18 @@ class Partition:
     def _flush_done(self, task: asyncio.Task[None]) -> None:
         if self._flushing is task:
             self._flushing = None
-        if not task.cancelled():
-            task.exception()  # seen by whoever awaited it; the log is offline by now
+        # A failure is seen by whoever awaited it; the log is offline by now, or is flushed later.
+        failed = task.cancelled() or task.exception() is not None
+        if not self._owed:
+            return
+        if self.log.offline:
+            self._waiters.lost()
+            return
+        if self.log.recovery_point >= min(self._owed, self.log.end_offset):
+            self._owed = 0
+        elif not failed:
+            self._begin_flush()
+        self._waiters.committed(self.safe_offset)
 
     async def _flush_once(self) -> None:
         flush = self.log.begin_flush()

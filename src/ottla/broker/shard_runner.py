@@ -3,14 +3,18 @@
 Rules kept here (the shard's own are in `coordinator/shard.py`):
 1. A Result's records are appended as one batch and replayed before anything else is handled.
 2. Every reply and completion, also one that only read, is held until all that was appended before
-   it is committed: nobody is told what a failover could undo.
+   it is committed, and on disk where `flush.messages` says so: nobody is told what a failover or a
+   failure of power could undo.
 3. Where an append fails, or the partition moves away, the shard is dropped: whoever waits gets
-   NOT_COORDINATOR. It is loaded again from the log before it answers anybody.
+   NOT_COORDINATOR. It is loaded again from the log before it answers anybody. A shard that has not
+   changed by deciding is kept: Kafka's goes back to what it was, and a full disk would have it
+   loaded for every commit. Where that cannot be said, loading takes a small share of the time.
 4. While it loads, requests get COORDINATOR_LOAD_IN_PROGRESS. One loads after the other, so that
    a broker which takes over many goes on serving everything else.
 5. Records that linger (`ask_lingering`) are replayed at once and appended together a little later:
    before any other record of the partition, and before any reply leaves the broker, which the
-   server sees to (`Node.write_out`). Where that fails no reply leaves.
+   server sees to (`Node.write_out`). Where that fails no reply leaves, and until an append succeeds
+   records do not linger.
 6. A request that has something to write is refused with COORDINATOR_NOT_AVAILABLE while fewer
    replicas than `min.insync.replicas` are in sync, as in Kafka. What nobody asked for (timers) is
    written all the same: it counts when it is committed.
@@ -19,6 +23,7 @@ Rules kept here (the shard's own are in `coordinator/shard.py`):
 from __future__ import annotations
 
 import asyncio
+import time
 from collections.abc import Callable, Hashable
 from typing import TYPE_CHECKING, Any, Final, Generic, NamedTuple, Protocol, TypeVar
 
@@ -35,6 +40,7 @@ from ottla.coordinator.shard import (
     Result,
     SetTimer,
 )
+from ottla.log.config import FOREVER
 from ottla.records import Record, decode_batch, encode_batch
 from ottla.wire.batch import BatchHeader
 from ottla.wire.errors import ErrorCode, KafkaError
@@ -45,6 +51,9 @@ if TYPE_CHECKING:
 log = structlog.get_logger()
 
 RELOAD_SECONDS: Final = 5.0
+SHORTEST_REST_SECONDS: Final = 1.0
+RESTS_AS_LONG_AS_LOADS: Final = 10
+"""How much longer than it took to load again a shard is not loaded once more."""
 MOST_LINGERING_BYTES: Final = 64 << 10
 
 
@@ -104,6 +113,11 @@ class ShardRunner(Generic[S]):
         """Replies that wait for what was appended before them to be committed."""
         self._loading: asyncio.Task[None] | None = None
         self._ended = False
+        self._rests_until = 0.0
+        """When it may be loaded again; the loop's time."""
+        self._load_seconds = 0.0
+        self._was_refused = False
+        """Whether the latest append failed."""
         self._lingering: list[CoordinatorRecord] = []
         self._lingering_bytes = 0
         self._has_lost_records = False
@@ -121,9 +135,14 @@ class ShardRunner(Generic[S]):
         return self._shard
 
     @property
-    def is_replicated(self) -> bool:
-        """Whether records are committed later than they are appended."""
-        return self.partition.leadership is not None
+    def may_linger(self) -> bool:
+        """Whether records are safe as soon as they are appended, as far as can be known."""
+        partition = self.partition
+        return (
+            partition.leadership is None
+            and not self._was_refused
+            and partition.log.config.flush_messages == FOREVER
+        )
 
     # Life ---------------------------------------------------------------------------------
 
@@ -132,9 +151,21 @@ class ShardRunner(Generic[S]):
         if self._loading is None and not self._ended:
             self._loading = asyncio.get_running_loop().create_task(self._load())
 
+    def _load_again(self) -> None:
+        if self._loading is None and not self._ended:
+            self._loading = asyncio.get_running_loop().create_task(self._rest_and_load())
+
+    async def _rest_and_load(self) -> None:
+        loop = asyncio.get_running_loop()
+        await asyncio.sleep(max(0.0, self._rests_until - loop.time()))
+        await self._load()
+        rest = max(SHORTEST_REST_SECONDS, RESTS_AS_LONG_AS_LOADS * self._load_seconds)
+        self._rests_until = loop.time() + rest
+
     async def _load(self) -> None:
         try:
             async with self._node.loading:
+                began = time.monotonic()
                 shard = self._make_shard()
                 gathered = Gathered(shard.replay)
                 count = 0
@@ -142,6 +173,7 @@ class ShardRunner(Generic[S]):
                     count += self.replay_batch(shard, gathered, header, batch)
                 gathered.replay_all()
                 self._shard = shard
+                self._load_seconds = time.monotonic() - began
             if count:
                 log.info("coordinator loaded", partition=str(self.partition), records=count)
         except Exception as problem:
@@ -187,7 +219,7 @@ class ShardRunner(Generic[S]):
             if not future.done():
                 future.set_exception(KafkaError(ErrorCode.NOT_COORDINATOR))
         if reload:
-            self.load()
+            self._load_again()
 
     def end(self) -> None:
         """The partition leaves this broker, or the broker stops."""
@@ -195,6 +227,7 @@ class ShardRunner(Generic[S]):
         self._ended = True
         if self._loading is not None:
             self._loading.cancel()
+            self._loading = None
         self.drop(reload=False)
 
     # Work ---------------------------------------------------------------------------------
@@ -214,7 +247,7 @@ class ShardRunner(Generic[S]):
         waiting: asyncio.Future[R] | None = None
         if isinstance(result.reply, Deferred):
             waiting = self._parked[result.reply.token] = asyncio.get_running_loop().create_future()
-        self._carry_out(shard, result)
+        self._carry_out(shard, result, decides_only=decides_only or self.decides_only)
         if waiting is not None:
             return waiting
         reply: R = result.reply  # type: ignore[assignment]  # not Deferred: seen above
@@ -289,9 +322,9 @@ class ShardRunner(Generic[S]):
         if not is_storage or self.partition.log.offline:
             log.error("coordinator dropped", partition=str(self.partition), reason=str(problem))
 
-    def _carry_out(self, shard: S, result: Result[Any]) -> None:
+    def _carry_out(self, shard: S, result: Result[Any], *, decides_only: bool = False) -> None:
         if result.records:
-            self._append(shard, result)
+            self._append(shard, result, decides_only)
         for change in result.timers:
             self._change_timer(change)
         for done in result.completions:
@@ -312,7 +345,7 @@ class ShardRunner(Generic[S]):
                 f"{self.partition} has too few replicas in sync",
             )
 
-    def _append(self, shard: S, result: Result[Any]) -> None:
+    def _append(self, shard: S, result: Result[Any], decides_only: bool) -> None:
         producer = result.producer
         self.write_lingering()
         if self._shard is not shard:
@@ -324,7 +357,8 @@ class ShardRunner(Generic[S]):
                 # The producer may not write: its failure, not ours. Handlers of transactional
                 # requests change nothing before their records are replayed.
                 raise
-            self.drop(reload=True)
+            if not decides_only or not self.partition.leads or self.partition.log.offline:
+                self.drop(reload=True)
             raise KafkaError(ErrorCode.NOT_COORDINATOR, problem.message) from problem
         for record in result.records:
             self.replay_own(shard, record, result)
@@ -344,7 +378,9 @@ class ShardRunner(Generic[S]):
         )
         try:
             self.partition.append_own(memoryview(bytearray(batch)), now)
+            self._was_refused = False
         except KafkaError as problem:
+            self._was_refused = True
             self._node.roles.refused(self.partition, problem.code)
             raise
 
@@ -355,7 +391,7 @@ class ShardRunner(Generic[S]):
     # Replies ------------------------------------------------------------------------------
 
     def _committed(self) -> bool:
-        return self.partition.high_watermark >= self.partition.log.end_offset
+        return self.partition.safe_offset >= self.partition.log.end_offset
 
     def _hold(self, future: asyncio.Future[R], reply: R) -> None:
         """Give a reply once everything that was appended is committed, unless it gets lost.
@@ -363,7 +399,7 @@ class ShardRunner(Generic[S]):
         Where that takes longer than `offsets.commit.timeout.ms` the client is told to ask again.
         """
         end = self.partition.log.end_offset
-        if self.partition.high_watermark >= end:
+        if self.partition.safe_offset >= end:
             _resolve(future, reply)
             return
 

@@ -1,7 +1,8 @@
 """Writing a transaction's markers: here, or by another broker that leads.
 
 Rules kept here:
-1. A marker's outcome is told when the marker is committed, not when it is appended.
+1. A marker's outcome is told when the marker is committed, and on disk where `flush.messages` says
+   so; not when it is appended.
 2. Partitions that one other broker leads are asked for together. A leader that cannot be reached is
    an outcome, too.
 3. A partition whose topic is gone needs no marker.
@@ -58,7 +59,7 @@ def write_marker(
         node.roles.refused(partition, problem.code)
         return problem.code
     end = partition.log.end_offset
-    if partition.high_watermark >= end:
+    if partition.safe_offset >= end:
         return ErrorCode.NONE
     partition.when_committed(
         end,

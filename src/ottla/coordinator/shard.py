@@ -16,7 +16,8 @@ Rules kept by every shard:
 Rules kept by the runtime:
 1. A Result's records are appended as one batch, then replayed, before anything else is handled.
 2. Replies and completions are held until all records appended before them are committed.
-3. Where an append fails the whole shard is dropped and loaded again from its partition.
+3. Where an append fails the whole shard is dropped and loaded again from its partition, unless its
+   handler is known to have changed nothing.
 """
 
 from collections.abc import Hashable

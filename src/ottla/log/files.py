@@ -23,6 +23,7 @@ DISK_IS_FULL = frozenset(
 )
 """Errors that say "not now" rather than "this disk is broken": the log lives on."""
 
+NOWAIT = getattr(os, "RWF_NOWAIT", 0)
 READ_AT_ONCE = 128 << 10
 READ_WRITE = os.O_RDWR | os.O_CLOEXEC
 CREATE = os.O_RDWR | os.O_CLOEXEC | os.O_CREAT
@@ -101,6 +102,32 @@ class Files:
             return parts[0] if len(parts) == 1 else b"".join(parts)
         finally:
             self.close(fd)
+
+    def read_file_from_memory(self, path: str) -> bytes:
+        """All bytes of a file that is in the page cache; raises BlockingIOError where it is not."""
+        size = self.stat(path).st_size
+        buffer = bytearray(size)
+        fd = self.open(path, os.O_RDONLY | os.O_CLOEXEC, 0)
+        try:
+            got = self.read_from_memory(fd, buffer, 0)
+        finally:
+            self.close(fd)
+        if got < size:
+            raise BlockingIOError
+        return bytes(buffer)
+
+    def read_from_memory(self, fd: int, buffer: bytearray, position: int) -> int:
+        """Read what is in the page cache; raises BlockingIOError where nothing of it is."""
+        if NOWAIT:
+            try:
+                return self.preadv(fd, [buffer], position, NOWAIT)
+            except BlockingIOError:
+                raise
+            except OSError:  # a file system that cannot tell; a broken disk says so below
+                pass
+        data = self.pread(fd, len(buffer), position)
+        buffer[: len(data)] = data
+        return len(data)
 
     def write_fully(self, fd: int, data: Bytes, position: int) -> None:
         """Write all of it, or raise."""
@@ -212,12 +239,43 @@ class Slice(NamedTuple):
 class ColdReadError(Exception):
     """What was asked for is not in the page cache, and the caller does not wait for a disk.
 
-    The stretch is what has to be read first; it is not pinned.
+    The stretch is what has to be read first; it is not pinned. `hold` it, `read` it in a thread,
+    `release` it, and ask again.
     """
 
     def __init__(self, stretch: Slice) -> None:
         super().__init__(f"{stretch.file.path} at {stretch.position}")
         self.stretch = stretch
+
+    def hold(self) -> None:
+        """Keep what is to be read from being closed; raises OSError."""
+        self.stretch.file.pin()
+
+    def read(self) -> None:
+        """Bring it into the page cache; raises OSError. Runs in a thread."""
+        read_from_disk(self.stretch)
+
+    def release(self) -> None:
+        """Nobody reads it any more."""
+        self.stretch.file.unpin()
+
+
+class ColdFileError(ColdReadError):
+    """The same for a whole (small) file, which nobody keeps open."""
+
+    def __init__(self, files: "Files", path: str) -> None:
+        Exception.__init__(self, path)
+        self._files = files
+        self._path = path
+
+    def hold(self) -> None:
+        pass
+
+    def read(self) -> None:
+        self._files.read_file(self._path)
+
+    def release(self) -> None:
+        pass
 
 
 class FileCache:

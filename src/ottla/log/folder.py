@@ -75,7 +75,16 @@ def uuid_from_text(text: str) -> UUID:
 
 def deleted_name(topic: str, partition: int) -> str:
     """A name, Kafka's, for the folder of a deleted partition; a long topic name is cut."""
-    suffix = f"-{partition}.{uuid4().hex}-delete"
+    return _marked_name(topic, partition, "delete")
+
+
+def stray_name(topic: str, partition: int) -> str:
+    """A name, Kafka's, for a folder whose partition this broker does not have."""
+    return _marked_name(topic, partition, "stray")
+
+
+def _marked_name(topic: str, partition: int, mark: str) -> str:
+    suffix = f"-{partition}.{uuid4().hex}-{mark}"
     return topic[: _LONGEST_NAME - len(suffix)] + suffix
 
 

@@ -376,7 +376,9 @@ class Log(FlushedStorage):
                 segment = following
                 found = segment.find(offset, may_wait=may_wait)
             position, _, size = found
-            end = segment.size if limit == end_offset else self._position_of(limit, segment)
+            end = (
+                segment.size if limit == end_offset else self._position_of(limit, segment, may_wait)
+            )
             available = end - position
             if size > max_bytes:
                 if not whole_first or available <= 0:
@@ -393,26 +395,36 @@ class Log(FlushedStorage):
             raise self.failed(error) from error
         return Slice(segment.file, position, size)
 
-    def _position_of(self, limit: int, segment: Segment) -> int:
+    def _position_of(self, limit: int, segment: Segment, may_wait: bool) -> int:
         """Where in a segment the first batch lies that reaches a limit."""
         following = self.segments.after(segment)
         if following is not None and following.base_offset <= limit:
             return segment.size
         if self._limit is not None and self._limit[0] == limit and self._limit[1] is segment:
             return self._limit[2]
-        found = segment.find(limit)
+        found = segment.find(limit, may_wait=may_wait)
         if found is None:
             return segment.size
         self._limit = (limit, segment, found.position)
         return found.position
 
-    def offset_for_timestamp(self, timestamp: int, limit: int) -> TimestampAndOffset | None:
-        """The first record at or after a timestamp, if its offset is below a limit."""
-        return lookup.offset_for_timestamp(self, timestamp, limit)
+    def offset_for_timestamp(
+        self, timestamp: int, limit: int, *, may_wait: bool = True
+    ) -> TimestampAndOffset | None:
+        """The first record at or after a timestamp, if its offset is below a limit.
 
-    def max_timestamp_offset(self, limit: int) -> TimestampAndOffset | None:
-        """The first record with the largest timestamp of the log, if it is below a limit."""
-        return lookup.max_timestamp_offset(self, limit)
+        Raises ColdReadError where it `may_wait` not, and the disk would have to be read.
+        """
+        return lookup.offset_for_timestamp(self, timestamp, limit, may_wait=may_wait)
+
+    def max_timestamp_offset(
+        self, limit: int, *, may_wait: bool = True
+    ) -> TimestampAndOffset | None:
+        """The first record with the largest timestamp of the log, if it is below a limit.
+
+        Raises ColdReadError as the other one does.
+        """
+        return lookup.max_timestamp_offset(self, limit, may_wait=may_wait)
 
     @property
     def last_stable_offset(self) -> int:

@@ -3,6 +3,8 @@
 Rules kept here:
 1. An index only says where to start; what is found is read from the log.
 2. Only the batch that holds the answer is decoded.
+3. Who looks for a time may say that it does not wait for the disk: it is told what has to be read
+   first (ColdReadError), and asks again.
 """
 
 from __future__ import annotations
@@ -11,6 +13,7 @@ from operator import itemgetter
 from typing import TYPE_CHECKING, NamedTuple
 
 from ottla.log.scan import CorruptLog, Scan
+from ottla.log.segment import INDEX, TIME_INDEX
 from ottla.records import decode_batch
 from ottla.wire.errors import KafkaError
 
@@ -28,13 +31,16 @@ class TimestampAndOffset(NamedTuple):
     leader_epoch: int
 
 
-def offset_for_timestamp(log: Storage, timestamp: int, limit: int) -> TimestampAndOffset | None:
+def offset_for_timestamp(
+    log: Storage, timestamp: int, limit: int, *, may_wait: bool
+) -> TimestampAndOffset | None:
     """The first record at or after a timestamp, if its offset is below the limit."""
     log.check_online()
     try:
         for segment in log.segments:
+            _know_largest_timestamp(segment, may_wait)
             if segment.age_timestamp() >= timestamp:
-                found = _search(log, segment, timestamp, log.start_offset)
+                found = _search(log, segment, timestamp, log.start_offset, may_wait)
                 if found is not None:  # compaction leaves batches without records
                     return found if found.offset < limit else None
     except (OSError, CorruptLog) as error:
@@ -42,12 +48,20 @@ def offset_for_timestamp(log: Storage, timestamp: int, limit: int) -> TimestampA
     return None
 
 
+def _know_largest_timestamp(segment: Segment, may_wait: bool) -> None:
+    if segment.max_timestamp is None and not may_wait:
+        segment.load_without_waiting(TIME_INDEX)
+
+
 def _search(
-    log: Storage, segment: Segment, timestamp: int, start_offset: int
+    log: Storage, segment: Segment, timestamp: int, start_offset: int, may_wait: bool
 ) -> TimestampAndOffset | None:
+    if not may_wait:
+        segment.load_without_waiting(TIME_INDEX, INDEX)
     offset = segment.base_offset + segment.time_index.offset(timestamp)
     position = segment.index.position(max(offset, start_offset) - segment.base_offset)
-    scan = Scan(log.files, segment.file.descriptor(), position, segment.size, 0)
+    fd, pread = segment.file.descriptor(), segment.reader(may_wait=may_wait)
+    scan = Scan(log.files, fd, position, segment.size, 0, pread)
     for batch in scan.headers():
         if batch.header.max_timestamp >= timestamp and batch.header.last_offset >= start_offset:
             epoch = batch.header.leader_epoch
@@ -65,15 +79,17 @@ def _search(
     return None
 
 
-def max_timestamp_offset(log: Storage, limit: int) -> TimestampAndOffset | None:
+def max_timestamp_offset(log: Storage, limit: int, *, may_wait: bool) -> TimestampAndOffset | None:
     """The first record with the largest timestamp of the log, if its offset is below the limit."""
     log.check_online()
     try:
+        for each in log.segments:
+            _know_largest_timestamp(each, may_wait)
         segment = max(log.segments, key=lambda segment: segment.largest_timestamp())
         largest = segment.largest_timestamp()
         if largest < 0:
             return None
-        found = _search(log, segment, largest, max(log.start_offset, segment.base_offset))
+        found = _search(log, segment, largest, max(log.start_offset, segment.base_offset), may_wait)
     except (OSError, CorruptLog) as error:
         raise log.failed(error) from error
     return found if found is not None and found.offset < limit else None

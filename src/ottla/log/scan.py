@@ -6,7 +6,7 @@ Rules kept here:
    torn tail, or a damaged log) is for the caller to say; one who only looks may go on behind it.
 """
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from struct import Struct
 from typing import NamedTuple
 
@@ -46,8 +46,16 @@ class Scanned(NamedTuple):
 class Scan:
     """One pass over a file. After it, `position` is where the good bytes end."""
 
-    def __init__(self, files: Files, fd: int, position: int, end: int, next_offset: int) -> None:
-        self._files = files
+    def __init__(
+        self,
+        files: Files,
+        fd: int,
+        position: int,
+        end: int,
+        next_offset: int,
+        pread: Callable[[int, int, int], bytes] | None = None,
+    ) -> None:
+        self._pread = pread or files.pread
         self._fd = fd
         self._end = end
         self.position = position
@@ -113,7 +121,7 @@ class Scan:
         return self._read(found.position, found.header.length + LOG_OVERHEAD)
 
     def _read(self, position: int, size: int) -> memoryview:
-        return memoryview(self._files.pread(self._fd, min(size, self._end - position), position))
+        return memoryview(self._pread(self._fd, min(size, self._end - position), position))
 
     def _header(self, view: memoryview) -> BatchHeader | None:
         if len(view) < HEADER_SIZE:

@@ -5,10 +5,11 @@ Rules kept here:
 2. Index entries of the active segment live in memory and reach their files when the log is flushed
    or the segment is sealed: what lies past the recovery point is scanned after a crash anyway.
 3. Indexes are loaded on first use; those of a sealed segment are dropped when its file is closed.
+   Who does not wait for a disk asks for them first, and learns what has to be read.
 4. Bytes below `size` never change, except that truncation lowers `size`.
 """
 
-import os
+from collections.abc import Callable
 from typing import NamedTuple
 
 from ottla.log import offset_index, time_index, txn_index
@@ -18,6 +19,7 @@ from ottla.log.files import (
     CREATE_EMPTY,
     DISK_IS_FULL,
     Bytes,
+    ColdFileError,
     ColdReadError,
     FileCache,
     Files,
@@ -34,7 +36,6 @@ LOG, INDEX, TIME_INDEX, TXN_INDEX = ".log", ".index", ".timeindex", ".txnindex"
 SUFFIXES = (LOG, INDEX, TIME_INDEX, TXN_INDEX)
 DELETED, CLEANED, SWAP = ".deleted", ".cleaned", ".swap"
 
-NOWAIT = getattr(os, "RWF_NOWAIT", 0)
 READ_AHEAD = 256 << 10
 """What is read from disk where a reader comes to a cold place: it will want more of it."""
 
@@ -159,6 +160,21 @@ class Segment:
         if self._txn_index is None:
             self._txn_index = TxnIndex(self._load(TXN_INDEX))
         return self._txn_index
+
+    def load_without_waiting(self, *suffixes: str) -> None:
+        """Load indexes that are in the page cache; raises ColdReadError where they are not."""
+        if INDEX in suffixes and self._index is None:
+            self._index = OffsetIndex.from_bytes(self._load_from_memory(INDEX), self.size)
+        if TIME_INDEX in suffixes and self._time_index is None:
+            self._time_index = TimeIndex(self._load_from_memory(TIME_INDEX))
+
+    def _load_from_memory(self, suffix: str) -> bytes:
+        try:
+            return self._files.read_file_from_memory(self.path + suffix)
+        except FileNotFoundError:
+            return b""
+        except BlockingIOError:
+            raise ColdFileError(self._files, self.path + suffix) from None
 
     def _load(self, suffix: str) -> bytes:
         try:
@@ -297,10 +313,12 @@ class Segment:
 
         Raises ColdReadError where it `may_wait` not, and the disk would have to be read.
         """
+        if self._index is None and not may_wait:
+            self.load_without_waiting(INDEX)
         index = self._index if self._index is not None else self.index
         position = index.position(offset - self.base_offset)
         fd = self.file.descriptor()
-        pread = self._files.pread if may_wait else self._read_without_waiting
+        pread = self.reader(may_wait=may_wait)
         unpack = BASE_LENGTH_DELTA.unpack_from
         end = self.size
         while position < end:
@@ -319,19 +337,19 @@ class Segment:
             position += at
         return None
 
+    def reader(self, *, may_wait: bool) -> Callable[[int, int, int], bytes]:
+        """What reads the log's file; raises ColdReadError where it may not wait for the disk."""
+        return self._files.pread if may_wait else self._read_without_waiting
+
     def _read_without_waiting(self, fd: int, size: int, position: int) -> bytes:
-        if not NOWAIT:
-            return self._files.pread(fd, size, position)
         buffer = bytearray(size)
         try:
-            got = self._files.preadv(fd, [buffer], position, NOWAIT)
+            got = self._files.read_from_memory(fd, buffer, position)
         except BlockingIOError:
-            raise ColdReadError(Slice(self.file, position, READ_AHEAD)) from None
-        except OSError:  # a file system that does not know RWF_NOWAIT; a broken disk says so here
-            return self._files.pread(fd, size, position)
+            got = -1
         if got < min(size, self.size - position):
             # The rest is not in memory; a batch's header may be in it.
-            raise ColdReadError(Slice(self.file, position, READ_AHEAD))
+            raise ColdReadError(Slice(self.file, position, max(size, READ_AHEAD)))
         return bytes(buffer[:got])
 
     def end_before(self, position: int) -> int:

@@ -10,6 +10,7 @@ Rules kept here:
 """
 
 from functools import reduce
+from secrets import token_hex
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -17,7 +18,9 @@ if TYPE_CHECKING:
     from pyspark.sql.types import StructField, StructType
 
 BROKEN = "_broken"
-FOUND = "_found"
+FOUND = f"_found_{token_hex(8)}"
+END = f"_end_{token_hex(8)}"
+"""Names that no record can know: one that has them in it could pass for what stands around it."""
 PARSED = "_parsed"
 OPTIONS = {"mode": "PERMISSIVE", "columnNameOfCorruptRecord": BROKEN}
 HEADER_PREFIX = "ottla."
@@ -76,13 +79,16 @@ def _columns(schema: "StructType", metadata: bool) -> "list[Column]":
 
 def _parsed(records: "DataFrame", schema: "StructType") -> "DataFrame":
     """The records with what is found in each. Spark looks no further than the first JSON in a text,
-    so it is given that of an array, in which more than one, or other things, are seen.
+    so it is given that of an array, in which more than one, or other things, are seen; and an end
+    behind it, which is not there where the record itself has closed the array.
     """
     from pyspark.sql import functions as f
-    from pyspark.sql.types import ArrayType, StructField
+    from pyspark.sql.types import ArrayType, BooleanType, StructField
 
-    text = f.concat(f.lit(f'{{"{FOUND}":['), f.col("value").cast("string"), f.lit("]}"))
-    found = StructField(FOUND, ArrayType(_loose(schema.fields)))
+    before, behind = f.lit(f'{{"{FOUND}":['), f.lit(f',{{"{END}":true}}]}}')
+    text = f.concat(before, f.col("value").cast("string"), behind)
+    element = _loose([*schema.fields, StructField(END, BooleanType())])
+    found = StructField(FOUND, ArrayType(element))
     whole = f.from_json(text, _with_broken([found]), OPTIONS)
     return records.withColumn(PARSED, whole)
 
@@ -92,6 +98,14 @@ def _first() -> "Column":
     from pyspark.sql import functions as f
 
     return f.get(f.col(f"{PARSED}.{FOUND}"), f.lit(0))
+
+
+def _is_one() -> "Column":
+    """Whether a record has one JSON, and nothing else."""
+    from pyspark.sql import functions as f
+
+    found = f.col(f"{PARSED}.{FOUND}")
+    return (f.size(found) == 2) & f.get(found, f.lit(1))[END].isNotNull()
 
 
 def _loose(fields: "list[StructField]") -> "StructType":
@@ -114,7 +128,7 @@ def _is_broken(schema: "StructType") -> "Column":
     from pyspark.sql import functions as f
 
     tests = [_first().isNull(), f.col(f"{PARSED}.{BROKEN}").isNotNull()]
-    tests += [f.size(f"{PARSED}.{FOUND}") != 1]
+    tests += [~_is_one()]
     tests += [_first()[name].isNull() for name in _required(schema)]
     return reduce(lambda one, other: one | other, tests)
 
@@ -136,7 +150,7 @@ def _reason(schema: "StructType") -> "Column":
     ]
     anything = f.try_parse_json(text)
     alone = f.from_json(text, _with_broken(schema.fields), OPTIONS)
-    is_more = f.col(f"{PARSED}.{BROKEN}").isNotNull() | (f.size(f"{PARSED}.{FOUND}") > 1)
+    is_more = f.col(f"{PARSED}.{BROKEN}").isNotNull() | ~_is_one()
     return (
         f.when(f.col("value").isNull(), f.lit("the value is null"))
         .when(f.trim(text) == "", f.lit("the value is empty"))

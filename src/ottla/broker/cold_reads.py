@@ -1,0 +1,39 @@
+"""Reading from the disk what is not in the page cache, in a thread: the loop waits for no disk.
+
+Rules kept here:
+1. What was read is looked for again, by whoever asked. A failure of the disk is told then.
+2. Where the same place is cold twice in a row (the kernel has dropped it again), it is waited for.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from typing import TYPE_CHECKING, TypeVar
+
+from ottla.log.files import ColdReadError
+
+if TYPE_CHECKING:
+    from ottla.broker.node import Node
+
+T = TypeVar("T")
+
+
+def begin_to_read(node: Node, cold: ColdReadError) -> asyncio.Future[None]:
+    """Let a thread read it."""
+    cold.hold()
+    reading = asyncio.get_running_loop().run_in_executor(node.cold_readers, cold.read)
+    reading.add_done_callback(lambda _: cold.release())
+    return reading
+
+
+async def look_again(node: Node, cold: ColdReadError, look: Callable[[bool], T]) -> T:
+    """What `look`, which was told that something is cold, finds; it is told if it may wait."""
+    while True:
+        await asyncio.wait((begin_to_read(node, cold),))
+        try:
+            return look(False)
+        except ColdReadError as next_one:
+            if str(next_one) == str(cold):
+                return look(True)
+            cold = next_one

@@ -1,0 +1,146 @@
+"""Folders that no partition claims: what a kill left of a deleted topic is set aside, once."""
+
+import asyncio
+import shutil
+from collections.abc import Awaitable, Callable
+from pathlib import Path
+
+import pytest
+from structlog.testing import capture_logs
+
+from ottla.broker.node import Node
+from ottla.broker.topics import delete_topic
+from ottla.cluster.controller import change_assignment
+from ottla.log.folder import PARTITION_METADATA, RECOVERY_POINTS, DataFolder
+from tests.broker.nodes import killed, new_node, running, topic, write
+
+SEGMENT = f"{0:020d}.log"
+
+
+def killed_after(
+    act: Callable[[Node], Awaitable[None]], tmp_path: Path, partitions: int = 1
+) -> Path:
+    """A folder with topics a and b whose broker was killed right after a commit to the store."""
+    folder = tmp_path / "data"
+
+    async def live() -> None:
+        async with running(folder) as node:
+            for name in "ab":
+                await topic(node, name, partitions)
+                for partition in node.partitions.of_topic(name):
+                    write(partition, 10)
+
+    async def change() -> None:
+        async with running(folder) as node:
+            await act(node)
+
+    asyncio.run(live())
+    left = killed(folder, tmp_path / "killed")
+    asyncio.run(change())
+    for file in left.glob("metadata.sqlite*"):
+        file.unlink()
+    for file in folder.glob("metadata.sqlite*"):
+        shutil.copy(file, left)
+    return left
+
+
+async def delete_a(node: Node) -> None:
+    await delete_topic(node, "a")
+
+
+async def move_a(node: Node) -> None:
+    """Another broker has the partition."""
+    moved = change_assignment(node.image.topics["a"], {0: [node.id + 1]})
+    await node.store.commit([moved])
+
+
+def started(folder: Path) -> list[str]:
+    """Start and stop; the warnings and errors."""
+
+    async def live() -> None:
+        async with running(folder) as node:
+            assert node.partitions.find("b", 0).log.end_offset == 10
+
+    with capture_logs() as said:
+        asyncio.run(live())
+    return [line["event"] for line in said if line["log_level"] in ("warning", "error")]
+
+
+@pytest.mark.parametrize("act", [delete_a, move_a])
+def test_what_a_kill_left_of_a_topic_is_set_aside_and_told_once(
+    tmp_path: Path, act: Callable[[Node], Awaitable[None]]
+) -> None:
+    left = killed_after(act, tmp_path)
+    (told,) = started(left)
+    assert "set aside" in told
+    assert not (left / "a-0").exists()
+    (stray,) = left.glob("*-stray")
+    assert (stray / SEGMENT).stat().st_size > 0, "nothing was deleted"
+    assert started(left) == []
+
+
+def test_a_topic_made_again_with_fewer_partitions_keeps_its_own_folder(tmp_path: Path) -> None:
+    async def make_again(node: Node) -> None:
+        await delete_topic(node, "a")
+        await topic(node, "a", 1)
+
+    left = killed_after(make_again, tmp_path, partitions=3)
+    started(left)
+    assert len(list(left.glob("a-*-stray"))) == 3
+    assert [each.name for each in left.glob("a-?")] == ["a-0"]
+
+
+def test_the_checkpoints_forget_a_folder_before_it_is_set_aside(tmp_path: Path) -> None:
+    left = killed_after(delete_a, tmp_path)
+    assert ("a", 0) in DataFolder(left).read_checkpoint(RECOVERY_POINTS)
+
+    async def start_and_be_killed() -> Path:
+        node = new_node(left)
+        await node.open()
+        await node.start({"PLAINTEXT": 1})
+        again = killed(left, tmp_path / "killed-again")
+        await node.close()
+        return again
+
+    again = asyncio.run(start_and_be_killed())
+    assert ("a", 0) not in DataFolder(again).read_checkpoint(RECOVERY_POINTS)
+    assert ("b", 0) in DataFolder(again).read_checkpoint(RECOVERY_POINTS)
+
+
+@pytest.mark.parametrize("content", [None, b"", b"version: 0\ntopic_id: ?\n"])
+def test_a_folder_whose_topic_is_not_known_is_left_alone(
+    tmp_path: Path, content: bytes | None
+) -> None:
+    left = killed_after(delete_a, tmp_path)
+    metadata = left / "a-0" / PARTITION_METADATA
+    if content is None:
+        metadata.unlink()
+    else:
+        metadata.write_bytes(content)
+    assert started(left) == ["folders that belong to no topic are left alone"]
+    assert (left / "a-0" / SEGMENT).stat().st_size > 0
+
+
+def test_a_disk_that_refuses_leaves_the_folder_for_the_next_start(tmp_path: Path) -> None:
+    left = killed_after(delete_a, tmp_path)
+
+    async def live() -> None:
+        node = new_node(left)
+        rename = node.files.rename
+
+        def refuse(old: str, new: str) -> None:
+            if new.endswith("-stray"):
+                raise OSError(30, "Read-only file system")
+            rename(old, new)
+
+        node.files.rename = refuse
+        await node.open()
+        await node.start({"PLAINTEXT": 1})
+        await node.close()
+
+    with capture_logs() as said:
+        asyncio.run(live())
+    assert "folders of no partition could not be set aside" in [line["event"] for line in said]
+    assert (left / "a-0").exists()
+    started(left)
+    assert not (left / "a-0").exists()
