@@ -1,6 +1,7 @@
+import click
 import pytest
 
-from ottla.cli.output import Json, print_table, put_bytes, record_fields, size_text
+from ottla.cli.output import Json, column_widths, print_table, put_bytes, record_fields, size_text
 from ottla.records import Record
 
 
@@ -40,6 +41,46 @@ def test_a_table_in_a_pipe_is_not_cut(capsys: pytest.CaptureFixture[str]) -> Non
     lines = capsys.readouterr().out.splitlines()
     assert lines[2].split() == [long, "1"]
     assert lines[3].split() == ["[b]y[/b]", "20"]
+
+
+PARTITIONS = [
+    ("partition", "0", "1"),
+    ("leader", "1", "2"),
+    ("replicas", "1,2,3", "1,2,3"),
+    ("in sync", "1,2,3", "1,2"),
+    ("start offset", "0", "17"),
+    ("end offset", "123456789", "18"),
+]
+
+
+def test_titles_and_cells_are_folded_at_spaces_only(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr("sys.stdout.isatty", lambda: True, raising=False)
+    monkeypatch.setenv("COLUMNS", "60")
+    titles, *rows = zip(*PARTITIONS, strict=True)
+    print_table(titles, rows)
+    printed = click.unstyle(capsys.readouterr().out)
+    assert max(map(len, printed.splitlines())) <= 60
+    for words in zip(*PARTITIONS, strict=True):
+        assert set(" ".join(words).split()) <= set(printed.split())
+
+
+@pytest.mark.parametrize(
+    ("columns", "available", "widths"),
+    [
+        (PARTITIONS, 200, [9, 6, 8, 7, 12, 10]),
+        (PARTITIONS, 30, [9, 6, 8, 5, 6, 9]),
+        ([("name", "x" * 30), ("text", "some words " * 5)], 50, [30, 17]),
+        ([("name", "x" * 30), ("list", "1,2,3," * 10)], 50, [23, 24]),
+        ([("name", "x" * 22), ("list", "1,2,3," * 10)], 50, [22, 25]),
+        ([("name",), ("text",)], 50, [4, 4]),
+    ],
+)
+def test_long_words_are_folded_last(
+    columns: list[tuple[str, ...]], available: int, widths: list[int]
+) -> None:
+    assert column_widths(columns, available) == widths
 
 
 @pytest.mark.parametrize(

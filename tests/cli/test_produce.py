@@ -59,6 +59,29 @@ def test_keys_and_headers_are_given(
     assert list(records(client, topic)[0].headers) == [("a", b"1"), ("b", b"x=y")]
 
 
+def test_what_equals_the_null_marker_is_null(
+    ottla: Ottla, client: Client, topic: str, tmp_path: Path
+) -> None:
+    lines = write(tmp_path / "lines", b"k:NULL\nNULL:v\nk:NULL \nNULL:NULL\nk:\n")
+    options = ("--key-separator", ":", "--null-marker", "NULL", "--partition", "1")
+    assert ottla("produce", topic, *options, lines).status == 0
+    assert [(record.key, record.value) for record in records(client, topic)] == [
+        (b"k", None),
+        (None, b"v"),
+        (b"k", b"NULL "),
+        (None, None),
+        (b"k", b""),
+    ]
+
+
+def test_an_empty_null_marker_makes_empty_values_null(
+    ottla: Ottla, client: Client, topic: str, tmp_path: Path
+) -> None:
+    lines = write(tmp_path / "lines", b"a\n\n")
+    assert ottla("produce", topic, "--null-marker", "", "--partition", "0", lines).status == 0
+    assert [record.value for record in records(client, topic)] == [b"a", None]
+
+
 def test_a_line_without_a_key_is_named(ottla: Ottla, topic: str, tmp_path: Path) -> None:
     lines = write(tmp_path / "lines", b"k:v\nno key\n")
     ran = ottla("produce", topic, "--key-separator", ":", lines)

@@ -61,3 +61,8 @@ def test_a_broker_that_is_left_alone_knows_that_the_others_are_gone() -> None:
         assert partition.replica_nodes == [node.id, SOMEBODY_WHO_IS_GONE]
         assert partition.offline_replicas == [SOMEBODY_WHO_IS_GONE]
         assert (partition.error_code, partition.leader_id) == (ErrorCode.NONE, node.id)
+        old = client.ask(MetadataRequest(topics=[]), MetadataResponse, 0)
+        (partition,) = next(topic for topic in old.topics if topic.name == "t").partitions
+        assert partition.replica_nodes == partition.isr_nodes == [node.id]
+        assert partition.error_code == ErrorCode.REPLICA_NOT_AVAILABLE
+        assert partition.leader_id == node.id

@@ -2,6 +2,7 @@
 
 Missing topics are created where the request and `auto.create.topics.enable` allow it; the answer
 waits for that, if it does not take long, and has them.
+Version 0 names no replica that is not alive, and says REPLICA_NOT_AVAILABLE instead, as in Kafka.
 KIPs: 516 (topic ids), 700 (cluster operations moved away).
 """
 
@@ -98,6 +99,8 @@ def _answer(
     hidden = unreachable(request)
     if hidden:
         _leave_out(topics, hidden, request.version)
+    if request.version == 0:
+        _leave_out_replicas(topics)
     return MetadataResponse(
         brokers=brokers(request),
         cluster_id=request.node.cluster_id,
@@ -122,6 +125,16 @@ def _leave_out(topics: list[MetadataResponseTopic], hidden: set[int], version: i
                     if version >= FIRST_WITH_LISTENER_NOT_FOUND
                     else ErrorCode.LEADER_NOT_AVAILABLE
                 )
+
+
+def _leave_out_replicas(topics: list[MetadataResponseTopic]) -> None:
+    for topic in topics:
+        for partition in topic.partitions:
+            gone = set(partition.offline_replicas)
+            if gone and not partition.error_code:
+                partition.error_code = ErrorCode.REPLICA_NOT_AVAILABLE
+            partition.replica_nodes = [one for one in partition.replica_nodes if one not in gone]
+            partition.isr_nodes = [one for one in partition.isr_nodes if one not in gone]
 
 
 def _look_up_each(request: Request, asked: MetadataRequest) -> list[MetadataResponseTopic]:

@@ -1,7 +1,9 @@
 """What the commands print: tables for people, JSON for programs.
 
 Rules kept here:
-1. A table in a pipe is as wide as its content: nothing is cut or wrapped there.
+1. A table in a pipe is as wide as its content: nothing is cut or wrapped there. On a terminal cells
+   are folded at spaces; where that is not enough, inside of long words (names, lists). A table that
+   is still too wide is left so.
 2. Bytes that are not UTF-8 are shown with replacement characters in text, and as base64 in JSON,
    in a field of their own: `value_base64` in place of `value`.
 """
@@ -18,6 +20,9 @@ if TYPE_CHECKING:
 Json = None | bool | int | float | str | list["Json"] | dict[str, "Json"]
 
 ANY_WIDTH = 100_000
+GAP = 3
+"""What stands between two columns."""
+LONG_WORD = 20
 
 
 def print_json(document: Json) -> None:
@@ -34,19 +39,43 @@ def print_table(columns: Sequence[str], rows: Sequence[Sequence[object]]) -> Non
     from rich.table import Table
     from rich.text import Text
 
-    is_terminal = sys.stdout.isatty()
+    texts = [["-" if cell is None else str(cell) for cell in row] for row in rows]
+    console = Console(width=None if sys.stdout.isatty() else ANY_WIDTH, highlight=False)
+    widths = column_widths([*zip(columns, *texts, strict=True)], console.width)
+    console.width = max(console.width, sum(widths) + GAP * len(widths))
     table = Table(box=SIMPLE_HEAD, show_edge=False, pad_edge=False)
-    for number, title in enumerate(columns):
+    for number, (title, width) in enumerate(zip(columns, widths, strict=True)):
         cells = [row[number] for row in rows if row[number] is not None]
         numeric = bool(cells) and all(isinstance(cell, int) for cell in cells)
-        table.add_column(title, justify="right" if numeric else "left", overflow="fold")
-    for row in rows:
-        table.add_row(*(Text("-" if cell is None else str(cell)) for cell in row))
-    console = Console(width=None if is_terminal else ANY_WIDTH, highlight=False)
+        table.add_column(
+            title, justify="right" if numeric else "left", overflow="fold", width=width
+        )
+    for line in texts:
+        table.add_row(*map(Text, line))
     with console.capture() as captured:
         console.print(table)
-    for line in captured.get().splitlines():
-        click.echo(line.rstrip())
+    for printed in captured.get().splitlines():
+        click.echo(printed.rstrip())
+
+
+def column_widths(columns: Sequence[Sequence[str]], available: int) -> list[int]:
+    """How wide each column is, given its cells, in a line of so many characters."""
+    from rich.cells import cell_len
+
+    left = available - GAP * (len(columns) - 1)
+    widths = [max(map(cell_len, cells)) for cells in columns]
+    for longest in (ANY_WIDTH, LONG_WORD):
+        least = []
+        for title, *cells in columns:
+            words = [cell_len(word) for cell in cells for word in cell.split(" ")]
+            in_title = max(map(cell_len, title.split(" ")))
+            least.append(max(in_title, min(max(words, default=0), longest)))
+        while sum(widths) > left:
+            wide = [at for at, width in enumerate(widths) if width > least[at]]
+            if not wide:
+                break
+            widths[max(wide, key=widths.__getitem__)] -= 1
+    return widths
 
 
 def put_bytes(target: dict[str, Json], name: str, data: bytes | None) -> None:

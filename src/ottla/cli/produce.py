@@ -1,7 +1,8 @@
 """`ottla produce`: lines of files or of the standard input become a topic's records.
 
 Rules kept here:
-1. A line is a record's value, byte for byte, without its newline.
+1. A line is a record's value, byte for byte, without its newline. What equals `--null-marker`, as
+   a key or as a value, is null: the only way to write a tombstone of a compacted topic.
 2. What came in is sent at the latest when there is nothing more to read just now, so that lines
    typed by hand arrive at once and large inputs go out in full batches.
 3. A failure says how many records were acknowledged before it.
@@ -39,6 +40,12 @@ CODECS = ("none", "gzip", "snappy", "lz4", "zstd")
     help="What stands between key and value in a line; \\t is a tab.",
 )
 @click.option(
+    "--null-marker",
+    metavar="TEXT",
+    help="A value, or a key, that is this text becomes null; with a null value a record deletes "
+    "its key from a compacted topic.",
+)
+@click.option(
     "--header", "headers", multiple=True, metavar="NAME=VALUE", help="Give all records a header."
 )
 @click.option("--partition", type=click.IntRange(0), help="Write to this partition only.")
@@ -62,6 +69,7 @@ def command(
     topic: str,
     files: tuple[Path, ...],
     key_separator: str | None,
+    null_marker: str | None,
     headers: tuple[str, ...],
     partition: int | None,
     acks: str,
@@ -77,6 +85,7 @@ def command(
     Examples:
       echo '{"user": 7}' | ottla produce events
       ottla produce events --key-separator : --header source=import users.txt
+      echo 'user-7:NULL' | ottla produce users --key-separator : --null-marker NULL
     """
     from ottla.client import Producer
     from ottla.records import Codec
@@ -84,13 +93,15 @@ def command(
 
     common_headers = [_header(item) for item in headers]
     separator = None if key_separator is None else _unescaped(key_separator)
+    null = None if null_marker is None else os.fsencode(null_marker)
     with connect(bootstrap) as client:
         producer = Producer(client, acks=ACKS[acks], codec=Codec[compression.upper()])
         progress = _Progress(producer)
         try:
             for name, lines in _inputs(files, producer.flush):
                 for number, line in lines:
-                    key, value = None, line
+                    key: bytes | None = None
+                    value: bytes | None = line
                     if separator is not None:
                         key, found, value = line.partition(separator)
                         if not found:
@@ -98,10 +109,13 @@ def command(
                                 f"line {number} of {name} has no key separator '{key_separator}' "
                                 f"(acknowledged before it: {producer.acknowledged})"
                             )
+                    if null is not None:
+                        key = None if key == null else key
+                        value = None if value == null else value
                     producer.send(
                         topic, value, key=key, headers=common_headers, partition=partition
                     )
-                    progress.count(len(value) + len(key or b""))
+                    progress.count(len(value or b"") + len(key or b""))
             producer.flush()
         except KafkaError as problem:
             raise click.ClickException(

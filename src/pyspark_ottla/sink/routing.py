@@ -2,14 +2,15 @@
 
 Rules kept here:
 1. A row goes where its column partition says; else where the Java client would send its key; rows
-   without either stay together and go from partition to partition, batch by batch.
+   without either stay together and go from partition to partition, batch by batch, past those that
+   nobody leads, as in the Java client.
 2. Rows of one partition keep their order.
 3. No Python object is made for a row. A row that cannot be written fails the task, by a text that
    names what is wrong with it.
 """
 
 from array import array
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from itertools import count
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -45,16 +46,18 @@ class Routing:
         columns: Columns,
         topic: str | None,
         partition_count: Callable[[str], int],
+        led_partitions: Callable[[str], Sequence[int]],
         *,
         batch_bytes: int,
         first_partition: int,
     ) -> None:
-        """`partition_count` tells how many partitions a topic has; keyless rows begin with the
-        partition of the number `first_partition` (modulo that).
+        """`partition_count` tells how many partitions a topic has, `led_partitions` which of them
+        have a leader; keyless rows begin with the one at the place `first_partition` of those.
         """
         self._columns = columns
         self._topic = topic
         self._partition_count = partition_count
+        self._led_partitions = led_partitions
         self._batch_bytes = batch_bytes
         self._turns = count(first_partition)
         self._enough = 0
@@ -148,9 +151,12 @@ class Routing:
                     f"which has partitions 0 to {partitions - 1}"
                 )
             at, end = 0, len(rows) if positions is None else len(positions)
+            led: Sequence[int] = ()
+            if partition == KEYLESS:  # where nobody leads any of them, all are as good
+                led = self._led_partitions(topic) or range(partitions)
             while at < end:
                 # A batch without keys goes to one partition, the next one to another.
-                target = partition if partition >= 0 else next(self._turns) % partitions
+                target = led[next(self._turns) % len(led)] if led else partition
                 records, after = rows.encode(positions, at, self._batch_bytes)
                 yield Piece(TopicPartition(topic, target), records, after - at, timestamp_ms)
                 at = after

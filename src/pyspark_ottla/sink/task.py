@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING
 
 from ottla.client import Client
 from ottla.client.batch_sender import BatchSender
+from ottla.client.cluster import NO_LEADER
 from ottla.client.transactional import TransactionKey, Transactions
 from ottla.wire.errors import ErrorCode, KafkaError
 from pyspark_ottla.connections import borrowed
@@ -210,10 +211,15 @@ def _routing(settings: SinkSettings, client: Client) -> Routing:
                 raise RowError(f"{named}: {problem}") from None
         return counts[topic]
 
+    def led(topic: str) -> list[int]:
+        leaders = client.topic(topic).leaders
+        return [index for index in range(count(topic)) if leaders.get(index, NO_LEADER) >= 0]
+
     return Routing(
         settings.columns,
         settings.topic,
         count,
+        led,
         batch_bytes=settings.batch_bytes,
         # Forked workers would all draw the same number from `random`.
         first_partition=randbelow(1 << 16),

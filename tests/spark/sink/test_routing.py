@@ -35,8 +35,20 @@ def arrow(rows: Sequence[Row]) -> pa.RecordBatch:
     )
 
 
-def routing(columns: Columns, topic: str | None = None, batch_bytes: int = 1000) -> Routing:
-    return Routing(columns, topic, COUNTS.__getitem__, batch_bytes=batch_bytes, first_partition=0)
+def routing(
+    columns: Columns,
+    topic: str | None = None,
+    batch_bytes: int = 1000,
+    led: Sequence[int] | None = None,
+) -> Routing:
+    return Routing(
+        columns,
+        topic,
+        COUNTS.__getitem__,
+        lambda name: range(COUNTS[name]) if led is None else led,
+        batch_bytes=batch_bytes,
+        first_partition=0,
+    )
 
 
 def routed(
@@ -99,6 +111,22 @@ def test_keyless_rows_go_from_partition_to_partition() -> None:
     values = pa.record_batch([pa.array([b"x" * 90] * 30)], ["value"])
     found = routed(routing(VALUE_ONLY, "three", batch_bytes=500), [values])
     assert sorted(len(part) for part in found.values()) == [10, 10, 10]
+
+
+@pytest.mark.parametrize(("led", "expected"), [([0, 2], {0, 2}), ([], {0, 1, 2})])
+def test_keyless_rows_go_past_partitions_that_nobody_leads(
+    led: list[int], expected: set[int]
+) -> None:
+    values = pa.record_batch([pa.array([b"x" * 90] * 30)], ["value"])
+    found = routed(routing(VALUE_ONLY, "three", batch_bytes=500, led=led), [values])
+    assert {where.partition for where in found} == expected
+
+
+def test_rows_with_a_key_or_a_partition_do_not_go_past_those() -> None:
+    rows: list[Row] = [(b"v", b"%d" % at, "three", None) for at in range(20)]
+    rows += [(b"v", None, "three", 1)]
+    found = routed(routing(EVERYTHING, led=[0]), [arrow(rows)])
+    assert {where.partition for where in found} == {0, 1, 2}
 
 
 def test_small_arrow_batches_are_gathered() -> None:
