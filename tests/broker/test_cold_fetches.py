@@ -1,5 +1,6 @@
 """A fetch of records that are not in the page cache: read by a thread, then answered."""
 
+import os
 import threading
 from collections.abc import Callable
 from pathlib import Path
@@ -25,8 +26,9 @@ def always_cold_at_first(monkeypatch: pytest.MonkeyPatch) -> list[int]:
         preadv = files.preadv
 
         def sometimes(fd: int, buffers: list[bytearray], position: int, flags: int) -> int:
-            if (fd, position) not in seen:
-                seen.add((fd, position))
+            place = (os.fstat(fd).st_ino, position)  # an index is opened anew for each look
+            if place not in seen:
+                seen.add(place)
                 cold.append(position)
                 raise BlockingIOError
             return preadv(fd, buffers, position, flags)
