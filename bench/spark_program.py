@@ -1,7 +1,7 @@
 """One measured Spark job in a process of its own: `spark_program.py JOB`, a JSON object.
 
 It prints one line of JSON: rows, and the seconds they took. The session is warm by then: a small
-job of the same kind has run before.
+job of the same kind has run before. What a broker writes finds memory at hand (`bench.disk`).
 """
 
 import json
@@ -13,6 +13,8 @@ from typing import Any
 
 from pyspark.sql import Column, SparkSession
 from pyspark.sql import functions as f
+
+from bench import disk
 
 OPTIONS: dict[str, dict[str, dict[str, str]]] = {
     "kafka": {"write": {}, "stream-write": {}},
@@ -63,6 +65,8 @@ class Job:
         if self._given["work"] == "stream-write":
             self._files(rows)
         work(min(rows, WARM_UP_ROWS), "warm-up")
+        if "write" in self._given["work"]:
+            disk.settle(self._work, rows * ROW_BYTES)
         began = time.monotonic()
         work(rows, "measured")
         return {"rows": rows, "seconds": time.monotonic() - began}
