@@ -1,15 +1,18 @@
 """Topics that are made because a client asked about them, while the metadata store is slow."""
 
 import asyncio
+import time
 from collections.abc import Callable, Iterator, Sequence
 
 import pytest
 
+from compat import waiting
 from compat.raw import Connection
 from ottla.broker import wished_topics
 from ottla.cluster.store import Op
 from ottla.embedded import Broker
 from ottla.wire.errors import ErrorCode
+from ottla.wire.messages.find_coordinator import FindCoordinatorRequest, FindCoordinatorResponse
 from ottla.wire.messages.metadata import (
     MetadataRequest,
     MetadataRequestTopic,
@@ -99,3 +102,25 @@ def test_a_broker_that_stops_does_not_wait_for_what_it_cannot_make(
         client.send(request, METADATA)
         until(broker, lambda: "wished-for" in node.wished_topics._under_way)
         broker.stop()
+
+
+def test_a_store_that_does_not_answer_keeps_no_group_from_reading(
+    broker: Broker, request: pytest.FixtureRequest
+) -> None:
+    find = FindCoordinatorRequest(coordinator_keys=["group"])
+    with Connection(broker.bootstrap_servers) as client:
+        create_topic(client, "there")
+        go_on = request.getfixturevalue("hold_commits")
+
+        def found() -> int:
+            return client.ask(find, FindCoordinatorResponse, 4).coordinators[0].error_code
+
+        assert found() == ErrorCode.COORDINATOR_NOT_AVAILABLE
+        # The first has waited in vain: who asks now is answered, and what stands behind it.
+        began = time.monotonic()
+        for _ in range(5):
+            assert found() == ErrorCode.COORDINATOR_NOT_AVAILABLE
+            assert ask(client, "there") == {"there": ErrorCode.NONE}
+        assert time.monotonic() - began < wished_topics.LONGEST_WAIT_SECONDS
+        go_on()
+        waiting.until(lambda: found() == ErrorCode.NONE, "the group has a coordinator")

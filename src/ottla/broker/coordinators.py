@@ -18,7 +18,6 @@ from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 from ottla.broker.partition import Partition
 from ottla.broker.shard_runner import ShardRunner
-from ottla.broker.topics import create_topic
 from ottla.cluster.topics import NewTopic
 from ottla.coordinator.shard import Result
 from ottla.wire.errors import ErrorCode, KafkaError
@@ -116,14 +115,9 @@ class Coordinators(ABC, Generic[T]):
         return NewTopic(self.topic, self.partition_count(), replicas, configs=self.settings())
 
     async def ensure_topic(self) -> None:
-        """Make the internal topic if it is not there."""
-        if self.topic in self.node.image.topics:
-            return
-        try:
-            await create_topic(self.node, self.new_topic())
-        except KafkaError as problem:
-            if problem.code != ErrorCode.TOPIC_ALREADY_EXISTS:
-                raise
+        """Make the internal topic if it is not there; it may take longer than this waits."""
+        if self.topic not in self.node.image.topics:
+            await self.node.wished_topics.make([self.topic])
 
     def partition_of(self, key: str) -> int:
         """The partition that an id belongs to; raises KafkaError before the topic exists."""

@@ -318,7 +318,8 @@ class Server:
         self._listening.clear()
 
     def _hang_up(self) -> None:
-        """Let all clients go elsewhere."""
+        """Let all clients go elsewhere, with what was answered already."""
+        self._send_all()
         for connection in list(self.connections):
             connection.close()
 
@@ -329,7 +330,6 @@ class Server:
         if self._sweep is not None:
             self._sweep.cancel()
         self._close_listening()
-        self._send_all()
         self._hang_up()
 
     async def stop(self) -> None:
