@@ -12,6 +12,9 @@ from compat.process import BrokerProcess, wait_until_ready
 from compat.raw import Connection
 from ottla.embedded import Broker
 from ottla.log.folder import CLEAN_SHUTDOWN
+from ottla.server.connection import Connection as ServedConnection
+from ottla.server.server import Server
+from ottla.wire.messages.api_versions import ApiVersionsRequest, ApiVersionsResponse
 from tests.e2e.asking import FETCH, From, fetch_request
 from tests.e2e.conftest import create_topic
 from tests.server.inside import running, until
@@ -24,6 +27,21 @@ def test_a_stop_does_not_wait_for_fetches(tmp_path: Path) -> None:
         until(broker, lambda: running(broker).node.parked_fetches == 1)
         broker.stop()
     assert (tmp_path / CLEAN_SHUTDOWN).exists()
+
+
+def test_who_was_answered_hears_it_before_the_broker_hangs_up(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    send_soon = Server.send_soon
+
+    def then_hang_up(server: Server, connection: ServedConnection) -> None:
+        send_soon(server, connection)
+        server.node.on_away()
+
+    with Broker() as broker, Connection(broker.bootstrap_servers) as client:
+        monkeypatch.setattr(Server, "send_soon", then_hang_up)
+        assert client.ask(ApiVersionsRequest(), ApiVersionsResponse, 0).api_keys
+        assert client.wait_until_closed() == b""
 
 
 @pytest.fixture
