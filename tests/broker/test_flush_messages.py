@@ -34,9 +34,11 @@ class SlowDisk:
         self._sync = node.files.fdatasync
         self._may_go = Event()
         self._fails = False
+        self.is_asked = Event()
         node.files.fdatasync = self._wait
 
     def _wait(self, fd: int) -> None:
+        self.is_asked.set()
         self._may_go.wait(10)
         if self._fails:
             raise OSError(errno.EIO, "Input/output error")
@@ -90,7 +92,7 @@ def test_a_commit_is_answered_when_it_is_on_disk(tmp_path: Path) -> None:
     async def live() -> None:
         async with slow(tmp_path, "1") as (node, disk):
             first = commit(node, 7)
-            await asyncio.sleep(0.05)
+            await until(disk.is_asked.is_set)
             second = commit(node, 8)  # the flush that is under way does not cover it
             assert isinstance(first, Promise)
             assert isinstance(second, Promise)
@@ -122,7 +124,7 @@ def test_a_marker_is_told_when_it_is_on_disk(tmp_path: Path) -> None:
             told: list[ErrorCode] = []
             markers = TxnMarkers("id", 1, 5, 0, 0, True, 2, (WHERE,))
             assert write_marker(node, WHERE, markers, told.append) is None
-            await asyncio.sleep(0.05)
+            await until(disk.is_asked.is_set)
             assert not told
             disk.go()
             await until(lambda: told)

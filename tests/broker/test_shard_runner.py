@@ -2,6 +2,7 @@
 
 import asyncio
 import errno
+import time
 from collections.abc import AsyncIterator, Hashable, Mapping
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -268,9 +269,11 @@ def test_a_shard_that_a_full_disk_refuses_is_not_loaded_all_the_time(
             runner = ShardRunner(node, await topic(node, "state"), Writing)
             with monkeypatch.context() as patched:
                 patched.setattr(node.files, "pwrite", full)
+                began = time.monotonic()
                 runner.load()
-                await asyncio.sleep(0.5)
-                assert 2 <= Writing.loads <= 4
+                await until(lambda: Writing.loads == 4)
+                # The first refusal is followed at once, each other one by a rest.
+                assert time.monotonic() - began >= 2 * shard_runner.SHORTEST_REST_SECONDS
                 with pytest.raises(KafkaError) as refused:
                     _ = runner.shard
                 assert refused.value.code == ErrorCode.COORDINATOR_LOAD_IN_PROGRESS

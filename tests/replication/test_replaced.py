@@ -101,7 +101,7 @@ def test_a_broker_whose_id_was_taken_while_it_was_cut_off_ends(
 
         with broker("first", gate.port) as first:
             gate.set(Mode.SILENT)
-            time.sleep(SESSION_SECONDS)
+            # It waits for the first one's session to end, as every broker does at its start.
             with broker("second", zookeeper.servers[0].port) as second:
                 gate.set(Mode.OPEN)
                 until(lambda: not first.is_running, "the first one ends", PATIENCE_SECONDS * 2)

@@ -30,6 +30,7 @@ from ottla.api.registry import ENDPOINTS, Endpoint, Parts, Pending, Request, Una
 from ottla.log.files import Slice, read_stretch
 from ottla.server.inbox import SIZE_BYTES, Inbox
 from ottla.server.outbox import Outbox
+from ottla.server.slot import Slot
 from ottla.wire.apis import ApiKey
 from ottla.wire.fields import DecodeError
 from ottla.wire.headers import read_request_header
@@ -54,37 +55,6 @@ SMALLEST_REQUEST: Final = 8
 _READY: Final = (tuple, list)
 _PRODUCE: Final = int(ApiKey.PRODUCE)
 _API_VERSIONS: Final = int(ApiKey.API_VERSIONS)
-
-
-class _Slot:
-    """The place of one reply among those that are waited for."""
-
-    __slots__ = (
-        "correlation_id",
-        "endpoint",
-        "flexible",
-        "is_under_way",
-        "parts",
-        "pending",
-        "started",
-    )
-
-    def __init__(
-        self,
-        endpoint: Endpoint,
-        correlation_id: int,
-        flexible: bool,
-        started: float,
-        pending: Pending | None = None,
-        parts: Parts | None = None,
-    ) -> None:
-        self.endpoint = endpoint
-        self.correlation_id = correlation_id
-        self.flexible = flexible
-        self.started = started
-        self.pending = pending
-        self.parts = parts
-        self.is_under_way = True
 
 
 class Connection:
@@ -119,7 +89,7 @@ class Connection:
         self.id = number
         self._inbox = Inbox()
         self._outbox = Outbox(sock)
-        self._slots: deque[_Slot] = deque()
+        self._slots: deque[Slot] = deque()
         self._writing = False
         self._reading = True
         self._resting = False
@@ -304,7 +274,7 @@ class Connection:
             pending = outcome if isinstance(outcome, Pending) else self._start_task(outcome)
             if pending.parts is None:
                 pending.notify = self._on_ready if is_under_way else self._on_done
-                slot = _Slot(endpoint, correlation_id, flexible, started, pending)
+                slot = Slot(endpoint, correlation_id, flexible, started, pending)
                 slot.is_under_way = is_under_way
                 self._slots.append(slot)
                 return
@@ -313,7 +283,7 @@ class Connection:
                 return
             parts = pending.parts
         if self._slots:
-            self._slots.append(_Slot(endpoint, correlation_id, flexible, started, None, parts))
+            self._slots.append(Slot(endpoint, correlation_id, flexible, started, None, parts))
         else:
             self._queue(endpoint, correlation_id, flexible, started, parts)
 
