@@ -1,5 +1,5 @@
-"""Builds what is native in `ottla.records` and `ottla.wire` where it can; all else is in
-pyproject.toml.
+"""Builds what is native in `ottla.log`, `ottla.records` and `ottla.wire` where it can; all else is
+in pyproject.toml.
 
 Without a C compiler the install goes on without it, and its twin in Python does the work.
 """
@@ -7,6 +7,7 @@ Without a C compiler the install goes on without it, and its twin in Python does
 from setuptools import Extension, setup
 
 MODULES = (
+    "ottla.log.native.syncing",
     "ottla.records.native.decoding",
     "ottla.records.native.encoding",
     "ottla.records.native.gathering",

@@ -121,6 +121,21 @@ def timed(server: Server, run: Callable[[], Throughput]) -> Run:
     return Run(result, server.cpu_seconds() - before, busy_seconds() - busy)
 
 
+def together(runs: list[Run]) -> Run:
+    """Several runs as one."""
+    clients = [run.client for run in runs]
+    return Run(
+        Throughput(
+            messages=sum(each.messages for each in clients),
+            seconds=sum(each.seconds for each in clients),
+            cpu=sum(each.cpu for each in clients),
+            busiest_thread=sum(each.busiest_thread for each in clients),
+        ),
+        sum(run.broker_cpu for run in runs),
+        sum(run.machine_cpu for run in runs),
+    )
+
+
 def limit_of(runs: list[Run]) -> str:
     """Who was the limit of a side's runs, by their median shares."""
     return limit(

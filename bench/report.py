@@ -22,7 +22,8 @@ Both brokers run on one machine in one run, each with its default settings, and 
 warm-up rounds, every round measures Kafka, then Ottla. A figure is the median of its rounds. The
 client is a small C program on librdkafka (`bench/client.c`); the work over partitions uses a
 producer without a library (`bench/flood.py`), because librdkafka's own cost grows with their
-number. CPU time is user and system time of the broker with all its processes, from `/proc`.
+number, and two brokers of each kind, one with few partitions and one with many, that are written to
+in turn. CPU time is user and system time of the broker with all its processes, from `/proc`.
 `limit: A | B` says what held Kafka | Ottla back: the *client* (its busiest thread was never idle),
 the *broker* (it used a core or more), the *machine* (all cores were busy, with other work too), or
 none of these, so that time went into *waiting*. The bench looks at the machine before each work,

@@ -20,7 +20,7 @@ from bench.spark_runtime import SparkRuntime
 
 FULL_ROWS = 10_000_000
 QUICK_ROWS = 1_000_000
-FULL_ROUNDS = 2
+FULL_ROUNDS = 3
 PARTITIONS = 2
 """As many as there are threads: each connector reads a partition in one task."""
 ROWS_A_TRIGGER = 500_000

@@ -3,8 +3,10 @@
 Each is a function from the arena (and the running servers) to its rows; goals are the issue's.
 """
 
+from dataclasses import replace
+
 from bench import disk, topics
-from bench.arena import Arena, Pair, Run, limit_of, timed
+from bench.arena import Arena, Pair, Run, limit_of, timed, together
 from bench.client import Latencies
 from bench.flood import fill, flood, record_batch
 from bench.proc import Memory
@@ -23,6 +25,8 @@ MEMORY = "resident memory after the load"
 
 SETTLE_SHARE = 1.5  # of a round's bytes: the client and the batches' overhead want memory too
 PARTITION_REQUESTS = 10_000  # of a round: to each of the very many partitions one
+PARTITIONS_TOPIC = "partitions"
+PARTITION_TURNS = 3  # of few and many in a round: one takes a second, and machines have moods
 PARTITION_BATCH = 100  # messages of a batch in the work over partitions
 MEGABYTE = 1e6
 
@@ -147,39 +151,52 @@ def memory(arena: Arena, pair: Pair) -> list[Row]:
 
 
 def partitions(arena: Arena, pair: Pair) -> list[Row]:
-    """The same requests to few partitions, and to very many once these exist."""
+    """The same requests to a broker with few partitions, and at once to one with very many."""
     many = arena.sizes.many_partitions
     batch = record_batch(PARTITION_BATCH, MESSAGE_BYTES)
     work = f"produce at {many:,} partitions"
+    folder = arena.folder / "few"
+    folder.mkdir()
+    with replace(arena, folder=folder).servers() as narrow:
+        for servers, count in ((narrow, FEW_PARTITIONS), (pair, many)):
+            for server in servers:
+                arena.say(f"partitions: {server.name} creates {count:,} and writes to each")
+                topics.create(server, PARTITIONS_TOPIC, count)
+                # Twice: a segment's first index entry, which comes with the second batch, is the
+                # first touch of a mapped page: that costs milliseconds in some virtual machines.
+                for _ in range(2):
+                    fill(server, PARTITIONS_TOPIC, count, batch)
 
-    def runs(topic: str, count: int) -> tuple[list[Run], list[Run]]:
-        for server in pair:
-            arena.say(f"partitions: {server.name} creates {count:,} and writes to each")
-            topics.create(server, topic, count)
-            # Twice: a segment's first index entry, which comes with the second batch, is the
-            # first touch of a mapped page, and that costs milliseconds in some virtual machines.
-            for _ in range(2):
-                fill(server, topic, count, batch)
-        targets = [number % count for number in range(PARTITION_REQUESTS)]
-
-        def once(server: Server, _: int) -> Run:
+        def once_to(server: Server, count: int) -> Run:
+            targets = [number % count for number in range(PARTITION_REQUESTS)]
             disk.settle(arena.folder, int(len(targets) * len(batch) * SETTLE_SHARE))
             limit = arena.sizes.partition_seconds
-            return timed(server, lambda: flood(server, topic, targets, batch, limit))
+            return timed(server, lambda: flood(server, PARTITIONS_TOPIC, targets, batch, limit))
 
-        return arena.take_turns(f"partitions: {count:,}", pair, once, _rate)
+        def once(server: Server, _: int) -> tuple[Run, Run]:
+            few_runs, many_runs = [], []
+            for _ in range(PARTITION_TURNS):
+                few_runs.append(once_to(narrow[pair.index(server)], FEW_PARTITIONS))
+                many_runs.append(once_to(server, many))
+            return together(few_runs), together(many_runs)
 
-    few_runs = runs("few", FEW_PARTITIONS)
-    many_runs = runs("many", many)
-    kafka, ottla = (
-        [of_many.rate / of_few.rate for of_many, of_few in zip(wide, narrow, strict=True)]
-        for wide, narrow in zip(many_runs, few_runs, strict=True)
+        kafka, ottla = arena.take_turns("partitions", pair, once, _few_and_many)
+    kafka_shares, ottla_shares = (
+        [of_many.rate / of_few.rate for of_few, of_many in side] for side in (kafka, ottla)
     )
-    kafka_rates, ottla_rates = ([run.rate for run in side] for side in many_runs)
+    kafka_runs, ottla_runs = ([of_many for _, of_many in side] for side in (kafka, ottla))
+    kafka_rates, ottla_rates = ([run.rate for run in side] for side in (kafka_runs, ottla_runs))
+    share = f"of the rate at {FEW_PARTITIONS}"
+    limits = _limits(kafka_runs, ottla_runs)
     return [
-        Row(work, f"of the rate at {FEW_PARTITIONS}", "x", kafka, ottla, Goal(at_least=0.8)),
-        Row(work, "rate", "/s", kafka_rates, ottla_rates, note=_limits(*many_runs)),
+        Row(work, share, "x", kafka_shares, ottla_shares, Goal(at_least=0.8)),
+        Row(work, "rate", "/s", kafka_rates, ottla_rates, note=limits),
     ]
+
+
+def _few_and_many(runs: tuple[Run, Run]) -> str:
+    few, many = runs
+    return f"{FEW_PARTITIONS}: {_rate(few)}; many: {_rate(many)}"
 
 
 def _produce(arena: Arena, server: Server, topic: str, messages: int, **options: int | str) -> Run:

@@ -1,6 +1,6 @@
 #!/bin/sh
-# Runs the tests of what is native (records, readers of messages), built by gcc with its sanitizers of
-# addresses and of undefined behaviour. Usage: tools/kernel_asan.sh [PYTEST ARGUMENTS]. PYTHON names another
+# Runs the tests of what is native (records, readers of messages, syncs), built by gcc with its sanitizers
+# of addresses and of undefined behaviour. Usage: tools/kernel_asan.sh [PYTEST ARGUMENTS]. PYTHON names another
 # python than that of .venv. The checkout's own build stays as it is. (-s: a report of the sanitizer
 # ends the process, and must not be captured.)
 set -eu
@@ -24,5 +24,5 @@ export ASAN_OPTIONS=detect_leaks=0 UBSAN_OPTIONS=halt_on_error=1:print_stacktrac
 LD_PRELOAD="$(gcc -print-file-name=libasan.so) $(gcc -print-file-name=libubsan.so)"
 export LD_PRELOAD
 "$python" -c "import ottla.records.native.gathering as built; print('tested:', built.__file__)"
-[ $# -gt 0 ] || set -- tests/records tests/wire/test_native_reading.py
+[ $# -gt 0 ] || set -- tests/records tests/wire/test_native_reading.py tests/log/test_files.py
 "$python" -m pytest -p no:cacheprovider -q -s "$@"

@@ -4,6 +4,7 @@ import asyncio
 import errno
 import gc
 import shutil
+from collections.abc import Sequence
 from itertools import pairwise
 from pathlib import Path
 
@@ -12,11 +13,12 @@ from structlog.testing import capture_logs
 
 from compat.batches import now_ms, values
 from compat.waiting import until_on_loop as until
-from ottla.broker import maintenance
+from ottla.broker import flusher, maintenance
 from ottla.broker.maintenance import LATEST_FLUSH_OF_LITTLE_MS, LITTLE
 from ottla.broker.node import Node
 from ottla.broker.partition import Partition
 from ottla.broker.topics import delete_topic
+from ottla.log.flush import Flush, run_together
 from ottla.log.folder import DataFolder
 from ottla.log.log import Log
 from ottla.records import Record, encode_batch
@@ -119,6 +121,52 @@ def test_partitions_written_to_at_once_are_not_flushed_at_once(
             partition = await topic(node, "a")
             first = [flush_times(node, partition, monkeypatch)[0][0] for _ in range(100)]
             assert max(first) - min(first) > 15_000
+
+    asyncio.run(live())
+
+
+def test_partitions_whose_time_comes_within_a_moment_are_flushed_together(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    count = maintenance.FLUSHED_TOGETHER + 1
+    groups: list[int] = []
+
+    def run(flushes: Sequence[Flush]) -> None:
+        groups.append(len(flushes))
+        run_together(flushes)
+
+    monkeypatch.setattr(flusher, "run_together", run)
+
+    async def live() -> None:
+        async with running(tmp_path) as node:
+            await topic(node, "a", partitions=count, flush_ms="1")
+            written = [node.partitions.find("a", index) for index in range(count)]
+            for partition in written:
+                write(partition)
+            await until(lambda: all(partition.log.recovery_point == 1 for partition in written))
+            assert groups == [maintenance.FLUSHED_TOGETHER, 1]
+
+    asyncio.run(live())
+
+
+def test_a_flush_that_fails_in_an_unknown_way_is_told_and_tried_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(maintenance, "FLUSH_AGAIN_MS", 1)
+
+    def begin_flush(_: Log) -> None:
+        raise ValueError("a mistake of ours")
+
+    async def live() -> None:
+        async with running(tmp_path) as node:
+            first = await topic(node, "a", partitions=2, flush_ms="1")
+            second = node.partitions.find("a", 1)
+            with monkeypatch.context() as patched, capture_logs() as said:
+                patched.setattr(Log, "begin_flush", begin_flush)
+                write(first)
+                write(second)
+                await until(lambda: {"a-0", "a-1"} == {line.get("partition") for line in said})
+            await until(lambda: first.log.recovery_point == second.log.recovery_point == 1)
 
     asyncio.run(live())
 

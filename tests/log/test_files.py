@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from ottla.log import files as module
 from ottla.log.files import FileCache, Files, OpenFile
 
 
@@ -171,3 +172,31 @@ def test_a_pinned_file_lets_go_of_its_owner_when_its_reader_is_done(tmp_path: Pa
     file.unpin()
     assert told == ["closed"]
     assert file.on_close is None
+
+
+@pytest.mark.parametrize("is_native", [False, True], ids=["pure", "native"])
+def test_every_file_is_synced_whatever_is_wrong_with_others(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, is_native: bool
+) -> None:
+    if is_native and module.SYNC_ALL is None:
+        pytest.skip("there was no compiler at install")
+    if not is_native:
+        monkeypatch.setattr(module, "SYNC_ALL", None)
+    cache = FileCache(10)
+    fine = [file.descriptor() for file in made(cache, tmp_path, 3)]
+    closed = os.dup(fine[0])
+    os.close(closed)
+    files = Files()
+    assert files.sync_all([]) == []
+    assert files.sync_all(fine[:1]) == [None]
+    problems = files.sync_all([fine[0], closed, *fine[1:]])
+    assert [problem and problem.errno for problem in problems] == [None, errno.EBADF, None, None]
+    assert str(problems[1]) == "[Errno 9] Bad file descriptor"
+
+
+def test_a_file_layer_of_a_test_sees_every_sync() -> None:
+    files = Files()
+    seen: list[int] = []
+    files.fdatasync = seen.append
+    assert files.sync_all([1, 2]) == [None, None]
+    assert seen == [1, 2]

@@ -7,6 +7,8 @@ import pytest
 from structlog.testing import capture_logs
 
 from ottla.log.config import LogConfig
+from ottla.log.flush import Flush, run_together
+from ottla.log.log import Log
 from ottla.wire.errors import ErrorCode, KafkaError
 from tests.log.faulty import FaultyFiles
 from tests.log.making import NOW, Logs, append, batch, flush, read_all
@@ -195,3 +197,51 @@ def test_closing_a_log_nobody_wrote_to_touches_nothing(tmp_path: Path) -> None:
     before = files.count
     log.close()
     assert files.count - before <= 1
+
+
+def begun(log: Log) -> Flush:
+    append(log, batch())
+    captured = log.begin_flush()
+    assert captured is not None
+    return captured
+
+
+def test_logs_that_are_flushed_together_fail_each_for_itself(tmp_path: Path) -> None:
+    files = FaultyFiles()
+    all_logs = [Logs(tmp_path / f"t-{number}", files) for number in range(3)]
+    opened = [logs.open() for logs in all_logs]
+    flushes = [begun(log) for log in opened]
+    real, broken = files.fdatasync, flushes[1].pinned[0].fd
+
+    def sync(fd: int) -> None:
+        if fd == broken:
+            raise OSError(errno.EIO, "Input/output error")
+        real(fd)
+
+    files.fdatasync = sync
+    run_together(flushes)
+    for log, ended in zip(opened, flushes, strict=True):
+        log.end_flush(ended)
+    assert [log.recovery_point for log in opened] == [1, 0, 1]
+    assert [log.offline for log in opened] == [False, True, False]
+    for logs in (all_logs[0], all_logs[2]):
+        for path in logs.directory.iterdir():
+            assert files.synced_size(path) == path.stat().st_size, path.name
+        logs.close()
+
+
+def test_a_folder_that_many_flushes_need_is_synced_once(tmp_path: Path) -> None:
+    files = FaultyFiles()
+    all_logs = [Logs(tmp_path / f"t-{number}", files) for number in range(3)]
+    flushes = [begun(logs.open()) for logs in all_logs]
+    synced: list[str] = []
+
+    def sync_directory(path: str) -> None:
+        synced.append(path)
+
+    files.sync_directory = sync_directory  # type: ignore[method-assign]
+    run_together(flushes)
+    assert all(each.done for each in flushes)
+    assert sorted(synced) == sorted([*(str(logs.directory) for logs in all_logs), str(tmp_path)])
+    for logs in all_logs:
+        logs.close()

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 log = structlog.get_logger()
 
-LOGS_CLOSED_AT_ONCE: Final = 4
+LOGS_CLOSED_AT_ONCE: Final = 16
 
 
 async def close_logs(node: Node) -> bool:
@@ -29,7 +29,7 @@ async def close_logs(node: Node) -> bool:
 
     async def close(partition: Partition) -> bool:
         async with slots:
-            return await _close_log(partition)
+            return await _close_log(node, partition)
 
     return all(await asyncio.gather(*(close(partition) for partition in node.partitions)))
 
@@ -49,7 +49,7 @@ async def _sync_new_folders(node: Node) -> None:
         each.directory_is_new = False
 
 
-async def _close_log(partition: Partition) -> bool:
+async def _close_log(node: Node, partition: Partition) -> bool:
     its_log = partition.log
     if its_log.offline:
         return False
@@ -60,7 +60,7 @@ async def _close_log(partition: Partition) -> bool:
             await partition.flush()
         flush = its_log.begin_close()
         if flush is not None:
-            await asyncio.get_running_loop().run_in_executor(None, flush.run)
+            await node.flusher.flushed(flush)
     except Exception as problem:  # noqa: BLE001 one log's failure is not the others'
         log.error("a log could not be closed", partition=str(partition), reason=str(problem))
         return False

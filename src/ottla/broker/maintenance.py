@@ -6,6 +6,7 @@ Rules kept here:
    nobody writes to costs nothing. Where there is little to flush it may take ten minutes: an fsync
    costs more than the scan would, and a broker can have ten thousand such partitions. Those that
    were written to at once are not flushed at once: each takes some of its minute off, by chance.
+   Those whose time comes within a moment are flushed together, which costs a disk much less.
 2. Waiting for a disk happens in threads; walks over all partitions give way to clients.
 3. A file is removed `file.delete.delay.ms` after it was renamed, whatever else goes on.
 4. What fails for one partition is said in a line and tried again at its next time; the other
@@ -35,7 +36,9 @@ LATEST_FLUSH_MS: Final = 60_000
 LITTLE: Final = 256 << 10
 """So many bytes a start scans in place, in milliseconds (see `opening`)."""
 LATEST_FLUSH_OF_LITTLE_MS: Final = 600_000
-FLUSHES_AT_ONCE: Final = 4
+FLUSHED_TOGETHER: Final = 16
+"""Beginning so many takes the loop two milliseconds."""
+MOMENT_SECONDS: Final = 0.1
 FLUSH_AGAIN_MS: Final = 5_000
 """After a flush that a full disk did not take."""
 
@@ -48,8 +51,8 @@ class Maintenance:
     def __init__(self, node: Node) -> None:
         self._node = node
         self._tasks: list[asyncio.Task[None]] = []
-        self._flushing: set[asyncio.Task[None]] = set()
-        self._flush_slots = asyncio.Semaphore(FLUSHES_AT_ONCE)
+        self._due: list[Partition] = []
+        self._flushing: asyncio.Task[None] | None = None
         self.checkpoints = Checkpoints(node)
         self._chance = Random()  # of its own: a program that embeds a broker may seed the other
 
@@ -70,7 +73,8 @@ class Maintenance:
         """Stop, and let a flush that is under way end."""
         for task in self._tasks:
             task.cancel()
-        await asyncio.gather(*self._tasks, *self._flushing, return_exceptions=True)
+        flushing = () if self._flushing is None else (self._flushing,)
+        await asyncio.gather(*self._tasks, *flushing, return_exceptions=True)
 
     async def _repeat(
         self, work: Callable[[], Awaitable[None]], every_ms: Callable[[], int]
@@ -109,14 +113,21 @@ class Maintenance:
         if waited_ms < _latest(partition) and _has_little_to_flush(partition):
             self._wait_to_flush(partition, waited_ms)
             return
-        task = asyncio.get_running_loop().create_task(self._flush(partition))
-        self._flushing.add(task)
-        task.add_done_callback(self._flushing.discard)
+        self._due.append(partition)
+        if self._flushing is None:
+            self._flushing = asyncio.get_running_loop().create_task(self._flush_all_due())
+
+    async def _flush_all_due(self) -> None:
+        await asyncio.sleep(MOMENT_SECONDS)
+        while self._due and self._node.running:
+            group = self._due[:FLUSHED_TOGETHER]
+            del self._due[:FLUSHED_TOGETHER]
+            await asyncio.gather(*(self._flush(partition) for partition in group))
+        self._flushing = None
 
     async def _flush(self, partition: Partition) -> None:
         try:
-            async with self._flush_slots:
-                await partition.flush()
+            await partition.flush()
         except KafkaError as problem:
             if partition.log.offline:
                 if not partition.deleted:
@@ -126,6 +137,10 @@ class Maintenance:
                     self._node.roles.disk_failed(partition)
                 return
             self._node.full_disk.refused(str(partition), str(problem))
+            self._flush_in(FLUSH_AGAIN_MS, partition)
+            return
+        except Exception:
+            log.exception("a partition could not be flushed", partition=str(partition))
             self._flush_in(FLUSH_AGAIN_MS, partition)
             return
         partition.has_unflushed = partition.log.recovery_point < partition.log.end_offset

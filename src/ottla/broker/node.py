@@ -31,6 +31,7 @@ from ottla.broker.closing import close_logs
 from ottla.broker.control import Control
 from ottla.broker.coordinators import Coordinators
 from ottla.broker.fetch_sessions import FetchSessions
+from ottla.broker.flusher import Flusher
 from ottla.broker.full_disk import FullDisk
 from ottla.broker.groups import Groups
 from ottla.broker.kept_answers import KeptAnswers
@@ -117,6 +118,7 @@ class Node:
         self.on_away: Callable[[], object] = lambda: None
         self.ports: Mapping[str, int] = {}
         self.advertised: tuple[Listener, ...] = ()
+        self.flusher = Flusher()
         self.maintenance = Maintenance(self)
         self.folder: DataFolder
         self.files = Files()

@@ -318,6 +318,7 @@ class LogOpener:
             opened,
             node.metrics_of(topic.name),
             node.maintenance.flush_later,
+            node.flusher,
         )
         partition.opened(self._checkpoints.high_watermark(place.key))
         self._unopened.discard(place.key)

@@ -31,6 +31,7 @@ from ottla.wire.errors import ErrorCode, KafkaError
 if TYPE_CHECKING:
     from uuid import UUID
 
+    from ottla.broker.flusher import Flusher
     from ottla.broker.metrics import TopicMetrics
 
 
@@ -49,6 +50,7 @@ class Partition:
 
     __slots__ = (
         "_flush_later",
+        "_flusher",
         "_flushing",
         "_followers",
         "_owed",
@@ -78,6 +80,7 @@ class Partition:
         log: Log,
         metrics: TopicMetrics,
         flush_later: Callable[[Partition], None],
+        flusher: Flusher,
     ) -> None:
         self.topic = topic
         self.is_internal = topic in INTERNAL_TOPICS
@@ -90,6 +93,7 @@ class Partition:
         self.deleted = False
         self.has_unflushed = False
         self._flush_later = flush_later
+        self._flusher = flusher
         self.leads = False
         self.leadership: Leadership | None = None
         self.following: Following | None = None
@@ -323,7 +327,7 @@ class Partition:
         if flush is None:
             return
         try:
-            await asyncio.get_running_loop().run_in_executor(None, flush.run)
+            await self._flusher.flushed(flush)
         except OSError as problem:
             raise KafkaError(
                 ErrorCode.KAFKA_STORAGE_ERROR, f"{self} could not be flushed: {problem.strerror}"

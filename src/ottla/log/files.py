@@ -16,6 +16,13 @@ from collections import OrderedDict
 from collections.abc import Callable
 from typing import NamedTuple, TypeAlias
 
+try:
+    from ottla.log.native import syncing
+except ImportError:  # There was no compiler at install.
+    SYNC_ALL = None
+else:
+    SYNC_ALL = syncing.sync_all
+
 Bytes: TypeAlias = bytes | bytearray | memoryview
 
 DISK_IS_FULL = frozenset(
@@ -23,6 +30,8 @@ DISK_IS_FULL = frozenset(
 )
 """Errors that say "not now" rather than "this disk is broken": the log lives on."""
 
+# Appended data needs no more than fdatasync: it writes the size too. macOS has only fsync.
+FDATASYNC: Callable[[int], None] = getattr(os, "fdatasync", os.fsync)
 NOWAIT = getattr(os, "RWF_NOWAIT", 0)
 READ_AT_ONCE = 128 << 10
 READ_WRITE = os.O_RDWR | os.O_CLOEXEC
@@ -78,8 +87,7 @@ class Files:
         self.preadv = os.preadv
         self.pwrite = os.pwrite
         self.fsync = os.fsync
-        # Appended data needs no more than fdatasync: it writes the size too. macOS has only fsync.
-        self.fdatasync = getattr(os, "fdatasync", os.fsync)
+        self.fdatasync = FDATASYNC
         self.ftruncate = os.ftruncate
         self.rename = os.replace
         self.unlink = os.unlink
@@ -154,6 +162,19 @@ class Files:
         if sync:
             self.sync_directory(os.path.dirname(path) or ".")
 
+    def sync_all(self, descriptors: list[int]) -> list[OSError | None]:
+        """Bring the data of files to the disk; what went wrong with each, if something did."""
+        if SYNC_ALL is not None and self.fdatasync is FDATASYNC:
+            return [_problem(number) for number in SYNC_ALL(descriptors)]
+        problems: list[OSError | None] = []
+        for fd in descriptors:
+            try:
+                self.fdatasync(fd)
+                problems.append(None)
+            except OSError as problem:
+                problems.append(problem)
+        return problems
+
     def sync_directory(self, path: str) -> None:
         """Make creations, renames and removals in a folder durable."""
         fd = self.open(path, os.O_RDONLY | os.O_CLOEXEC, 0)
@@ -176,6 +197,10 @@ class Files:
             self.unlink(path)
         except FileNotFoundError:
             pass
+
+
+def _problem(number: int) -> OSError | None:
+    return OSError(number, os.strerror(number)) if number else None
 
 
 def _nobody_cares(_: str, __: str | None) -> None:

@@ -1,17 +1,22 @@
-"""Bringing a log to the disk: what a flush covers, and the part of it that may block.
+"""Bringing logs to the disk: what a flush of one covers, and the part of it that may block.
 
 Rules kept here:
 1. A flush covers the log up to the end it had when the flush began, and nothing after.
-2. run() only waits for the disk; it may be called in a thread. Everything it needs was captured
-   before, and pinned, so that the log may go on being written, read and deleted meanwhile.
-3. A failed fsync says that data may be lost and never says so again: it is not retried.
+2. run_together() only waits for the disk; it may be called in a thread. Everything it needs was
+   captured before, and pinned, so that the logs may go on being written, read and deleted
+   meanwhile.
+3. A failed fsync says that data may be lost and never says so again: it is not retried. It is the
+   failure of the one log whose file it was.
 4. A folder is synced once, after all that was made or renamed in it.
+5. Many logs are brought to the disk step by step, each step for all of them: the file system then
+   commits its journal a few times for all, and not several times for each.
 """
 
 import errno
 import os
+from collections.abc import Sequence
 
-from ottla.log.files import DISK_IS_FULL, Files, OpenFile
+from ottla.log.files import CREATE_EMPTY, DISK_IS_FULL, Files, OpenFile
 
 
 class Flush:
@@ -62,39 +67,32 @@ class Flush:
 
     def run(self) -> None:
         """Wait until all of it is on the disk; raises OSError."""
-        files = self._files
-        try:
-            for file in self.pinned:
-                files.fdatasync(file.fd)
-            for fd in self._written:
-                files.fdatasync(fd)
-            self._replace()
-            self._sync_directories()
-            self.done = True
-        except OSError as error:
-            self.error = error
-            raise
-        finally:
-            self._close_written()
+        run_together([self])
+        if self.error is not None:
+            raise self.error
 
-    def _replace(self) -> None:
+    def _write_replacements(self) -> None:
         """Nothing is lost where a full disk does not take a new file: the old one still stands."""
         try:
             for path, data in self._replacements:
-                self._files.write_file(path + ".tmp", data, sync=True)
+                fd = self._files.open(path + ".tmp", CREATE_EMPTY, 0o644)
+                self._written.append(fd)
+                self._files.write_fully(fd, data, 0)
+        except OSError as error:
+            self._fails(error, may_be_run_again=error.errno in DISK_IS_FULL)
+
+    def _take_places(self) -> None:
+        """Let the new files, which are on the disk, take the places of the old ones."""
+        try:
+            for path, _ in self._replacements:
                 self._files.rename(path + ".tmp", path)
         except OSError as error:
-            self.may_be_run_again = error.errno in DISK_IS_FULL
-            raise
+            self._fails(error, may_be_run_again=error.errno in DISK_IS_FULL)
 
-    def _sync_directories(self) -> None:
-        """Too many open files is what open() says: no fsync has failed."""
-        try:
-            for path in self._directories:
-                self._files.sync_directory(path)
-        except OSError as error:
-            self.may_be_run_again = error.errno in (errno.EMFILE, errno.ENFILE)
-            raise
+    def _fails(self, error: OSError, *, may_be_run_again: bool = False) -> None:
+        if self.error is None:
+            self.error = error
+            self.may_be_run_again = may_be_run_again
 
     def _close_written(self) -> None:
         while self._written:
@@ -109,3 +107,47 @@ class Flush:
             file.unpin()
         self.pinned.clear()
         self._close_written()
+
+
+def run_together(flushes: Sequence[Flush]) -> None:
+    """Wait until all of these are on the disk; each knows afterwards whether it is done."""
+    try:
+        for flush in flushes:
+            flush._write_replacements()
+        _sync_files([flush for flush in flushes if flush.error is None])
+        for flush in flushes:
+            if flush.error is None:
+                flush._take_places()
+        _sync_directories([flush for flush in flushes if flush.error is None])
+        for flush in flushes:
+            flush.done = flush.error is None
+    finally:
+        for flush in flushes:
+            flush._close_written()
+
+
+def _sync_files(flushes: Sequence[Flush]) -> None:
+    owners = [
+        (flush, fd)
+        for flush in flushes
+        for fd in (*(file.fd for file in flush.pinned), *flush._written)
+    ]
+    if owners:
+        problems = flushes[0]._files.sync_all([fd for _, fd in owners])
+        for (flush, _), problem in zip(owners, problems, strict=True):
+            if problem is not None:
+                flush._fails(problem)
+
+
+def _sync_directories(flushes: Sequence[Flush]) -> None:
+    """Too many open files is what open() says: no fsync has failed."""
+    wanted: dict[str, list[Flush]] = {}
+    for flush in flushes:
+        for path in flush._directories:
+            wanted.setdefault(path, []).append(flush)
+    for path, owners in wanted.items():
+        try:
+            owners[0]._files.sync_directory(path)
+        except OSError as error:
+            for flush in owners:
+                flush._fails(error, may_be_run_again=error.errno in (errno.EMFILE, errno.ENFILE))
