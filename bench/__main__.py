@@ -16,6 +16,7 @@ from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from types import FrameType
+from typing import NamedTuple
 
 import click
 from rich.console import Console
@@ -27,6 +28,7 @@ from bench import (
     kernel,
     machine,
     needs,
+    proc,
     report,
     spark,
     stalls,
@@ -118,16 +120,26 @@ def only_bench(work: Path) -> Iterator[Path]:
             shutil.rmtree(folder, ignore_errors=True)
 
 
-def run(
-    arena: Arena, clusters: Arena, chosen: list[str]
-) -> tuple[dict[str, list[Row]], dict[str, str]]:
+class Outcome(NamedTuple):
+    """What became of the chosen works."""
+
+    rows: dict[str, list[Row]]
+    stolen: dict[str, str]
+    failures: dict[str, str]
+
+
+def run(arena: Arena, clusters: Arena, chosen: list[str]) -> Outcome:
     """The rows of each of the chosen works, and why others have none."""
     rows: dict[str, list[Row]] = {}
+    stolen: dict[str, str] = {}
     failures: dict[str, str] = {}
 
     def attempt(name: str, work: Callable[[], list[Row]]) -> None:
+        gone, busy = proc.stolen_seconds(), proc.busy_seconds()
         try:
             rows[name] = work()
+            gone, busy = proc.stolen_seconds() - gone, proc.busy_seconds() - busy
+            stolen[name] = machine.stolen(gone, busy)
         except (BenchError, OSError) as error:
             failures[name] = str(error)
             arena.say(f"{name} failed: {error}")
@@ -154,7 +166,7 @@ def run(
         attempt("cluster-start", partial(cluster_works.start, arena))
     if "kernel" in chosen:
         attempt("kernel", kernel.rows)
-    return rows, failures
+    return Outcome(rows, stolen, failures)
 
 
 def end_on_signals() -> None:
@@ -230,13 +242,18 @@ def main(only: list[str], rounds: int | None, quick: bool, noise: bool, add: boo
 
             arena = Arena((first, second), client, sizes, folder, say)
             clusters = replace(arena, sides=(first_three, second_three))
-            rows, failures = run(arena, clusters, only)
+            rows, stolen, failures = run(arena, clusters, only)
             described = machine.describe(kafka.VERSION, client.versions().librdkafka)
             described["at rest"] = machine.rest(arena.at_rest)
             quiet = machine.is_quiet(arena.at_rest)
     except BenchError as error:
         raise click.ClickException(str(error)) from None
-    works = {name: report.Measured(report.today(), described, quiet, rows[name]) for name in rows}
+    works = {
+        name: report.Measured(
+            report.today(), described | {"stolen": stolen[name]}, quiet, rows[name]
+        )
+        for name in rows
+    }
     if add:
         works = report.load(DOCS / report.SAMPLES).works | works
     ordered = {name: works[name] for name in NAMES if name in works}

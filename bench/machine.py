@@ -56,6 +56,11 @@ def rest(busy_cores: list[float]) -> str:
     return f"{median(busy_cores):.1f} cores busy (median), {max(busy_cores):.1f} at most"
 
 
+def stolen(stolen_seconds: float, busy_seconds: float) -> str:
+    """How much of the CPU time that a work wanted the machine's host gave to others."""
+    return f"{stolen_seconds / max(busy_seconds, 0.01):.0%} of the CPU time"
+
+
 def is_quiet(busy_cores: list[float]) -> bool:
     """Whether figures from this machine can be quoted."""
     return not busy_cores or median(busy_cores) <= QUIET_CORES

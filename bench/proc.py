@@ -66,6 +66,11 @@ def parse_busy(text: str) -> int:
     return user + nice + system + irq + softirq + steal
 
 
+def parse_stolen(text: str) -> int:
+    """Ticks that this virtual machine wanted and its host gave to others, from /proc/stat."""
+    return int(text.split("\n", 1)[0].split()[8])
+
+
 def tree(root: int, stats: dict[int, Stat]) -> list[int]:
     """`root` and its descendants among the processes of `stats`."""
     members = [root] if root in stats else []
@@ -117,6 +122,11 @@ def cpu_seconds(pid: int) -> float:
 def busy_seconds() -> float:
     """CPU time that the whole machine has used so far."""
     return parse_busy((PROC / "stat").read_text()) / TICKS_PER_SECOND
+
+
+def stolen_seconds() -> float:
+    """CPU time that this machine wanted so far and did not get from its host."""
+    return parse_stolen((PROC / "stat").read_text()) / TICKS_PER_SECOND
 
 
 def memory(pid: int) -> Memory:

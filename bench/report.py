@@ -1,6 +1,7 @@
 """The results for people and programs: a table in the terminal, JSON, and the page in docs/."""
 
 from datetime import date
+from itertools import chain
 from pathlib import Path
 
 import msgspec
@@ -28,7 +29,8 @@ in turn. CPU time is user and system time of the broker with all its processes, 
 the *broker* (it used a core or more), the *machine* (all cores were busy, with other work too), or
 none of these, so that time went into *waiting*. The bench looks at the machine before each work,
 while both brokers are at rest: what is busy then (below, "at rest") is other people's work, and the
-more there is, the less the figures say.
+more there is, the less the figures say. So does CPU time that a virtual machine wanted during a
+work and that its host gave to others ("stolen").
 
 Before a produce round the bench writes dirty pages back and makes sure that the kernel has as much
 backed memory at hand as the round needs: in a virtual machine that returns memory to its host, the
@@ -122,7 +124,7 @@ def _machine(results: Results) -> list[str]:
         if all(each.get(name) == value for each in described)
     }
     lines = [f"- {name}: {value}" for name, value in common.items()]
-    own = [name for name in (described[0] if described else {}) if name not in common]
+    own = [name for name in dict.fromkeys(chain(*described)) if name not in common]
     columns = ["work", "date", *own]
     lines += ["", "| " + " | ".join(columns) + " |", "|" + "---|" * len(columns)]
     for name, work in results.works.items():

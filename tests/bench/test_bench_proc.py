@@ -5,7 +5,8 @@ import subprocess
 import sys
 
 from bench import proc
-from bench.proc import Memory, Stat, parse_busy, parse_memory, parse_stat, tree
+from bench.machine import stolen
+from bench.proc import Memory, Stat, parse_busy, parse_memory, parse_stat, parse_stolen, tree
 
 STAT = "42 (a ) b (c) S 7 42 42 0 -1 4194560 900 30 0 0 11 22 33 44 20 0 5 0 100 1000 200"
 
@@ -26,6 +27,12 @@ def test_a_process_without_memory_counts_as_nothing() -> None:
 
 def test_idle_and_waiting_time_is_not_busy() -> None:
     assert parse_busy("cpu  1 2 4 1000 2000 8 16 32 64 128\ncpu0 9 9 9\n") == 63
+
+
+def test_what_the_host_took_is_known() -> None:
+    assert parse_stolen("cpu  1 2 4 1000 2000 8 16 32 64 128\ncpu0 9 9 9\n") == 32
+    assert stolen(3.0, 20.0) == "15% of the CPU time"
+    assert stolen(0.0, 0.0) == "0% of the CPU time"
 
 
 def test_a_tree_holds_grandchildren_and_nobody_else() -> None:

@@ -174,29 +174,48 @@ def test_a_pinned_file_lets_go_of_its_owner_when_its_reader_is_done(tmp_path: Pa
     assert file.on_close is None
 
 
-@pytest.mark.parametrize("is_native", [False, True], ids=["pure", "native"])
-def test_every_file_is_synced_whatever_is_wrong_with_others(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, is_native: bool
-) -> None:
-    if is_native and module.SYNC_ALL is None:
+@pytest.fixture(params=["pure", "native"])
+def real_files(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Files:
+    if request.param == "native" and module.SYNC_ALL is None:
         pytest.skip("there was no compiler at install")
-    if not is_native:
+    if request.param == "pure":
         monkeypatch.setattr(module, "SYNC_ALL", None)
+        monkeypatch.setattr(module, "SYNC_FOLDERS", None)
+    return Files()
+
+
+def test_every_file_is_synced_whatever_is_wrong_with_others(
+    tmp_path: Path, real_files: Files
+) -> None:
     cache = FileCache(10)
     fine = [file.descriptor() for file in made(cache, tmp_path, 3)]
     closed = os.dup(fine[0])
     os.close(closed)
-    files = Files()
-    assert files.sync_all([]) == []
-    assert files.sync_all(fine[:1]) == [None]
-    problems = files.sync_all([fine[0], closed, *fine[1:]])
+    assert real_files.sync_all([]) == []
+    assert real_files.sync_all(fine[:1]) == [None]
+    problems = real_files.sync_all([fine[0], closed, *fine[1:]])
     assert [problem and problem.errno for problem in problems] == [None, errno.EBADF, None, None]
     assert str(problems[1]) == "[Errno 9] Bad file descriptor"
 
 
-def test_a_file_layer_of_a_test_sees_every_sync() -> None:
+def test_every_folder_is_synced_whatever_is_wrong_with_others(
+    tmp_path: Path, real_files: Files
+) -> None:
+    first, last = tmp_path / "first", tmp_path / "l\u00e4st"
+    first.mkdir()
+    last.mkdir()
+    assert real_files.sync_directories([]) == []
+    before = len(os.listdir("/proc/self/fd"))
+    problems = real_files.sync_directories([str(first), str(tmp_path / "gone"), str(last)])
+    assert [problem and problem.errno for problem in problems] == [None, errno.ENOENT, None]
+    assert len(os.listdir("/proc/self/fd")) == before
+
+
+def test_a_file_layer_of_a_test_sees_every_sync(tmp_path: Path) -> None:
     files = Files()
     seen: list[int] = []
-    files.fdatasync = seen.append
+    files.fdatasync = files.fsync = seen.append
     assert files.sync_all([1, 2]) == [None, None]
     assert seen == [1, 2]
+    assert files.sync_directories([str(tmp_path)] * 2) == [None, None]
+    assert len(seen) == 4

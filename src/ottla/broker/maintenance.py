@@ -118,12 +118,14 @@ class Maintenance:
             self._flushing = asyncio.get_running_loop().create_task(self._flush_all_due())
 
     async def _flush_all_due(self) -> None:
-        await asyncio.sleep(MOMENT_SECONDS)
-        while self._due and self._node.running:
-            group = self._due[:FLUSHED_TOGETHER]
-            del self._due[:FLUSHED_TOGETHER]
-            await asyncio.gather(*(self._flush(partition) for partition in group))
-        self._flushing = None
+        try:
+            await asyncio.sleep(MOMENT_SECONDS)
+            while self._due and self._node.running:
+                group = self._due[:FLUSHED_TOGETHER]
+                del self._due[:FLUSHED_TOGETHER]
+                await asyncio.gather(*(self._flush(partition) for partition in group))
+        finally:
+            self._flushing = None
 
     async def _flush(self, partition: Partition) -> None:
         try:

@@ -19,9 +19,9 @@ from typing import NamedTuple, TypeAlias
 try:
     from ottla.log.native import syncing
 except ImportError:  # There was no compiler at install.
-    SYNC_ALL = None
+    SYNC_ALL = SYNC_FOLDERS = None
 else:
-    SYNC_ALL = syncing.sync_all
+    SYNC_ALL, SYNC_FOLDERS = syncing.sync_all, syncing.sync_folders
 
 Bytes: TypeAlias = bytes | bytearray | memoryview
 
@@ -182,6 +182,19 @@ class Files:
             self.fsync(fd)
         finally:
             self.close(fd)
+
+    def sync_directories(self, paths: list[str]) -> list[OSError | None]:
+        """The same for many folders; what went wrong with each, if something did."""
+        if SYNC_FOLDERS is not None and self.fsync is os.fsync and self.open is os.open:
+            return [_problem(number) for number in SYNC_FOLDERS(paths)]
+        problems: list[OSError | None] = []
+        for path in paths:
+            try:
+                self.sync_directory(path)
+                problems.append(None)
+            except OSError as problem:
+                problems.append(problem)
+        return problems
 
     def exists(self, path: str) -> bool:
         """True where there is such a file or folder."""

@@ -145,9 +145,10 @@ def _sync_directories(flushes: Sequence[Flush]) -> None:
     for flush in flushes:
         for path in flush._directories:
             wanted.setdefault(path, []).append(flush)
-    for path, owners in wanted.items():
-        try:
-            owners[0]._files.sync_directory(path)
-        except OSError as error:
-            for flush in owners:
-                flush._fails(error, may_be_run_again=error.errno in (errno.EMFILE, errno.ENFILE))
+    if wanted:
+        problems = flushes[0]._files.sync_directories(list(wanted))
+        for owners, problem in zip(wanted.values(), problems, strict=True):
+            if problem is not None:
+                again = problem.errno in (errno.EMFILE, errno.ENFILE)
+                for flush in owners:
+                    flush._fails(problem, may_be_run_again=again)
