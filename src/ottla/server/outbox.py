@@ -31,16 +31,7 @@ _NOWAIT: Final = getattr(os, "RWF_NOWAIT", 0)
 class Outbox:
     """A queue of parts on their way into one socket."""
 
-    __slots__ = (
-        "_cold_until",
-        "_is_full",
-        "_parts",
-        "_socket",
-        "_warm_to",
-        "_warm_until",
-        "cold",
-        "size",
-    )
+    __slots__ = ("_cold_until", "_parts", "_socket", "_warm_to", "_warm_until", "cold", "size")
 
     def __init__(self, sock: socket.socket) -> None:
         self._socket = sock
@@ -49,8 +40,6 @@ class Outbox:
         """The first stretch is in the page cache up to here, so it is not asked after each send."""
         self._warm_until = 0.0
         self._cold_until = 0.0
-        self._is_full = False
-        """The socket took less than it was given: it need not be asked to learn that it is full."""
         self.size = 0
         """Bytes that have not left; 0 where there is nothing to send."""
         self.cold: Slice | None = None
@@ -101,8 +90,7 @@ class Outbox:
                     parts[0] = memoryview(parts[0])[total:]
                 self.size -= total
                 return total
-            self._is_full = False
-            while parts and total < TURN_BYTES and not self._is_full:
+            while parts and total < TURN_BYTES:
                 head = parts[0]
                 sent = self._send_file(head) if isinstance(head, Slice) else self._send_bytes()
                 if sent == 0:
@@ -131,7 +119,6 @@ class Outbox:
         left = sent
         for part in run:
             if left < len(part):
-                self._is_full = True
                 if left:
                     parts[0] = memoryview(part)[left:]
                 break
@@ -157,7 +144,6 @@ class Outbox:
         sent = os.sendfile(self._socket.fileno(), file.fd, position, size)
         if sent == 0:
             raise OSError(f"{left} bytes of a log file are gone")
-        self._is_full = sent < size
         if sent == left:
             self._parts.popleft()
             self._warm_to = 0
