@@ -128,6 +128,7 @@ def test_partitions_written_to_at_once_are_not_flushed_at_once(
 def test_partitions_whose_time_comes_within_a_moment_are_flushed_together(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    monkeypatch.setattr(maintenance, "LITTLE", 0)
     count = maintenance.FLUSHED_TOGETHER + 1
     groups: list[int] = []
 
@@ -139,12 +140,48 @@ def test_partitions_whose_time_comes_within_a_moment_are_flushed_together(
 
     async def live() -> None:
         async with running(tmp_path) as node:
-            await topic(node, "a", partitions=count, flush_ms="1")
+            await topic(node, "a", partitions=count)
             written = [node.partitions.find("a", index) for index in range(count)]
             for partition in written:
                 write(partition)
+                node.maintenance._flush_due(partition, 60_000.0)
             await until(lambda: all(partition.log.recovery_point == 1 for partition in written))
             assert groups == [maintenance.FLUSHED_TOGETHER, 1]
+
+    asyncio.run(live())
+
+
+def test_where_very_many_are_due_rests_between_groups_get_shorter(tmp_path: Path) -> None:
+    async def live() -> None:
+        async with running(tmp_path) as node:
+            partition = await topic(node, "a")
+            its = node.maintenance
+            its._due.append(partition)
+            assert its._rest() == maintenance.MOMENT_SECONDS
+            its._due.extend([partition] * 100_000)
+            groups = len(its._due) / maintenance.FLUSHED_TOGETHER
+            assert its._rest() * groups == pytest.approx(60), "a minute, for all of them"
+            its._due.clear()
+
+    asyncio.run(live())
+
+
+def test_what_has_a_short_interval_of_its_own_waits_for_nobody(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(maintenance, "MOMENT_SECONDS", 3600)
+
+    async def live() -> None:
+        async with running(tmp_path) as node:
+            others = await topic(node, "a")
+            write(others, count=LITTLE // 100)
+            node.maintenance._flush_due(others, 60_000.0)
+            hasty = await topic(node, "b", flush_ms="1")
+            write(hasty)
+            await until(lambda: hasty.log.recovery_point == 1)
+            assert others.log.recovery_point == 0
+            assert node.maintenance._flushing is not None
+            node.maintenance._flushing.cancel()
 
     asyncio.run(live())
 

@@ -1,12 +1,14 @@
 """What a broker does in the background, and when: flushes, checkpoints, retention, removals.
 
 Rules kept here:
-1. Every partition that was written to is flushed within a minute (or `flush.ms`), so that the
+1. Every partition that was written to is flushed after a minute (or `flush.ms`), so that the
    scan after a kill stays short. Its timer starts with the first unflushed record; a partition
    nobody writes to costs nothing. Where there is little to flush it may take ten minutes: an fsync
    costs more than the scan would, and a broker can have ten thousand such partitions. Those that
    were written to at once are not flushed at once: each takes some of its minute off, by chance.
-   Those whose time comes within a moment are flushed together, which costs a disk much less.
+   Those whose time comes within a moment are flushed together, which costs a disk much less. Where
+   very many are due there are rests between groups, which may take another minute: flushing is not
+   what a broker is there for. Who has set a shorter `flush.ms` is not kept waiting.
 2. Waiting for a disk happens in threads; walks over all partitions give way to clients.
 3. A file is removed `file.delete.delay.ms` after it was renamed, whatever else goes on.
 4. What fails for one partition is said in a line and tried again at its next time; the other
@@ -16,6 +18,7 @@ Rules kept here:
 from __future__ import annotations
 
 import asyncio
+from collections import deque
 from collections.abc import Awaitable, Callable
 from pathlib import Path
 from random import Random
@@ -39,6 +42,9 @@ LATEST_FLUSH_OF_LITTLE_MS: Final = 600_000
 FLUSHED_TOGETHER: Final = 16
 """Beginning so many takes the loop two milliseconds."""
 MOMENT_SECONDS: Final = 0.1
+"""The rest before each group."""
+FLUSHED_IN_A_MINUTE: Final = 60 / MOMENT_SECONDS * FLUSHED_TOGETHER
+"""With more of them due, rests are shorter: flushes must not fall behind for ever."""
 FLUSH_AGAIN_MS: Final = 5_000
 """After a flush that a full disk did not take."""
 
@@ -51,7 +57,7 @@ class Maintenance:
     def __init__(self, node: Node) -> None:
         self._node = node
         self._tasks: list[asyncio.Task[None]] = []
-        self._due: list[Partition] = []
+        self._due: deque[Partition] = deque()
         self._flushing: asyncio.Task[None] | None = None
         self.checkpoints = Checkpoints(node)
         self._chance = Random()  # of its own: a program that embeds a broker may seed the other
@@ -113,19 +119,25 @@ class Maintenance:
         if waited_ms < _latest(partition) and _has_little_to_flush(partition):
             self._wait_to_flush(partition, waited_ms)
             return
+        if partition.log.config.flush_ms < LATEST_FLUSH_MS:  # somebody wants it now
+            self._node.background.run(self._flush(partition))
+            return
         self._due.append(partition)
         if self._flushing is None:
             self._flushing = asyncio.get_running_loop().create_task(self._flush_all_due())
 
     async def _flush_all_due(self) -> None:
         try:
-            await asyncio.sleep(MOMENT_SECONDS)
             while self._due and self._node.running:
-                group = self._due[:FLUSHED_TOGETHER]
-                del self._due[:FLUSHED_TOGETHER]
+                await asyncio.sleep(self._rest())
+                group = [self._due.popleft() for _ in range(min(len(self._due), FLUSHED_TOGETHER))]
                 await asyncio.gather(*(self._flush(partition) for partition in group))
         finally:
             self._flushing = None
+
+    def _rest(self) -> float:
+        """How long to leave the disk alone before the next group, in seconds."""
+        return MOMENT_SECONDS * min(1.0, FLUSHED_IN_A_MINUTE / len(self._due))
 
     async def _flush(self, partition: Partition) -> None:
         try:
