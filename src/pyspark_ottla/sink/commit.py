@@ -115,6 +115,7 @@ class _Commit:
             batch,
             self._settings.unknown_outcome,
         )
+        has_decided = not is_first
         match resolved.action:
             case Action.NOTHING:
                 assert isinstance(decision, Done)
@@ -125,12 +126,16 @@ class _Commit:
                 self._check_rows(batch, sum(item.rows for item in theirs), reports)
                 abort_listed(self._transactions, _written(reports))
                 fence.decide(self._done(batch, theirs), self._events(batch, theirs))
+                has_decided = True
             case _:
                 parts = merged([item.report for item in reports], resolved.theirs)
                 abort_listed(self._transactions, parts.to_abort)
                 if parts.to_commit:
                     self._decide(fence, batch, parts.kept, parts.to_commit)
-        self._state.fence = fence.key
+                    has_decided = True
+        # Where this run has decided nothing yet (no rows came), the next batch may be another
+        # process's, which cannot see that the fence is this run's, and takes it.
+        self._state.fence = fence.key if has_decided else None
         sweep(self._client, self._transactions, self._sink, None if is_first else self._run)
         steps.reached(Step.SWEPT)
 

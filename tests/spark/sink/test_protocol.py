@@ -346,6 +346,25 @@ def test_processes_of_one_run_may_take_turns(client: Client, topic: str, run: Ru
     assert open_ids(client, run.sink) == []
 
 
+@pytest.mark.parametrize("rows_first", [False, True])
+def test_processes_may_take_turns_while_no_rows_come(
+    client: Client, topic: str, run: Run, rows_first: bool
+) -> None:
+    """As windows that are not over yet: each process has had the fence, and none has decided."""
+    if rows_first:
+        run.batch(0, ROWS)
+    processes = [process._process]
+    for _ in range(2):
+        forget_process()
+        run.batch(len(processes), [[]])
+        processes.append(process._process)
+    for batch, rows in enumerate(([], ["d"], [], [], ["e"], ["f"]), len(processes)):
+        process._process = processes[batch % len(processes)]
+        run.batch(batch, [rows])
+    assert visible(client, topic) == [*(ALL if rows_first else []), "d", "e", "f"]
+    assert open_ids(client, run.sink) == []
+
+
 def test_an_abort_undoes_what_is_not_decided(client: Client, topic: str, run: Run) -> None:
     reports = run.tasks(0, ROWS)
     run.task(0, 1, ["c"])  # An attempt that lost.
