@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Self
 
 from compat.process import BrokerProcess
-from compat.raw import Connection
+from compat.raw import ClosedError, Connection
 from compat.waiting import until
 from ottla.cluster.sqlite_store import SqliteStore
 from ottla.wire.messages.create_topics import (
@@ -138,12 +138,18 @@ class ClusterProcesses:
         return next(each for each in partitions if each.partition_index == index)
 
     def until_in_sync(self, topic: str, replicas: int = 3) -> None:
-        """Wait until all brokers say: each partition has a leader and so many in sync."""
+        """Wait until all brokers say: each partition has a leader and so many in sync.
+
+        A broker that finds itself replaced hangs up on everybody, and is asked again.
+        """
 
         def in_sync() -> bool:
             for broker in self.brokers:
                 if broker.is_running:
-                    (found,) = self.metadata(topic, of=broker).topics
+                    try:
+                        (found,) = self.metadata(topic, of=broker).topics
+                    except ClosedError:
+                        return False
                     if not found.partitions or any(
                         each.leader_id < 0 or len(each.isr_nodes) != replicas
                         for each in found.partitions
