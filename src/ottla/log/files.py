@@ -14,7 +14,7 @@ import errno
 import os
 from collections import OrderedDict
 from collections.abc import Callable
-from typing import NamedTuple, TypeAlias
+from typing import NamedTuple, TypeAlias, TypeVar
 
 try:
     from ottla.log.native import syncing
@@ -24,6 +24,7 @@ else:
     SYNC_ALL, SYNC_FOLDERS = syncing.sync_all, syncing.sync_folders
 
 Bytes: TypeAlias = bytes | bytearray | memoryview
+T = TypeVar("T")
 
 DISK_IS_FULL = frozenset(
     {errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EMFILE, errno.ENFILE, errno.ENOMEM}
@@ -166,14 +167,7 @@ class Files:
         """Bring the data of files to the disk; what went wrong with each, if something did."""
         if SYNC_ALL is not None and self.fdatasync is FDATASYNC:
             return [_problem(number) for number in SYNC_ALL(descriptors)]
-        problems: list[OSError | None] = []
-        for fd in descriptors:
-            try:
-                self.fdatasync(fd)
-                problems.append(None)
-            except OSError as problem:
-                problems.append(problem)
-        return problems
+        return [_problem_of(self.fdatasync, fd) for fd in descriptors]
 
     def sync_directory(self, path: str) -> None:
         """Make creations, renames and removals in a folder durable."""
@@ -187,14 +181,7 @@ class Files:
         """The same for many folders; what went wrong with each, if something did."""
         if SYNC_FOLDERS is not None and self.fsync is os.fsync and self.open is os.open:
             return [_problem(number) for number in SYNC_FOLDERS(paths)]
-        problems: list[OSError | None] = []
-        for path in paths:
-            try:
-                self.sync_directory(path)
-                problems.append(None)
-            except OSError as problem:
-                problems.append(problem)
-        return problems
+        return [_problem_of(self.sync_directory, path) for path in paths]
 
     def exists(self, path: str) -> bool:
         """True where there is such a file or folder."""
@@ -214,6 +201,14 @@ class Files:
 
 def _problem(number: int) -> OSError | None:
     return OSError(number, os.strerror(number)) if number else None
+
+
+def _problem_of(operation: Callable[[T], None], argument: T) -> OSError | None:
+    try:
+        operation(argument)
+    except OSError as problem:
+        return problem
+    return None
 
 
 def _nobody_cares(_: str, __: str | None) -> None:
