@@ -16,6 +16,7 @@ from pathlib import Path
 CHUNK = os.urandom(1 << 20)
 STORM_BYTES = 4 << 20  # written before each fsync of the storm
 EVICT_SECONDS = 0.2
+PAGE = 4096
 
 
 def settle(folder: Path, size: int) -> None:
@@ -34,6 +35,14 @@ def warm(files: list[Path]) -> None:
         with path.open("rb", buffering=0) as file:
             while file.read(len(CHUNK)):
                 pass
+
+
+def warm_ends(files: list[Path]) -> None:
+    """Reads the last page of files, where the next bytes go: else a write has to wait for it."""
+    for path in files:
+        with path.open("rb", buffering=0) as file:
+            file.seek(max(0, file.seek(0, os.SEEK_END) - PAGE))
+            file.read(PAGE)
 
 
 def evict(files: list[Path]) -> None:

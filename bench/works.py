@@ -4,6 +4,7 @@ Each is a function from the arena (and the running servers) to its rows; goals a
 """
 
 from dataclasses import replace
+from pathlib import Path
 
 from bench import disk, topics
 from bench.arena import Arena, Pair, Run, limit_of, timed, together
@@ -157,6 +158,7 @@ def partitions(arena: Arena, pair: Pair) -> list[Row]:
     work = f"produce at {many:,} partitions"
     folder = arena.folder / "few"
     folder.mkdir()
+    logs: dict[Server, list[Path]] = {}
     with replace(arena, folder=folder).servers() as narrow:
         for servers, count in ((narrow, FEW_PARTITIONS), (pair, many)):
             for server in servers:
@@ -166,10 +168,12 @@ def partitions(arena: Arena, pair: Pair) -> list[Row]:
                 # first touch of a mapped page: that costs milliseconds in some virtual machines.
                 for _ in range(2):
                     fill(server, PARTITIONS_TOPIC, count, batch)
+                logs[server] = server.segments(PARTITIONS_TOPIC)
 
         def once_to(server: Server, count: int) -> Run:
             targets = [number % count for number in range(PARTITION_REQUESTS)]
             disk.settle(arena.folder, int(len(targets) * len(batch) * SETTLE_SHARE))
+            disk.warm_ends(logs[server])
             limit = arena.sizes.partition_seconds
             return timed(server, lambda: flood(server, PARTITIONS_TOPIC, targets, batch, limit))
 

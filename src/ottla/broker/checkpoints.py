@@ -111,13 +111,14 @@ class Checkpoints:
         offset_of = _KEPT[name]
         seen = [(each, offset_of(each)) async for each in in_turns(node.partitions)]
         offsets = {
-            key: offset
-            for key, offset in self._written[name].items()
-            if key in node.image.partitions and node.partitions.get(*key) is None
+            (partition.topic, partition.index): offset
+            for partition, offset in seen
+            if offset > 0 and not partition.deleted
         }
-        for partition, offset in seen:
-            if offset > 0 and not partition.deleted:
-                offsets[partition.topic, partition.index] = offset
+        before = self._written[name]
+        for key in before.keys() - offsets.keys():
+            if key in node.image.partitions and node.partitions.get(*key) is None:
+                offsets[key] = before[key]
         return offsets
 
 

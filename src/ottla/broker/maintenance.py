@@ -26,6 +26,7 @@ from typing import TYPE_CHECKING, Final, TypeVar
 
 import structlog
 
+from ottla.broker.agenda import Agenda
 from ottla.broker.checkpoints import Checkpoints, in_turns
 from ottla.broker.partition import Partition
 from ottla.wire.errors import KafkaError
@@ -45,6 +46,8 @@ MOMENT_SECONDS: Final = 0.1
 """The rest before each group."""
 FLUSHED_IN_A_MINUTE: Final = 60 / MOMENT_SECONDS * FLUSHED_TOGETHER
 """With more of them due, rests are shorter: flushes must not fall behind for ever."""
+LOOK_SECONDS: Final = 0.25
+"""Partitions whose time comes within it are looked at together."""
 FLUSH_AGAIN_MS: Final = 5_000
 """After a flush that a full disk did not take."""
 
@@ -59,6 +62,7 @@ class Maintenance:
         self._tasks: list[asyncio.Task[None]] = []
         self._due: deque[Partition] = deque()
         self._flushing: asyncio.Task[None] | None = None
+        self._agenda: Agenda[tuple[Partition, float]] = Agenda(LOOK_SECONDS, self._all_due)
         self.checkpoints = Checkpoints(node)
         self._chance = Random()  # of its own: a program that embeds a broker may seed the other
 
@@ -109,9 +113,20 @@ class Maintenance:
         self._flush_in(min(spread, _latest(partition) - waited_ms), partition, waited_ms)
 
     def _flush_in(self, delay_ms: float, partition: Partition, waited_ms: float = 0.0) -> None:
-        asyncio.get_running_loop().call_later(
-            delay_ms / 1000, self._flush_due, partition, waited_ms + delay_ms
-        )
+        seconds = delay_ms / 1000
+        waited_ms += delay_ms
+        if _is_urgent(partition):
+            asyncio.get_running_loop().call_later(seconds, self._flush_due, partition, waited_ms)
+        else:
+            self._agenda.put(seconds, (partition, waited_ms))
+
+    def _all_due(self, partitions: list[tuple[Partition, float]]) -> None:
+        for partition, waited_ms in partitions:
+            try:
+                self._flush_due(partition, waited_ms)
+            except Exception:  # the others have no other timer
+                log.exception("a partition could not be flushed", partition=str(partition))
+                self._flush_in(FLUSH_AGAIN_MS, partition)
 
     def _flush_due(self, partition: Partition, waited_ms: float) -> None:
         if partition.deleted or partition.log.offline or not self._node.running:
@@ -119,7 +134,7 @@ class Maintenance:
         if waited_ms < _latest(partition) and _has_little_to_flush(partition):
             self._wait_to_flush(partition, waited_ms)
             return
-        if partition.log.config.flush_ms < LATEST_FLUSH_MS:  # somebody wants it now
+        if _is_urgent(partition):
             self._node.background.run(self._flush(partition))
             return
         self._due.append(partition)
@@ -223,6 +238,11 @@ class Maintenance:
                 loop.run_in_executor(None, work, argument).add_done_callback(_tell_failure)
 
         loop.call_later(delay_ms / 1000, begin)
+
+
+def _is_urgent(partition: Partition) -> bool:
+    """True where somebody wants it flushed sooner than others."""
+    return partition.log.config.flush_ms < LATEST_FLUSH_MS
 
 
 def _latest(partition: Partition) -> int:
