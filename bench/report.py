@@ -34,7 +34,9 @@ work and that its host gave to others ("stolen").
 
 Before a produce round the bench writes dirty pages back and makes sure that the kernel has as much
 backed memory at hand as the round needs: in a virtual machine that returns memory to its host, the
-first use of a page otherwise costs more than the broker's whole work on it.
+first use of a page otherwise costs more than the broker's whole work on it. In the work over
+partitions it also reads the last page of every log: a machine may have dropped those that nobody
+used for a minute, and each would then be read from the disk before the next batch is written.
 
 The rows of three brokers are `ottla serve --workers 3` beside three KRaft nodes that are broker and
 controller together, each with its defaults; all six share the machine with the client. CPU time and

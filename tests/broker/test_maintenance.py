@@ -249,6 +249,35 @@ def test_a_log_whose_index_cannot_be_read_is_flushed_all_the_same(
     asyncio.run(live())
 
 
+def test_a_look_that_fails_is_no_matter_for_those_due_with_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(maintenance, "LATEST_FLUSH_MS", 20)
+    monkeypatch.setattr(maintenance, "LITTLE", 0)
+    monkeypatch.setattr(maintenance, "FLUSH_AGAIN_MS", 1)
+    looks = maintenance.Maintenance._flush_due
+    failed: list[str] = []
+
+    def look(self: maintenance.Maintenance, partition: Partition, waited_ms: float) -> None:
+        if not failed:
+            failed.append(str(partition))
+            raise ZeroDivisionError
+        looks(self, partition, waited_ms)
+
+    monkeypatch.setattr(maintenance.Maintenance, "_flush_due", look)
+
+    async def live() -> None:
+        async with running(tmp_path) as node:
+            partitions = [await topic(node, name) for name in "abc"]
+            with capture_logs() as said:
+                for partition in partitions:
+                    write(partition)
+                await until(lambda: all(each.log.recovery_point == 1 for each in partitions))
+            assert [line["partition"] for line in said if line["log_level"] == "error"] == failed
+
+    asyncio.run(live())
+
+
 def test_a_flush_that_nobody_waits_for_leaves_no_traceback(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
