@@ -210,8 +210,10 @@ class Segment:
                     continue
                 data = index.unsaved()
                 # There is a transaction index only where there was an aborted transaction.
-                is_needed = suffix != TXN_INDEX or self._files.exists(self.path + suffix)
-                if data or (self._indexes_dirty and is_needed):
+                if data or (
+                    self._indexes_dirty
+                    and (suffix != TXN_INDEX or self._files.exists(self.path + suffix))
+                ):
                     fd = self._files.open(self.path + suffix, CREATE, 0o644)
                     written.append(fd)
                     self._files.write_fully(fd, data, index.saved * entry_size)
