@@ -209,3 +209,23 @@ def test_a_full_disk_leaves_the_old_checkpoint_and_is_no_end(
             assert checkpoint(tmp_path, HIGH_WATERMARKS) == {("a", 0): 2}
 
     asyncio.run(live())
+
+
+def test_a_partition_that_is_opened_while_a_file_is_made_keeps_its_offsets(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asyncio.run(two_topics(tmp_path))
+
+    async def live() -> None:
+        async with running(tmp_path) as node:
+            all_of_them = list(node.partitions)
+            opened = node.partitions.find("a", 0)
+            # As if its recovery had ended after the walk over all partitions had begun.
+            others = [each for each in all_of_them if each is not opened]
+            opened.log.raise_start_offset(4)
+            monkeypatch.setattr(type(node.partitions), "__iter__", lambda _: iter(others))
+            await node.maintenance.checkpoint()
+        assert checkpoint(tmp_path, START_OFFSETS)["a", 0] == 4
+        assert checkpoint(tmp_path)["a", 0] == 10
+
+    asyncio.run(live())

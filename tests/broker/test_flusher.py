@@ -3,7 +3,7 @@
 import asyncio
 import errno
 from collections.abc import Sequence
-from threading import Event
+from threading import Event, Thread
 
 import pytest
 
@@ -95,5 +95,31 @@ def test_a_mistake_reaches_everybody_who_waits(monkeypatch: pytest.MonkeyPatch) 
         both = [its.flushed(flush) for flush in flushes(2)]
         found = await asyncio.gather(*both, return_exceptions=True)
         assert [type(problem) for problem in found] == [ValueError, ValueError]
+
+    asyncio.run(live())
+
+
+def test_a_flush_waits_for_a_thread_where_the_system_gives_none(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(flusher, "THREAD_AGAIN_SECONDS", 0.01)
+    refused: list[Thread] = []
+
+    def refuse(thread: Thread) -> None:
+        refused.append(thread)
+        raise RuntimeError("can't start new thread")
+
+    async def live() -> None:
+        its = Flusher()
+        first, second = flushes(2)
+        with monkeypatch.context() as patched:
+            patched.setattr(Thread, "start", refuse)
+            answer = its.flushed(first)
+            await until(lambda: len(refused) > 1)
+            assert not answer.done()
+        await asyncio.wait_for(answer, 10)
+        await asyncio.wait_for(its.flushed(second), 10)
+        assert first.done
+        assert second.done
 
     asyncio.run(live())

@@ -1,5 +1,6 @@
 """What a log remembers of producers: duplicates, gaps, epochs, expiry, and the snapshot file."""
 
+import errno
 from struct import pack, unpack
 
 import pytest
@@ -332,3 +333,31 @@ def test_producer_states_follow_the_naive_rules(steps: list[tuple[int, int, int,
             ):
                 again.restore(producer)
             states = again
+
+
+def test_a_snapshot_from_before_the_first_batch_is_not_believed(logs: Logs) -> None:
+    """What came in between is gone, so the producer is unknown: better than known wrongly."""
+    log = logs.open()
+    for sequence in range(5):
+        append(log, batch(producer=7, epoch=0, sequence=sequence))
+    log.close()  # leaves a snapshot at 5
+    log = logs.open(recovery_point=5)
+    for sequence in range(5, 10):
+        append(log, batch(producer=7, epoch=0, sequence=sequence))
+    open_file = logs.files.open
+
+    def full(path: str, flags: int, mode: int) -> int:
+        if path.endswith(".snapshot"):
+            raise OSError(errno.ENOSPC, "No space left on device")
+        return open_file(path, flags, mode)
+
+    logs.files.open = full
+    log.roll(NOW)
+    logs.files.open = open_file
+    append(log, batch())
+    log.raise_start_offset(10)
+    log.maintain(NOW)
+    flush(log)
+    logs.crash(log)
+    log = logs.open(clean=False, recovery_point=11, start_offset=10)
+    assert append(log, batch(producer=7, epoch=0, sequence=10)).base_offset == 11

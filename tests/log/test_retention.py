@@ -9,6 +9,7 @@ from structlog.testing import capture_logs
 
 from ottla.log.config import LogConfig
 from ottla.log.log import Log
+from ottla.log.segment import stem
 from ottla.wire.errors import ErrorCode, KafkaError
 from tests.log.making import NOW, Logs, append, batch, read_headers
 
@@ -199,3 +200,29 @@ def test_the_name_of_a_deleted_log_is_never_too_long(logs: Logs) -> None:
     renamed = logs.open().delete()
     assert len(renamed.name) == 255
     assert renamed.exists()
+
+
+def test_a_full_disk_without_room_for_a_name_loses_the_file_at_once(logs: Logs) -> None:
+    """What is out of the log must not be found by the next recovery: it would be a gap."""
+    log = logs.open(LogConfig(segment_bytes=1000))
+    for _ in range(30):
+        append(log, batch(1, size=100))
+    second = log.segments.after(log.segments.first)
+    assert second is not None
+    rename = logs.files.rename
+
+    def full(old: str, new: str) -> None:
+        if old.startswith(second.path):
+            raise OSError(errno.ENOSPC, "No space left on device")
+        rename(old, new)
+
+    logs.files.rename = full
+    log.set_config(LogConfig(segment_bytes=1000, retention_bytes=log.size - 2000))
+    log.maintain(NOW)
+    start = log.segments.first.base_offset
+    assert start > second.base_offset
+    assert not [name for name in logs.names() if name.startswith(stem(second.base_offset))]
+    assert log.size == sum(segment.size for segment in log.segments)
+    logs.crash(log)
+    found = logs.open(LogConfig(segment_bytes=1000), clean=False)
+    assert [header.base_offset for header in read_headers(found)] == list(range(start, 30))

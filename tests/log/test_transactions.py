@@ -1,5 +1,7 @@
 """Transactions in a log: what is undecided, what was aborted, and what survives a restart."""
 
+import errno
+
 import pytest
 
 from ottla.log.config import LogConfig
@@ -268,3 +270,29 @@ def test_a_follower_that_nobody_reads_from_forgets_decided_transactions(logs: Lo
         follower.high_watermark = max(0, follower.end_offset - 4)
     assert len(follower.producers._completed) <= 3
     assert follower.last_stable_offset == 96
+
+
+def test_a_marker_that_cannot_be_noted_is_not_written(logs: Logs) -> None:
+    """Its second try would find no transaction, and its records would be read as committed."""
+    logs.open().close()
+    log = logs.open()
+    append(log, batch(3, producer=7, epoch=0, sequence=0, transactional=True))
+    logs.crash(log)
+    log = logs.open(clean=False)
+    open_file = logs.files.open
+
+    def full(path: str, flags: int, mode: int) -> int:
+        if path.endswith(".txnindex"):
+            raise OSError(errno.EMFILE, "Too many open files")
+        return open_file(path, flags, mode)
+
+    log.segments.active._txn_index = None  # as after a start: it is read when it is needed
+    logs.files.open = full
+    with pytest.raises(KafkaError) as refused:
+        log.append_marker(marker(MarkerType.ABORT, producer=7), now=NOW, leader_epoch=0)
+    assert refused.value.code == ErrorCode.KAFKA_STORAGE_ERROR
+    assert not log.offline
+    assert log.end_offset == 3
+    logs.files.open = open_file
+    log.append_marker(marker(MarkerType.ABORT, producer=7), now=NOW, leader_epoch=0)
+    assert log.aborted_transactions(0, log.end_offset) == [(7, 0)]

@@ -117,8 +117,12 @@ class Checkpoints:
         }
         before = self._written[name]
         for key in before.keys() - offsets.keys():
-            if key in node.image.partitions and node.partitions.get(*key) is None:
-                offsets[key] = before[key]
+            if key in node.image.partitions:
+                partition = node.partitions.get(*key)
+                # One that was opened during the walk is not among those that were seen.
+                offset = before[key] if partition is None else offset_of(partition)
+                if offset > 0:
+                    offsets[key] = offset
         return offsets
 
 

@@ -5,26 +5,34 @@ Rules kept here:
    that came in the same turn go with it. What comes while all threads are busy waits, and the next
    thread that is free takes as many as there are: they share the commits of the file system.
 2. Every flush gets its own answer: one that fails is not the others' failure.
+3. None is lost where the system gives no thread: it waits for one.
 """
 
 from __future__ import annotations
 
 import asyncio
-from functools import partial
-from typing import Final
+from typing import Final, TypeAlias
+
+import structlog
 
 from ottla.log.flush import Flush, run_together
+
+log = structlog.get_logger()
 
 THREADS: Final = 4
 TOGETHER: Final = 64
 """Flushes that share a thread: each of them has some files open."""
+
+THREAD_AGAIN_SECONDS: Final = 1.0
+
+Group: TypeAlias = list[tuple[Flush, "asyncio.Future[None]"]]
 
 
 class Flusher:
     """Runs the flushes of many logs, in threads."""
 
     def __init__(self) -> None:
-        self._waiting: list[tuple[Flush, asyncio.Future[None]]] = []
+        self._waiting: Group = []
         self._running = 0
 
     def flushed(self, flush: Flush) -> asyncio.Future[None]:
@@ -42,14 +50,33 @@ class Flusher:
             group = self._waiting[:TOGETHER]
             del self._waiting[:TOGETHER]
             self._running += 1
-            run = loop.run_in_executor(None, run_together, [flush for flush, _ in group])
-            run.add_done_callback(partial(self._end, group))
+            try:
+                loop.run_in_executor(None, self._run, loop, group)
+            except RuntimeError:
+                # The system gives no thread now. The executor has the group in its queue all the
+                # same: one of its threads takes it, or the next that it can start.
+                log.warning("flushes wait for a thread", flushes=len(group))
+                loop.call_later(THREAD_AGAIN_SECONDS, self._ask_for_a_thread)
 
-    def _end(
-        self, group: list[tuple[Flush, asyncio.Future[None]]], run: asyncio.Future[None]
-    ) -> None:
+    def _ask_for_a_thread(self) -> None:
+        """The executor starts one only where it is given work."""
+        loop = asyncio.get_running_loop()
+        try:
+            loop.run_in_executor(None, _nothing)
+        except RuntimeError:
+            loop.call_later(THREAD_AGAIN_SECONDS, self._ask_for_a_thread)
+
+    def _run(self, loop: asyncio.AbstractEventLoop, group: Group) -> None:
+        """Runs in a thread."""
+        unexpected: BaseException | None = None
+        try:
+            run_together([flush for flush, _ in group])
+        except BaseException as problem:  # noqa: BLE001 it is told to who waits
+            unexpected = problem
+        loop.call_soon_threadsafe(self._end, group, unexpected)
+
+    def _end(self, group: Group, unexpected: BaseException | None) -> None:
         self._running -= 1
-        unexpected = None if run.cancelled() else run.exception()
         for flush, answer in group:
             problem = flush.error or unexpected
             if answer.done():
@@ -59,3 +86,7 @@ class Flusher:
             else:
                 answer.set_exception(problem)
         self._begin()
+
+
+def _nothing() -> None:
+    """What a thread does that is started for what waits already."""

@@ -126,7 +126,11 @@ class Maintenance:
                 self._flush_due(partition, waited_ms)
             except Exception:  # the others have no other timer
                 log.exception("a partition could not be flushed", partition=str(partition))
-                self._flush_in(FLUSH_AGAIN_MS, partition)
+                self._flush_again(partition)
+
+    def _flush_again(self, partition: Partition) -> None:
+        """Soon, however little there is: its time had come."""
+        self._flush_in(FLUSH_AGAIN_MS, partition, LATEST_FLUSH_OF_LITTLE_MS)
 
     def _flush_due(self, partition: Partition, waited_ms: float) -> None:
         if partition.deleted or partition.log.offline or not self._node.running:
@@ -166,11 +170,11 @@ class Maintenance:
                     self._node.roles.disk_failed(partition)
                 return
             self._node.full_disk.refused(str(partition), str(problem))
-            self._flush_in(FLUSH_AGAIN_MS, partition)
+            self._flush_again(partition)
             return
         except Exception:
             log.exception("a partition could not be flushed", partition=str(partition))
-            self._flush_in(FLUSH_AGAIN_MS, partition)
+            self._flush_again(partition)
             return
         partition.has_unflushed = partition.log.recovery_point < partition.log.end_offset
         if partition.has_unflushed:

@@ -18,7 +18,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, Final, Protocol
 
 from ottla.broker.commit_waiters import NOBODY, CommitWaiters
 from ottla.cluster.follower import Following
@@ -33,6 +33,10 @@ if TYPE_CHECKING:
 
     from ottla.broker.flusher import Flusher
     from ottla.broker.metrics import TopicMetrics
+
+
+OWED_AGAIN_SECONDS: Final = 5.0
+"""After a flush that somebody waits for and that a full disk did not take."""
 
 
 class Reader(Protocol):
@@ -318,9 +322,15 @@ class Partition:
             return
         if self.log.recovery_point >= min(self._owed, self.log.end_offset):
             self._owed = 0
-        elif not failed:
+        elif failed:
+            asyncio.get_running_loop().call_later(OWED_AGAIN_SECONDS, self._flush_owed)
+        else:
             self._begin_flush()
         self._waiters.committed(self.safe_offset)
+
+    def _flush_owed(self) -> None:
+        if self._owed and not self.log.offline:
+            self._begin_flush()
 
     async def _flush_once(self) -> None:
         flush = self.log.begin_flush()

@@ -191,6 +191,22 @@ class Files:
             return False
         return True
 
+    def set_aside(self, path: str, new_path: str) -> str | None:
+        """Rename a file that is to be removed later; the new name, or None where none is left.
+
+        A full disk may have no room for a longer name: then the file goes at once.
+        """
+        try:
+            self.rename(path, new_path)
+        except FileNotFoundError:
+            return None
+        except OSError as error:
+            if error.errno not in DISK_IS_FULL:
+                raise
+            self.unlink_if_exists(path)
+            return None
+        return new_path
+
     def unlink_if_exists(self, path: str) -> None:
         """Remove a file that may be gone already."""
         try:

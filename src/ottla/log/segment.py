@@ -157,9 +157,14 @@ class Segment:
     @property
     def txn_index(self) -> TxnIndex:
         """Transactions aborted here, loaded on first use."""
+        self.load_txn_index()
+        assert self._txn_index is not None
+        return self._txn_index
+
+    def load_txn_index(self) -> None:
+        """Have the aborted transactions at hand; raises OSError."""
         if self._txn_index is None:
             self._txn_index = TxnIndex(self._load(TXN_INDEX))
-        return self._txn_index
 
     def load_without_waiting(self, *suffixes: str) -> None:
         """Load indexes that are in the page cache; raises ColdReadError where they are not."""
@@ -437,13 +442,8 @@ class Segment:
 
     def rename_as_deleted(self) -> list[str]:
         """Mark the files as deleted; returns their new names. Readers keep what they have open."""
-        renamed = []
-        for suffix in SUFFIXES:
-            try:
-                self._files.rename(self.path + suffix, self.path + suffix + DELETED)
-            except FileNotFoundError:
-                continue
-            renamed.append(self.path + suffix + DELETED)
+        paths = [self.path + suffix for suffix in SUFFIXES]
+        renamed = [self._files.set_aside(path, path + DELETED) for path in paths]
         self.file.path += DELETED
         self.file.retire()
-        return renamed
+        return [path for path in renamed if path is not None]

@@ -90,24 +90,21 @@ class Snapshots:
         self.offsets.remove(offset)
         self.unsynced.discard(offset)
         path = self.path(offset)
-        try:
-            self._files.rename(path, path + DELETED)
-        except FileNotFoundError:
-            return None
-        return path + DELETED
+        return self._files.set_aside(path, path + DELETED)
 
     def restore(self, segments: Segments, end_offset: int) -> ProducerStates:
         """The producers as they were when the log ended at an offset."""
         producers = ProducerStates()
-        known = self._load_newest(producers, end_offset)
+        known = self._load_newest(producers, segments.first.base_offset, end_offset)
         self.behind = 0
         if known < end_offset:
             self._replay(segments, producers, max(known, segments.first.base_offset), end_offset)
         return producers
 
-    def _load_newest(self, producers: ProducerStates, at_most: int) -> int:
+    def _load_newest(self, producers: ProducerStates, at_least: int, at_most: int) -> int:
+        """From before the log's first batch none is taken: what came in between is gone."""
         for offset in reversed(self.offsets):
-            if offset > at_most:
+            if not at_least <= offset <= at_most:
                 continue
             try:
                 for producer in producer_snapshot.decode(self._files.read_file(self.path(offset))):

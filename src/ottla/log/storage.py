@@ -185,6 +185,8 @@ class Storage:
         try:
             self._cut_torn_write()
             segment.largest_timestamp()
+            # Now, and not when an aborted transaction is noted there: its marker is written then.
+            segment.load_txn_index()
             if segment.size:
                 first = segment.header(0)
                 segment.begin_rolling_clock(first.max_timestamp, self.config.max_segment_ms)
