@@ -18,6 +18,7 @@ from ottla.cluster.topics import (
     add_partitions,
     alter_broker_configs,
     alter_topic_configs,
+    check_together,
     create_topic,
     create_topics,
     delete_topic,
@@ -153,6 +154,16 @@ def test_a_topic_that_cannot_be_made_is_refused(
 
 def test_ten_thousand_partitions_are_allowed(cluster: Cluster) -> None:
     assert len(cluster.decide(NewTopic("a", 10_000))) == 10_002
+
+
+def test_topics_of_a_request_have_ten_thousand_partitions_together() -> None:
+    five = NewTopic("five", 5_000)
+    default = NewTopic("default")
+    given = NewTopic("given", assignment={0: [1], 1: [1]})
+    check_together([five, NewTopic("more", 4_995), default, given], default_partitions=3)
+    with pytest.raises(KafkaError, match="Excessively large number") as refused:
+        check_together([five, NewTopic("more", 4_995), default, given], default_partitions=4)
+    assert refused.value.code == ErrorCode.POLICY_VIOLATION
 
 
 def test_of_two_that_make_the_same_topic_one_conflicts(cluster: Cluster) -> None:

@@ -95,6 +95,11 @@ def test_dynamic_settings_of_one_broker_beat_those_of_the_cluster() -> None:
         ("log.retention.ms=0", "log.retention.ms: Value must be at least 1, or -1"),
         ("log.retention.minutes=0", "log.retention.ms: Value must be at least 1, or -1"),
         ("queued.max.request.bytes=5", "queued.max.request.bytes: requests are not queued"),
+        ("max.connections=0", "max.connections: Value must be at least 1"),
+        (
+            "max.connection.creation.rate=0",
+            "max.connection.creation.rate: Value must be at least 1",
+        ),
         ("max.connections.per.ip=0", "max.connections.per.ip: It may be 0 only"),
         (
             "log.cleaner.dedupe.buffer.size=2097152 log.cleaner.threads=2",

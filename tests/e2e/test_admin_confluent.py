@@ -189,6 +189,15 @@ def test_deleted_records_are_gone_and_the_rest_stays(
     assert code_of(failure) == KafkaError.OFFSET_OUT_OF_RANGE
 
 
+def test_records_of_a_topic_that_keeps_everything_can_be_deleted(
+    admin: AdminClient, bootstrap: str, new_topic: Topics
+) -> None:
+    topic = new_topic(1, **{"cleanup.policy": ""})
+    Confluent(bootstrap).produce(topic, [Message(b"x", partition=0)] * 3)
+    place = TopicPartition(topic, 0, 2)
+    assert admin.delete_records([place])[place].result(PATIENCE_SECONDS).low_watermark == 2
+
+
 def test_a_deleted_topic_is_gone_and_its_name_is_free(
     admin: AdminClient, bootstrap: str, new_name: Callable[[], str], eventually: Eventually
 ) -> None:

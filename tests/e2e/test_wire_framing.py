@@ -9,14 +9,15 @@ import pytest
 from compat.batches import values
 from compat.process import wait_until_ready
 from compat.raw import SIZE, ClosedError, Connection, frame, request_bytes
+from ottla.records import Record, encode_batch
 from ottla.wire.apis import ApiKey
 from ottla.wire.headers import write_request_header
 from ottla.wire.messages.api_versions import ApiVersionsRequest, ApiVersionsResponse
 from ottla.wire.messages.fetch import FetchResponse
 from ottla.wire.messages.metadata import MetadataRequest, MetadataResponse
-from ottla.wire.messages.produce import ProduceResponse
+from ottla.wire.messages.produce import PartitionProduceData, ProduceResponse
 from tests.e2e.asking import FETCH, PRODUCE, From, fetch_request, partitions_of, produce_request
-from tests.e2e.conftest import OwnBroker
+from tests.e2e.conftest import OwnBroker, Topics
 
 NO_TOPICS = MetadataRequest(topics=[])
 VERSIONS = ApiVersionsRequest(client_software_name="tests", client_software_version="1")
@@ -94,6 +95,31 @@ def test_acks_0_has_no_reply(connection: Connection, topic: str) -> None:
 
 def test_a_failed_acks_0_ends_the_connection(connection: Connection, topic: str) -> None:
     connection.send(produce_request(topic, b"no batch at all", acks=0), PRODUCE)
+    assert connection.wait_until_closed() == b""
+
+
+def test_an_acks_0_that_failed_in_part_ends_the_connection_while_the_rest_is_flushed(
+    connection: Connection, new_topic: Topics
+) -> None:
+    topic = new_topic(1, **{"flush.messages": "1"})
+    asked = produce_request(topic, values(b"good"), acks=0)
+    unknown = PartitionProduceData(index=7, records=values(b"nowhere"))
+    asked.topic_data[0].partition_data.append(unknown)
+    connection.send(asked, PRODUCE)
+    assert connection.wait_until_closed() == b""
+
+
+def test_a_transactional_acks_0_without_an_id_ends_the_connection(
+    connection: Connection, topic: str
+) -> None:
+    batch = encode_batch(
+        [Record(0, 1_700_000_000_000, None, b"x")],
+        producer_id=7,
+        producer_epoch=0,
+        base_sequence=0,
+        transactional=True,
+    )
+    connection.send(produce_request(topic, bytes(batch), acks=0), PRODUCE)
     assert connection.wait_until_closed() == b""
 
 

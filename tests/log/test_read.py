@@ -164,3 +164,20 @@ def test_garbage_where_a_batch_should_be_takes_the_log_offline(logs: Logs) -> No
         log.read(0, 1000, 9, True)
     assert refused.value.code == ErrorCode.KAFKA_STORAGE_ERROR
     assert log.offline
+
+
+@pytest.mark.parametrize("offset", [3, 6])
+def test_a_batch_that_would_end_behind_the_file_takes_the_log_offline(
+    logs: Logs, offset: int
+) -> None:
+    """Neither a reply of gigabytes, nor a reader that waits for ever for what is behind it."""
+    log = filled(logs, 3, LogConfig())
+    second = log.segments.active.find(3)
+    assert second is not None
+    with (logs.directory / "00000000000000000000.log").open("r+b") as file:
+        file.seek(second.position + 8)
+        file.write(b"XXXX")
+    with pytest.raises(KafkaError, match="is damaged") as refused:
+        log.read(offset, 1000, 9, True)
+    assert refused.value.code == ErrorCode.KAFKA_STORAGE_ERROR
+    assert log.offline

@@ -58,7 +58,8 @@ def _delete(request: Request, topic: str, index: int, offset: int) -> int:
     if topic in INTERNAL_TOPICS:
         raise KafkaError(ErrorCode.INVALID_TOPIC_EXCEPTION, "an internal topic keeps its records")
     partition = request.node.partitions.find(topic, index)
-    if "delete" not in partition.log.config.cleanup_policy:
+    policy = partition.log.config.cleanup_policy
+    if "compact" in policy and "delete" not in policy:
         raise KafkaError(ErrorCode.POLICY_VIOLATION, "the topic is compacted, not deleted from")
     if offset == TO_THE_END:
         offset = partition.high_watermark

@@ -140,12 +140,14 @@ def _append(request: Request, asked: ProduceRequest, refused: Verdict | None) ->
             except Exception as problem:  # noqa: BLE001 one batch's failure is not the others'
                 failed = True
                 answers.append(_refused(request, topic, partition, index, records, problem))
-    if to_flush or uncommitted:
-        return _answer_later(request, asked, results, list(to_flush), uncommitted)
     if asked.acks == 0:
+        for partition in to_flush:
+            request.node.background.run(partition.flush())
         if failed:
             _give_up(results)
         return None
+    if to_flush or uncommitted:
+        return _answer_later(request, asked, results, list(to_flush), uncommitted)
     return (_response(request, results),)
 
 
@@ -155,6 +157,8 @@ def _append(request: Request, asked: ProduceRequest, refused: Verdict | None) ->
 def _produce_in_transaction(request: Request, asked: ProduceRequest) -> Outcome:
     if asked.transactional_id is None:
         code = ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED
+        if asked.acks == 0:
+            raise UnanswerableError(f"a produce with acks=0 failed: {code.name}")
         return (_refuse_all(request.version, asked, code),)
     begun: list[tuple[Partition, memoryview]] = []
     for topic, batches in asked.topics:
@@ -283,10 +287,6 @@ def _answer_later(
     uncommitted: list[Uncommitted],
 ) -> Outcome:
     """The answer waits for the fsync where `flush.messages` is reached, and for the commit."""
-    if asked.acks == 0:
-        for partition in to_flush:
-            request.node.background.run(partition.flush())
-        return None
     pending = Pending()
 
     def answer_when_committed() -> None:

@@ -40,6 +40,10 @@ async def create_topics(
 
     Many are committed at once: the disk is waited for once for all of them.
     """
+    try:
+        topics.check_together(new, node.config.num_partitions)
+    except KafkaError as problem:
+        return [problem] * len(new)
     wanted = [Wanted(each, uuid.uuid4(), random.randrange(1 << 16)) for each in new]
     outcomes: list[Topic | KafkaError] = []
     while wanted:

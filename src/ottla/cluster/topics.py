@@ -121,6 +121,16 @@ def create_topics(
     return outcomes, ops
 
 
+def check_together(wanted: Iterable[NewTopic], default_partitions: int) -> None:
+    """Refuse, as Kafka does, the topics of a request that have too many partitions together."""
+    total = 0
+    for new in wanted:
+        count = default_partitions if new.partitions == UNSET else max(0, new.partitions)
+        total += len(new.assignment) or count
+    if total > MAX_PARTITIONS_IN_REQUEST:
+        _too_many_partitions()
+
+
 def delete_topic(image: Image, name: str) -> list[Op]:
     """Remove the topic and all of its partitions."""
     topic = _existing(image, name, "This server does not host this topic-partition.")

@@ -334,15 +334,21 @@ class Segment:
             last = min(len(chunk), end - position) - _BASE_LENGTH_DELTA_SIZE
             while at <= last:
                 base, length, delta = unpack(chunk, at)
-                if length < SMALLEST_LENGTH:
-                    raise CorruptLog(f"{self.path}{LOG} has no batch at {position + at}")
+                size = length + LOG_OVERHEAD
+                if length < SMALLEST_LENGTH or position + at + size > end:
+                    raise CorruptLog(
+                        f"{self.path}{LOG} is damaged: it has no batch at {position + at}"
+                    )
                 if base + delta >= offset:
-                    return Found(position + at, base, length + LOG_OVERHEAD)
-                at += length + LOG_OVERHEAD
+                    return Found(position + at, base, size)
+                at += size
             if at == 0:
-                raise CorruptLog(f"{self.path}{LOG} has no batch at {position}")
+                raise self._no_batch(position)
             position += at
         return None
+
+    def _no_batch(self, position: int) -> CorruptLog:
+        return CorruptLog(f"{self.path}{LOG} is damaged: it has no batch at {position}")
 
     def reader(self, *, may_wait: bool) -> Callable[[int, int, int], bytes]:
         """What reads the log's file; raises ColdReadError where it may not wait for the disk."""
@@ -373,7 +379,7 @@ class Segment:
         """The header of the batch at a position."""
         data = self._files.pread(self.file.descriptor(), HEADER_SIZE, position)
         if len(data) < HEADER_SIZE:
-            raise CorruptLog(f"{self.path}{LOG} has no batch at {position}")
+            raise self._no_batch(position)
         return BatchHeader._make(HEADER.unpack(data))
 
     def batch(self, position: int, size: int) -> memoryview:
