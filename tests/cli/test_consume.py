@@ -120,10 +120,16 @@ def test_json_has_everything_of_a_record(
     ]
 
 
-def test_text_replaces_what_is_not_utf8(ottla: Ottla, client: Client, topic: str) -> None:
+def test_text_is_byte_for_byte_and_on_a_terminal_replaces_what_is_not_utf8(
+    ottla: Ottla, client: Client, topic: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
     with Producer(client) as producer:
         for value in (b"a\xc3", b"\xffb", None, "ä".encode()):
             producer.send(topic, value, partition=0)
+    arguments = [sys.executable, "-m", "ottla", "consume", topic]
+    piped = subprocess.run(arguments, capture_output=True, check=True)
+    assert piped.stdout == b"a\xc3\n\xffb\n\n\xc3\xa4\n"
+    monkeypatch.setattr(sys.stdout, "isatty", lambda: True)
     assert ottla("consume", topic).out == "a\ufffd\n\ufffdb\n\nä\n"
 
 

@@ -43,6 +43,12 @@ def test_the_help_lists_all_commands(offline: Ottla) -> None:
         assert help_text in out
 
 
+def test_a_mistyped_command_gets_the_nearest_right_one(offline: Ottla) -> None:
+    ran = offline("srve")
+    assert ran.status == 2
+    assert "No such command 'srve'. Did you mean 'serve'?" in ran.err
+
+
 def test_the_version_is_the_packages(offline: Ottla) -> None:
     assert offline("--version").out == f"ottla {version('ottla')}\n"
 

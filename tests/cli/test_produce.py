@@ -86,7 +86,19 @@ def test_a_line_without_a_key_is_named(ottla: Ottla, topic: str, tmp_path: Path)
     lines = write(tmp_path / "lines", b"k:v\nno key\n")
     ran = ottla("produce", topic, "--key-separator", ":", lines)
     assert ran.status == 1
-    assert f"line 2 of {lines} has no key separator ':'" in ran.err
+    assert f"line 2 of {lines} has no key separator ':' (acknowledged before it: 1)" in ran.err
+
+
+def test_lines_before_one_that_is_too_long_are_written(
+    ottla: Ottla, topic: str, client: Client, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("ottla.cli.produce.LONGEST_LINE", 10)
+    first = write(tmp_path / "first", b"a\nb\n")
+    second = write(tmp_path / "second", b"c\n" + b"x" * 11)
+    ran = ottla("produce", topic, "--partition", "0", first, second)
+    assert ran.status == 1
+    assert f"line 2 of {second} is longer than 10 B (acknowledged before it: 3)" in ran.err
+    assert [record.value for record in records(client, topic)] == [b"a", b"b", b"c"]
 
 
 @pytest.mark.parametrize("compression", ["none", "gzip", "snappy", "lz4", "zstd"])
@@ -111,7 +123,7 @@ def test_what_the_broker_refuses_is_told_with_what_was_written(
     ran = ottla("produce", topic, "--partition", "0", lines)
     assert ran.status == 1
     assert "MESSAGE_TOO_LARGE" in ran.err
-    assert "(acknowledged before it: 1)" in ran.err
+    assert "(acknowledged: 1; others may be written too)" in ran.err
 
 
 def test_a_partition_that_does_not_exist_is_named(ottla: Ottla, topic: str) -> None:
@@ -155,7 +167,7 @@ def test_a_reader_of_lines_says_when_it_would_have_to_wait() -> None:
         waits[-1].start()
 
     os.write(writing, b"one\ntw")
-    lines = read_lines(reading, before_waiting)
+    lines = read_lines(reading, "pipe", before_waiting)
     assert next(lines) == (1, b"one")
     assert not waits
     assert next(lines) == (2, b"twnext")
@@ -173,7 +185,7 @@ def test_lines_are_the_same_however_they_come(
         (tmp_path / "lines").write_bytes(text)
         expected = text.removesuffix(b"\n").split(b"\n") if text else []
         with (tmp_path / "lines").open("rb") as file:
-            assert list(read_lines(file.fileno(), print)) == list(enumerate(expected, 1))
+            assert list(read_lines(file.fileno(), "lines", print)) == list(enumerate(expected, 1))
 
 
 def test_what_has_come_of_a_long_line_is_not_copied_with_every_piece(
@@ -188,5 +200,5 @@ def test_what_has_come_of_a_long_line_is_not_copied_with_every_piece(
     monkeypatch.setattr(os, "read", lambda *args: Piece(really_read(*args)))
     (tmp_path / "lines").write_bytes(b"x" * 1000 + b"\ny")
     with (tmp_path / "lines").open("rb") as file:
-        lines = [line for _, line in read_lines(file.fileno(), print)]
+        lines = [line for _, line in read_lines(file.fileno(), "lines", print)]
     assert lines == [b"x" * 1000, b"y"]

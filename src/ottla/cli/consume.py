@@ -3,9 +3,9 @@
 Rules kept here:
 1. Without --follow it ends where the topic ended when it began.
 2. What is printed is flushed before it waits for more.
-3. Text is a value on each line, with its key before it where a separator is asked for; bytes that
-   are not UTF-8 become replacement characters. JSON is one object on each line, in which such
-   bytes are base64 in a field of their own.
+3. Text is a value on each line, with its key before it where a separator is asked for, byte for
+   byte; on a terminal bytes that are not UTF-8 become replacement characters. JSON is one object
+   on each line, in which such bytes are base64 in a field of their own.
 """
 
 import sys
@@ -204,7 +204,9 @@ def _print(batches: "list[Batch]", as_json: bool, separator: bytes | None) -> No
         )
     else:
         lines = [text_line(item, separator) for batch in batches for item in batch.records]
-        text = b"\n".join(lines).decode("utf-8", "replace").encode() + b"\n"
+        text = b"\n".join(lines) + b"\n"
+        if sys.stdout.isatty():
+            text = text.decode("utf-8", "replace").encode()
     sys.stdout.buffer.write(text)
     sys.stdout.buffer.flush()
 

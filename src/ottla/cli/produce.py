@@ -5,7 +5,8 @@ Rules kept here:
    a key or as a value, is null: the only way to write a tombstone of a compacted topic.
 2. What came in is sent at the latest when there is nothing more to read just now, so that lines
    typed by hand arrive at once and large inputs go out in full batches.
-3. A failure says how many records were acknowledged before it.
+3. A failure says how many records were acknowledged. Where a line is the reason, all lines before
+   it are written first, so that one can go on with it.
 """
 
 import os
@@ -29,11 +30,20 @@ LONGEST_LINE = 100 * 1024 * 1024
 SHOW_EVERY = 0.2
 ACKS = {"0": 0, "1": 1, "all": -1}
 CODECS = ("none", "gzip", "snappy", "lz4", "zstd")
+STANDARD_INPUT = Path("-")
+
+
+class BadLineError(Exception):
+    """A line that cannot be a record."""
 
 
 @click.command("produce")
 @click.argument("topic")
-@click.argument("files", nargs=-1, type=click.Path(exists=True, dir_okay=False, path_type=Path))
+@click.argument(
+    "files",
+    nargs=-1,
+    type=click.Path(exists=True, dir_okay=False, allow_dash=True, path_type=Path),
+)
 @click.option(
     "--key-separator",
     metavar="TEXT",
@@ -77,7 +87,7 @@ def command(
     bootstrap: str,
     as_json: bool,
 ) -> None:
-    """Write the lines of FILES, or of the standard input, to TOPIC.
+    """Write the lines of FILES, or of the standard input (-), to TOPIC.
 
     Each line is a record. At the end, the number of records, their bytes and the rate are printed.
 
@@ -105,9 +115,8 @@ def command(
                     if separator is not None:
                         key, found, value = line.partition(separator)
                         if not found:
-                            raise click.ClickException(
-                                f"line {number} of {name} has no key separator '{key_separator}' "
-                                f"(acknowledged before it: {producer.acknowledged})"
+                            raise BadLineError(
+                                f"line {number} of {name} has no key separator '{key_separator}'"
                             )
                     if null is not None:
                         key = None if key == null else key
@@ -117,9 +126,15 @@ def command(
                     )
                     progress.count(len(value or b"") + len(key or b""))
             producer.flush()
-        except KafkaError as problem:
+        except BadLineError as problem:
+            producer.flush()
             raise click.ClickException(
                 f"{problem} (acknowledged before it: {producer.acknowledged})"
+            ) from None
+        except KafkaError as problem:
+            raise KafkaError(
+                problem.code,
+                f"{problem} (acknowledged: {producer.acknowledged}; others may be written too)",
             ) from None
         finally:
             progress.clear()
@@ -129,14 +144,18 @@ def command(
 def _inputs(
     files: tuple[Path, ...], before_waiting: Callable[[], None]
 ) -> Iterator[tuple[str, Iterator[tuple[int, bytes]]]]:
-    if not files:
-        yield "the standard input", read_lines(sys.stdin.fileno(), before_waiting)
-    for path in files:
+    for path in files or (STANDARD_INPUT,):
+        if path == STANDARD_INPUT:
+            name = "the standard input"
+            yield name, read_lines(sys.stdin.fileno(), name, before_waiting)
+            continue
         with path.open("rb") as file:
-            yield str(path), read_lines(file.fileno(), before_waiting)
+            yield str(path), read_lines(file.fileno(), str(path), before_waiting)
 
 
-def read_lines(descriptor: int, before_waiting: Callable[[], None]) -> Iterator[tuple[int, bytes]]:
+def read_lines(
+    descriptor: int, name: str, before_waiting: Callable[[], None]
+) -> Iterator[tuple[int, bytes]]:
     """Number and bytes of each line; `before_waiting` is called when a read would have to wait."""
     rest: list[bytes] = []  # of a line whose end has not come: joined once, however long it gets
     size = 0
@@ -144,7 +163,10 @@ def read_lines(descriptor: int, before_waiting: Callable[[], None]) -> Iterator[
     while True:
         if not select.select([descriptor], [], [], 0)[0]:
             before_waiting()
-        chunk = os.read(descriptor, CHUNK)
+        try:
+            chunk = os.read(descriptor, CHUNK)
+        except OSError as problem:
+            raise BadLineError(f"{name} cannot be read: {problem.strerror}") from None
         if not chunk:
             break
         first, *lines = chunk.split(b"\n")
@@ -159,8 +181,8 @@ def read_lines(descriptor: int, before_waiting: Callable[[], None]) -> Iterator[
                 yield number, line
             rest, size = [last], len(last)
         if size > LONGEST_LINE:
-            raise click.ClickException(
-                f"line {number + 1} is longer than {size_text(LONGEST_LINE)}"
+            raise BadLineError(
+                f"line {number + 1} of {name} is longer than {size_text(LONGEST_LINE)}"
             )
     if size:
         yield number + 1, b"".join(rest)

@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from ottla.client.admin import Admin, TopicInfo
 
 MOST_REPLICAS = 32_767
+MOST_PARTITIONS = 2**31 - 1
 
 
 @click.group("topic")
@@ -35,7 +36,7 @@ def command() -> None:
 @click.argument("name")
 @click.option(
     "--partitions",
-    type=click.IntRange(min=1),
+    type=click.IntRange(1, MOST_PARTITIONS),
     help="How many; by default the broker's num.partitions.",
 )
 @click.option(
@@ -150,7 +151,7 @@ def describe(names: tuple[str, ...], bootstrap: str, as_json: bool) -> None:
 @click.argument("name")
 @click.option(
     "--partitions",
-    type=click.IntRange(min=1),
+    type=click.IntRange(1, MOST_PARTITIONS),
     help="The new number of partitions; it can only grow.",
 )
 @click.option("--set", "settings", multiple=True, metavar="NAME=VALUE", help="Set a topic setting.")

@@ -336,9 +336,7 @@ class Segment:
                 base, length, delta = unpack(chunk, at)
                 size = length + LOG_OVERHEAD
                 if length < SMALLEST_LENGTH or position + at + size > end:
-                    raise CorruptLog(
-                        f"{self.path}{LOG} is damaged: it has no batch at {position + at}"
-                    )
+                    raise self._no_batch(position + at)
                 if base + delta >= offset:
                     return Found(position + at, base, size)
                 at += size
