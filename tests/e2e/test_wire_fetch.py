@@ -219,6 +219,56 @@ def test_an_error_is_answered_at_once(connection: Connection, topic: str) -> Non
     assert time.monotonic() - started < 10
 
 
+@pytest.mark.parametrize("unknown", [From("no-such-topic"), From("", partition=7)])
+def test_an_unknown_partition_waits_with_the_quiet_ones(
+    connection: Connection, topic: str, unknown: From
+) -> None:
+    unknown = From(unknown.topic or topic, partition=unknown.partition)
+    request = fetch_request(From(topic), unknown, max_wait_ms=300, min_bytes=1)
+    started = time.monotonic()
+    found = partitions_of(connection.ask(request, FetchResponse, FETCH))
+    assert 0.29 <= time.monotonic() - started < 5
+    assert sorted(each.error_code for each in found) == [0, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION]
+
+
+def test_an_unknown_partition_does_not_keep_others_from_being_answered(
+    connect: Callable[[], Connection], topic: str
+) -> None:
+    waiting = connect()
+    wanted = [From(topic), From(topic, partition=7)]
+    waiting.send(fetch_request(*wanted, max_wait_ms=60_000, min_bytes=1), FETCH)
+    produce(connect(), topic, values(b"wake"))
+    known, unknown = partitions_of(waiting.receive(FetchResponse, FETCH)[1])
+    assert known.records
+    assert unknown.error_code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+
+
+@pytest.mark.parametrize("beside", [[], [From("", 0), From("", 99)]])
+def test_unknown_partitions_alone_or_beside_another_error_are_answered_at_once(
+    connection: Connection, new_topic: Topics, beside: list[From]
+) -> None:
+    topics = [new_topic() for _ in beside]
+    wanted = [From(topic, each.offset) for topic, each in zip(topics, beside, strict=True)]
+    request = fetch_request(From("no-such-topic"), *wanted, max_wait_ms=60_000, min_bytes=1)
+    started = time.monotonic()
+    assert len(partitions_of(connection.ask(request, FetchResponse, FETCH))) == 1 + len(beside)
+    assert time.monotonic() - started < 10
+
+
+def test_a_topic_deleted_beside_quiet_ones_is_told_at_once(
+    connect: Callable[[], Connection], topic: str, new_name: Callable[[], str]
+) -> None:
+    waiting, admin = connect(), connect()
+    name = new_name()
+    create_topic(admin, name)
+    wanted = [From(topic), From(name), From(topic, partition=7)]
+    waiting.send(fetch_request(*wanted, max_wait_ms=15_000, min_bytes=1), FETCH)
+    started = time.monotonic()
+    admin.ask(DeleteTopicsRequest(topic_names=[name], timeout_ms=10_000), DeleteTopicsResponse, 5)
+    assert len(partitions_of(waiting.receive(FetchResponse, FETCH)[1])) == 3
+    assert time.monotonic() - started < 10
+
+
 def test_a_waiting_fetch_is_answered_when_its_topic_is_deleted(
     connect: Callable[[], Connection], new_name: Callable[[], str]
 ) -> None:

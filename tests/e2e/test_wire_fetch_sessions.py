@@ -1,5 +1,6 @@
 """Fetch sessions (KIP-227): a full fetch opens one, later fetches say only what has changed."""
 
+import time
 from collections.abc import Callable
 from contextlib import ExitStack
 from uuid import uuid4
@@ -120,6 +121,17 @@ def test_an_unknown_id_in_a_session_is_told_each_time(connection: Connection) ->
     request = fetch_request(session_id=opened.session_id, session_epoch=1)
     again = connection.ask(request, FetchResponse, FETCH_BY_ID)
     assert partitions_of(again)[0].error_code == ErrorCode.UNKNOWN_TOPIC_ID
+
+
+def test_an_unknown_partition_in_a_session_is_told_when_the_wait_is_over(
+    connection: Connection, topic: str
+) -> None:
+    session = open_session(connection, From(topic), From("no-such-topic")).session_id
+    for epoch in (1, 2):
+        started = time.monotonic()
+        answer = go_on(connection, session, epoch, max_wait_ms=300, min_bytes=1)
+        assert places(answer) == [("no-such-topic", 0)]
+        assert 0.29 <= time.monotonic() - started < 5
 
 
 def test_a_session_cannot_change_from_names_to_ids(connection: Connection, topic: str) -> None:

@@ -7,6 +7,9 @@ Rules kept here:
    whole (KIP-74), so that a reader always gets on.
 3. A partition that gave records goes behind the others, so that none is starved.
 4. Log files stay pinned from the moment they are read here until they are sent.
+5. A partition that a consumer's fetch names and that is not known when it comes answers it only
+   where none of the others is known either, as in Kafka: else its client would ask in a busy loop.
+   Followers hear of it at once: they may be ahead of this broker.
 """
 
 from __future__ import annotations
@@ -33,6 +36,7 @@ Answer = list[tuple[TopicKey, list[PartitionData]]]
 LONGEST_WAIT_MS: Final = 2**31 - 1
 SENT_TO_THE_LEADER: Final = (ErrorCode.NOT_LEADER_OR_FOLLOWER, ErrorCode.FENCED_LEADER_EPOCH)
 """Errors that come with a hint at the present leader (KIP-951)."""
+UNKNOWN: Final = (ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, ErrorCode.UNKNOWN_TOPIC_ID)
 
 
 class Fetch:
@@ -50,6 +54,7 @@ class Fetch:
         "_poked",
         "_rack",
         "_timer",
+        "_unknown",
         "on_answer",
         "session",
     )
@@ -68,6 +73,8 @@ class Fetch:
         self._follower = follower_fetches.follower_of(request)
         if self._follower is not None:
             follower_fetches.note_positions(node, self._follower, request)
+        self._unknown: set[Wanted] = set()
+        """Those that were not known when the request came."""
         self._timer: asyncio.TimerHandle | None = None
         self._poked = False
         self._answered = False
@@ -151,11 +158,22 @@ class Fetch:
                 size += data.records.size
                 room = max(0, room - data.records.size)
             elif data.error_code or data.diverging or data.preferred_read_replica >= 0:
-                urgent = True
-        if not urgent and size < self._min_bytes and session.wanted:
+                if self._is_unknown(wanted, data):
+                    self._unknown.add(wanted)
+                else:
+                    urgent = True
+        if len(self._unknown) == len(session.wanted):
+            urgent = True
+        if not urgent and size < self._min_bytes:
             self._wait(found)
             return None
         return self._answer(found)
+
+    def _is_unknown(self, wanted: Wanted, data: PartitionData) -> bool:
+        """True if the partition is not known, and was not when the request came."""
+        if self._follower is not None or data.error_code not in UNKNOWN:
+            return False
+        return self._timer is None or wanted in self._unknown
 
     def _look(
         self, wanted: Wanted, room: int, whole_first: bool
@@ -258,6 +276,8 @@ class Fetch:
         for wanted, partition, data in found:
             if data.records is not None:
                 _unpin(data)
+            elif partition is None:
+                continue  # not known: it is told when the wait is over
             elif self._follower is None or not wanted.is_news(data):
                 # A follower is told of a new high watermark at the latest when its wait is over.
                 ready.pop(wanted, None)
