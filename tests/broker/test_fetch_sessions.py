@@ -100,6 +100,14 @@ def test_a_session_cannot_change_between_names_and_ids() -> None:
     assert problem.value.code == ErrorCode.FETCH_SESSION_TOPIC_ID_ERROR
 
 
+def test_a_wrong_epoch_is_told_before_a_wrong_kind_of_name() -> None:
+    cache = sessions()
+    session, _ = cache.begin(request(partitions=asks(0)), BY_NAME, 0)
+    with pytest.raises(KafkaError) as problem:
+        cache.begin(request(session.id, 5), BY_ID, 0)
+    assert problem.value.code == ErrorCode.INVALID_FETCH_SESSION_EPOCH
+
+
 def test_epochs_wrap_to_one() -> None:
     cache = sessions()
     session, _ = cache.begin(request(partitions=asks(0)), BY_NAME, 0)

@@ -219,10 +219,10 @@ class FetchSessions:
         found = self._sessions.get(request.session_id)
         if found is None:
             raise KafkaError(ErrorCode.FETCH_SESSION_ID_NOT_FOUND)
-        if found.uses_topic_ids is not uses_topic_ids:
-            raise KafkaError(ErrorCode.FETCH_SESSION_TOPIC_ID_ERROR)
         if found.epoch != request.session_epoch:
             raise KafkaError(ErrorCode.INVALID_FETCH_SESSION_EPOCH)
+        if found.uses_topic_ids is not uses_topic_ids:
+            raise KafkaError(ErrorCode.FETCH_SESSION_TOPIC_ID_ERROR)
         found.want(request.topics)
         found.forget(request.forgotten)
         found.next_epoch()
