@@ -187,6 +187,22 @@ def test_unknown_resources_are_refused(connection: Connection, new_name: Callabl
     )
 
 
+def test_many_resources_in_one_request_keep_nobody_waiting(
+    connect: Callable[[], Connection], topic: str
+) -> None:
+    many, other = connect(), connect()
+    resource = DescribeConfigsResource(
+        resource_type=TOPIC, resource_name=topic, configuration_keys=None
+    )
+    request = DescribeConfigsRequest(resources=[resource] * 3000, include_synonyms=True)
+    many.send(request, 4)
+    for _ in range(5):
+        describe_configs(other, TOPIC, topic, ["retention.ms"])
+    assert not many.has_reply(within=0)
+    _, answer = many.receive(DescribeConfigsResponse, 4)
+    assert [each.resource_name for each in answer.results] == [topic] * 3000
+
+
 def test_changes_are_made_together_or_not_at_all(connection: Connection, topic: str) -> None:
     bad = change(connection, topic, ("retention.ms", SET, "5"), ("segment.ms", SET, "never"))
     assert bad == ErrorCode.INVALID_CONFIG

@@ -1,8 +1,12 @@
-"""DescribeConfigs, versions 1 to 4. KIPs: 226 (synonyms), 569 (types and documentation)."""
+"""DescribeConfigs, versions 1 to 4. KIPs: 226 (synonyms), 569 (types and documentation).
+
+A request may name thousands of resources: others have their turns between them.
+"""
 
 from ottla.api.registry import Request, api, error_of
 from ottla.broker.config_resources import ResourceType, broker_of, check_logger_of, unsupported
 from ottla.broker.log_level import describe_loggers
+from ottla.broker.turns import Turns
 from ottla.config import Described, describe_broker, describe_topic
 from ottla.config.describe import (
     describe_client_metrics,
@@ -23,9 +27,12 @@ from ottla.wire.messages.describe_configs import (
 
 
 @api(ApiKey.DESCRIBE_CONFIGS, 1, 4, DescribeConfigsRequest)
-def describe_configs(request: Request, asked: DescribeConfigsRequest) -> DescribeConfigsResponse:
+async def describe_configs(
+    request: Request, asked: DescribeConfigsRequest
+) -> DescribeConfigsResponse:
     """Tell the effective settings of each resource, and where each one comes from."""
     answer = DescribeConfigsResponse()
+    turns = Turns()
     for resource in asked.resources:
         result = DescribeConfigsResult(
             error_message=None,
@@ -37,6 +44,7 @@ def describe_configs(request: Request, asked: DescribeConfigsRequest) -> Describ
             result.configs = [_shown(each, asked) for each in _describe(request, resource)]
         except Exception as problem:  # noqa: BLE001 one resource's failure is not the others'
             result.error_code, result.error_message = error_of(problem)
+        await turns.give_way()
     return answer
 
 
