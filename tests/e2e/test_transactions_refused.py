@@ -80,6 +80,13 @@ def test_the_timeout_has_limits(
     assert (answer.producer_id, answer.producer_epoch) == (-1, -1)
 
 
+def test_the_timeout_is_refused_before_there_is_a_coordinator(name: str) -> None:
+    with Broker() as broker, Connection(broker.bootstrap_servers) as connection:
+        request = InitProducerIdRequest(transactional_id=name, transaction_timeout_ms=0)
+        answer = connection.ask(request, InitProducerIdResponse, 5)
+        assert answer.error_code == ErrorCode.INVALID_TRANSACTION_TIMEOUT
+
+
 @pytest.mark.parametrize(("producer_id", "epoch"), [(5, -1), (-1, 5)])
 @pytest.mark.parametrize("is_transactional", [False, True])
 def test_a_producer_states_id_and_epoch_or_neither(

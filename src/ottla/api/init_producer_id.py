@@ -1,9 +1,11 @@
 """InitProducerId, versions 0 to 5: an id and epoch for a producer (KIP-98, KIP-360).
 
 With a transactional id the transaction coordinator decides; without one any new id does.
+As in Kafka, a timeout that none would accept is refused where there is no coordinator yet, too.
 """
 
 from ottla.api.registry import Request, api, error_of
+from ottla.coordinator.transactions_init import check_timeout
 from ottla.wire.apis import ApiKey
 from ottla.wire.errors import ErrorCode, KafkaError
 from ottla.wire.messages.init_producer_id import InitProducerIdRequest, InitProducerIdResponse
@@ -25,6 +27,7 @@ async def init_producer_id(
             return InitProducerIdResponse(producer_id=await node.new_producer_id())
         if not asked.transactional_id:
             raise KafkaError(ErrorCode.INVALID_REQUEST)
+        check_timeout(asked.transaction_timeout_ms, node.config.transaction_max_timeout_ms)
         runner = node.transactions.runner_of(asked.transactional_id)
         return await runner.ask_with_producer_id(
             lambda shard, now, new_id: shard.handle_init_producer_id(

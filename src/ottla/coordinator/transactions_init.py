@@ -29,6 +29,12 @@ from ottla.wire.errors import ErrorCode, KafkaError
 from ottla.wire.messages.init_producer_id import InitProducerIdRequest
 
 
+def check_timeout(timeout_ms: int, transaction_max_timeout_ms: int) -> None:
+    """Refuse a timeout that no transaction can have; raises KafkaError."""
+    if not 0 < timeout_ms <= transaction_max_timeout_ms:
+        raise KafkaError(ErrorCode.INVALID_TRANSACTION_TIMEOUT)
+
+
 def initialized(
     before: Transaction | None,
     request: InitProducerIdRequest,
@@ -48,8 +54,7 @@ def initialized(
     if not request.transactional_id:
         raise KafkaError(ErrorCode.INVALID_REQUEST)
     timeout_ms = request.transaction_timeout_ms
-    if not 0 < timeout_ms <= transaction_max_timeout_ms:
-        raise KafkaError(ErrorCode.INVALID_TRANSACTION_TIMEOUT)
+    check_timeout(timeout_ms, transaction_max_timeout_ms)
     if before is None:
         producer_id = needed(new_producer_id)
         return Transaction(
