@@ -241,3 +241,11 @@ def test_internal_topics_keep_their_records(connection: Connection) -> None:
     coordinated(connection, "a-group")
     answer = delete_before(connection, "__consumer_offsets", 0)
     assert (answer.error_code, answer.low_watermark) == (ErrorCode.INVALID_TOPIC_EXCEPTION, -1)
+    unknown = delete_before(connection, "__consumer_offsets", 0, partition=9999)
+    assert unknown.error_code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+
+
+def test_an_internal_topic_that_is_not_there_is_unknown(own_broker: OwnBroker) -> None:
+    with Connection(own_broker().bootstrap) as connection:
+        answer = delete_before(connection, "__transaction_state", 0)
+        assert answer.error_code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION

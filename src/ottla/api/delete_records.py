@@ -55,7 +55,8 @@ async def delete_records(request: Request, asked: DeleteRecordsRequest) -> Delet
 
 
 def _delete(request: Request, topic: str, index: int, offset: int) -> int:
-    if topic in INTERNAL_TOPICS:
+    known = 0 <= index < request.node.partitions.count_of(topic)
+    if known and topic in INTERNAL_TOPICS:
         raise KafkaError(ErrorCode.INVALID_TOPIC_EXCEPTION, "an internal topic keeps its records")
     partition = request.node.partitions.find(topic, index)
     policy = partition.log.config.cleanup_policy
