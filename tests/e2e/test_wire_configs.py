@@ -540,6 +540,17 @@ def test_loggers_of_another_broker_are_refused(connection: Connection, name: str
     assert changed == ErrorCode.INVALID_REQUEST
 
 
+@pytest.mark.parametrize("kind", [BROKER, BROKER_LOGGER])
+def test_a_broker_is_named_by_a_number_as_java_reads_it(connection: Connection, kind: int) -> None:
+    node = broker_id(connection)
+    for name in (f"+{node}", f"0{node}"):
+        assert describe_configs(connection, kind, name, ["node.id"]).error_code == ErrorCode.NONE
+    for name in (f" {node}", f"{node} ", f"0_{node}", "9" * 5000):
+        told = describe_configs(connection, kind, name)
+        assert told.error_code == ErrorCode.INVALID_REQUEST
+        assert told.error_message == f"Broker id must be an integer, but it is: {name}"
+
+
 def test_a_value_that_no_answer_could_tell_is_refused(connection: Connection, topic: str) -> None:
     name = "leader.replication.throttled.replicas"
     long = ",".join(f"{index}:{index}" for index in range(3000))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from enum import IntEnum
 from typing import TYPE_CHECKING
 
@@ -9,6 +10,10 @@ from ottla.wire.errors import ErrorCode, KafkaError
 
 if TYPE_CHECKING:
     from ottla.broker.node import Node
+
+
+_NUMBER = re.compile(r"[+-]?\d{1,10}")
+"""A number as Java reads one: Python's own int() also takes spaces and underscores."""
 
 
 class ResourceType(IntEnum):
@@ -25,12 +30,11 @@ def broker_of(node: Node, name: str) -> int | None:
     """The broker that a resource names; None for the empty name, which stands for all brokers."""
     if not name:
         return None
-    try:
-        broker = int(name)
-    except ValueError:
+    if not _NUMBER.fullmatch(name):
         raise KafkaError(
             ErrorCode.INVALID_REQUEST, f"Broker id must be an integer, but it is: {name}"
-        ) from None
+        )
+    broker = int(name)
     if broker != node.id:
         raise KafkaError(
             ErrorCode.INVALID_REQUEST,
