@@ -56,6 +56,34 @@ def test_nobody_has_a_quota(connection: Connection, version: int) -> None:
     assert (answer.error_code, answer.error_message, answer.entries) == (0, None, [])
 
 
+def quotas_of(kind: str, match_type: int = 2, match: str | None = None) -> ComponentData:
+    return ComponentData(entity_type=kind, match_type=match_type, match=match)
+
+
+@pytest.mark.parametrize(
+    ("components", "code"),
+    [
+        ([quotas_of("user"), quotas_of("client-id", 0, "x")], ErrorCode.NONE),
+        ([quotas_of("ip", 0, "127.0.0.1")], ErrorCode.NONE),
+        ([quotas_of("shoe-size", 9)], ErrorCode.UNSUPPORTED_VERSION),
+        ([quotas_of("")], ErrorCode.INVALID_REQUEST),
+        ([quotas_of("user", 9)], ErrorCode.INVALID_REQUEST),
+        ([quotas_of("user", 0)], ErrorCode.INVALID_REQUEST),
+        ([quotas_of("user", 1, "x")], ErrorCode.INVALID_REQUEST),
+        ([quotas_of("user", 2, "x")], ErrorCode.INVALID_REQUEST),
+        ([quotas_of("user"), quotas_of("user")], ErrorCode.INVALID_REQUEST),
+        ([quotas_of("user"), quotas_of("ip")], ErrorCode.INVALID_REQUEST),
+    ],
+)
+def test_quotas_that_nobody_can_have_are_refused(
+    connection: Connection, components: list[ComponentData], code: ErrorCode
+) -> None:
+    request = DescribeClientQuotasRequest(components=components)
+    answer = connection.ask(request, DescribeClientQuotasResponse, 1)
+    assert answer.error_code == code
+    assert answer.entries == ([] if code == ErrorCode.NONE else None)
+
+
 def test_nobody_has_credentials(connection: Connection) -> None:
     def ask(*users: str) -> DescribeUserScramCredentialsResponse:
         request = DescribeUserScramCredentialsRequest(users=[UserName(name=name) for name in users])
