@@ -124,6 +124,14 @@ def test_a_brokers_settings_are_all_shown() -> None:
     assert shown["log.cleaner.io.max.bytes.per.second"].value == "1.7976931348623157E308"
 
 
+@pytest.mark.parametrize(
+    ("static", "number"), [({}, "1"), ({"node.id": "7"}, "7"), ({"broker.id": "5"}, "5")]
+)
+def test_the_brokers_id_is_shown_under_both_its_names(static: dict[str, str], number: str) -> None:
+    shown = {one.name: one.value for one in describe_broker(BrokerSettings(static))}
+    assert (shown["node.id"], shown["broker.id"]) == (number, number)
+
+
 def test_only_what_is_set_is_shown_of_the_clusters_defaults() -> None:
     described = _one(describe_cluster_default({"log.segment.bytes": "1073741000"}))
     assert described.value == "1073741000"

@@ -21,7 +21,13 @@ from ottla.config.listeners import (
     parse_listeners,
     protocol_map,
 )
-from ottla.config.resolve import BrokerSettings, broker_values, synonym_value, topic_defaults
+from ottla.config.resolve import (
+    BrokerSettings,
+    broker_values,
+    fill_in_ids,
+    synonym_value,
+    topic_defaults,
+)
 from ottla.config.types import Value
 
 
@@ -220,9 +226,6 @@ def _fill_in(values: dict[str, Value], settings: BrokerSettings) -> None:
         "log.flush.interval.ms",
     ):
         values[name] = synonym_value(BROKER_CONFIGS[name].synonyms, values)
-    if settings.text("node.id") is None and settings.text("broker.id") is not None:
-        values["node.id"] = values["broker.id"]
+    fill_in_ids(values, settings)
     if values["log.dirs"] is None:
         values["log.dirs"] = values["log.dir"]
-    if settings.text("broker.id") is None:
-        values["broker.id"] = values["node.id"]

@@ -15,7 +15,13 @@ from ottla.config.client_metrics_configs import CLIENT_METRICS_CONFIGS
 from ottla.config.definition import ConfigDef, DynamicMode
 from ottla.config.group_configs import GROUP_CONFIGS, group_values
 from ottla.config.ignored_configs import may_be_told
-from ottla.config.resolve import BrokerSettings, broker_values, topic_defaults, topic_values
+from ottla.config.resolve import (
+    BrokerSettings,
+    broker_values,
+    fill_in_ids,
+    topic_defaults,
+    topic_values,
+)
 from ottla.config.topic_configs import TOPIC_CONFIGS
 from ottla.config.types import ConfigType, Value, format_value
 
@@ -117,6 +123,7 @@ def describe_broker(
 ) -> list[Described]:
     """One broker's settings, all or those named."""
     values = broker_values(settings)
+    fill_in_ids(values, settings)
     described = [
         _described(
             definition,

@@ -42,6 +42,14 @@ def broker_values(settings: BrokerSettings) -> dict[str, Value]:
     return values
 
 
+def fill_in_ids(values: dict[str, Value], settings: BrokerSettings) -> None:
+    """`broker.id` is the older name of `node.id`: the one that is set counts for both."""
+    if settings.text("node.id") is None and settings.text("broker.id") is not None:
+        values["node.id"] = values["broker.id"]
+    if settings.text("broker.id") is None:
+        values["broker.id"] = values["node.id"]
+
+
 def synonym_value(names: tuple[str, ...], values: Mapping[str, Value]) -> Value:
     """The first of the synonyms that has a value, in the unit of the first name."""
     for name in names:
