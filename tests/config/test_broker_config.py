@@ -108,6 +108,7 @@ def test_dynamic_settings_of_one_broker_beat_those_of_the_cluster() -> None:
         ("replica.fetch.wait.max.ms=30001", "replica.fetch.wait.max.ms: It is more than"),
         ("group.min.session.timeout.ms=1800001", "group.min.session.timeout.ms: It is more than"),
         ("max.connections.per.ip.overrides=here", "'here' is not address:count"),
+        ("max.connections.per.ip.overrides=localhost:2", "localhost is not an IP address"),
         ("listeners=SSL://:9093", "SSL is not supported yet; only PLAINTEXT"),
         ("advertised.listeners=OTHER://h:1", "has no protocol for OTHER"),
         ("security.inter.broker.protocol=SASL_SSL", "No such listener"),
@@ -124,7 +125,7 @@ def test_addresses_may_have_limits_of_their_own() -> None:
     config = BrokerConfig.from_static(
         {
             "max.connections.per.ip": "0",
-            "max.connections.per.ip.overrides": "127.0.0.1:5, [::1]:6, host.example:7",
+            "max.connections.per.ip.overrides": "127.0.0.1:5, [::1]:6, FE80:0:0:0:0:0:0:7:7",
         }
     )
-    assert config.connections_per_ip_overrides == {"127.0.0.1": 5, "::1": 6, "host.example": 7}
+    assert config.connections_per_ip_overrides == {"127.0.0.1": 5, "::1": 6, "fe80::7": 7}

@@ -55,14 +55,25 @@ def protocol_map(text: str) -> dict[str, str]:
 
 
 def connections_per_ip(text: str) -> dict[str, int]:
-    """`max.connections.per.ip.overrides` as address -> limit; ValueError when it does not parse."""
+    """`max.connections.per.ip.overrides` as address -> limit; ValueError when it does not parse.
+
+    Kafka looks up names, once. Here they are refused: a client would never match one.
+    """
     limits: dict[str, int] = {}
     for part in _parts(text):
         address, _, limit = part.rpartition(":")
         if not address.strip() or not limit.strip().isdecimal():
             raise ValueError(f"{part!r} is not address:count")
-        limits[address.strip().strip("[]")] = int(limit)
+        limits[_address(address.strip().strip("[]"))] = int(limit)
     return limits
+
+
+def _address(text: str) -> str:
+    """An IP address as the system writes it."""
+    try:
+        return str(ip_address(text))
+    except ValueError:
+        raise ValueError(f"{text} is not an IP address; names are not looked up") from None
 
 
 def check_host(host: str) -> None:
