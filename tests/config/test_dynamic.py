@@ -107,6 +107,26 @@ def test_a_wrong_change_of_a_broker_is_refused(
 
 
 @pytest.mark.parametrize(
+    "name",
+    [
+        "background.threads",
+        "log.cleaner.threads",
+        "num.io.threads",
+        "num.network.threads",
+        "num.recovery.threads.per.data.dir",
+        "num.replica.fetchers",
+    ],
+)
+@pytest.mark.parametrize(
+    ("value", "message"), [("0", "Value must be at least 1"), ("x", "Not a number of type INT")]
+)
+def test_a_running_broker_keeps_at_least_one_thread(name: str, value: str, message: str) -> None:
+    with pytest.raises(KafkaError, match=message) as raised:
+        altered_broker_configs({}, [Alteration(name, AlterOp.SET, value)], cluster_wide=True)
+    assert raised.value.code is ErrorCode.INVALID_REQUEST
+
+
+@pytest.mark.parametrize(
     "name", ["num.io.threads", "leader.replication.throttled.rate", "a.plugin"]
 )
 @pytest.mark.parametrize("cluster_wide", [True, False])

@@ -14,14 +14,29 @@ from ottla.config.client_metrics_configs import (
     CLIENT_METRICS_CONFIGS,
     check_client_metrics_configs,
 )
-from ottla.config.definition import ConfigDef, DynamicMode
+from ottla.config.definition import ConfigDef, DynamicMode, table
 from ottla.config.errors import ConfigError
 from ottla.config.group_configs import GROUP_CONFIGS, check_group_configs
 from ottla.config.ignored_configs import dynamic_mode
+from ottla.config.rows import AT_LEAST_1
 from ottla.config.topic_configs import TOPIC_CONFIGS, check_topic_configs
 from ottla.config.types import ConfigType, Value, format_value
 from ottla.wire.errors import ErrorCode, KafkaError
 
+THREADS = table(
+    *(
+        ConfigDef(name, ConfigType.INT, 1, "", validator=AT_LEAST_1)
+        for name in (
+            "background.threads",
+            "log.cleaner.threads",
+            "num.io.threads",
+            "num.network.threads",
+            "num.recovery.threads.per.data.dir",
+            "num.replica.fetchers",
+        )
+    )
+)
+"""Kafka lets none of these become 0 while it runs, also where they have no effect here."""
 LONGEST_VALUE = 32767
 """No answer could tell a longer one."""
 
@@ -84,13 +99,14 @@ def check_dynamic_broker_configs(configs: Mapping[str, str], *, cluster_wide: bo
     fixed, single = [], []
     for name, text in configs.items():
         definition = BROKER_CONFIGS.get(name)
+        checked = THREADS.get(name, definition)
         mode = dynamic_mode(name) if definition is None else definition.dynamic
         if mode is DynamicMode.READ_ONLY:
             fixed.append(name)
         elif mode is DynamicMode.PER_BROKER and cluster_wide:
             single.append(name)
-        elif definition is not None:
-            _check(definition, text)
+        elif checked is not None:
+            _check(checked, text)
     if fixed:
         raise KafkaError(
             ErrorCode.INVALID_REQUEST,
