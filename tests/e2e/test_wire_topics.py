@@ -215,6 +215,15 @@ def test_a_name_asked_for_twice_in_one_request_is_refused(
     assert is_unknown(connection, name)
 
 
+def test_of_a_setting_named_twice_the_last_counts(
+    connection: Connection, new_name: Callable[[], str]
+) -> None:
+    twice = [CreatableTopicConfig(name="retention.ms", value=text) for text in ("soon", "2000")]
+    (made,) = create(connection, topic_with(new_name(), configs=twice))
+    assert made.error_code == 0
+    assert {each.name: each.value for each in made.configs or []}["retention.ms"] == "2000"
+
+
 def test_one_bad_topic_does_not_stop_the_others(
     connection: Connection, new_name: Callable[[], str], topic: str
 ) -> None:

@@ -86,9 +86,8 @@ def _wanted(topic: CreatableTopic) -> NewTopic:
             ErrorCode.INVALID_REPLICA_ASSIGNMENT,
             "Found multiple manual partition assignments for one partition.",
         )
+    # As in Kafka the last one counts where a setting is named twice.
     configs = {each.name: each.value for each in topic.configs}
-    if len(configs) != len(topic.configs):
-        raise KafkaError(ErrorCode.INVALID_REQUEST, "A setting is named twice.")
     return NewTopic(topic.name, topic.num_partitions, topic.replication_factor, assignment, configs)
 
 
