@@ -6,7 +6,6 @@ Rules kept here:
    interrupt is 130, and says nothing. A reader that went away (`| head`) is no failure.
 """
 
-import difflib
 import importlib
 import os
 import sys
@@ -58,6 +57,8 @@ class LazyGroup(click.Group):
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
         """The command, from its module."""
         if cmd_name not in COMMANDS:
+            import difflib
+
             meant = difflib.get_close_matches(cmd_name, COMMANDS, 1)
             if meant:
                 ctx.fail(f"No such command '{cmd_name}'. Did you mean '{meant[0]}'?")
