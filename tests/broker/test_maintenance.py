@@ -29,6 +29,18 @@ from tests.broker.nodes import running, topic, write
 FULL = KafkaError(ErrorCode.KAFKA_STORAGE_ERROR, "a-0: No space left on device")
 
 
+def fill_disk(patched: pytest.MonkeyPatch) -> list[Log]:
+    """From now on no flush can begin; returns the logs that tried."""
+    refused: list[Log] = []
+
+    def begin_flush(log: Log) -> None:
+        refused.append(log)
+        raise FULL
+
+    patched.setattr(Log, "begin_flush", begin_flush)
+    return refused
+
+
 def test_what_is_written_is_flushed_in_its_time(tmp_path: Path) -> None:
     async def live() -> None:
         async with running(tmp_path) as node:
@@ -215,20 +227,14 @@ def test_a_flush_that_a_full_disk_refused_is_tried_again(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(maintenance, "FLUSH_AGAIN_MS", 1)
-    refused = 0
-
-    def begin_flush(_: Log) -> None:
-        nonlocal refused
-        refused += 1
-        raise FULL
 
     async def live() -> None:
         async with running(tmp_path) as node:
             partition = await topic(node, "a", flush_ms="1")
             with monkeypatch.context() as patched:
-                patched.setattr(Log, "begin_flush", begin_flush)
+                refused = fill_disk(patched)
                 write(partition)
-                await until(lambda: refused >= 2)
+                await until(lambda: len(refused) >= 2)
             await until(lambda: partition.log.recovery_point == 1)
             assert not partition.log.offline
 
@@ -286,21 +292,16 @@ def test_a_flush_that_a_full_disk_refused_comes_again_soon_however_little_it_is(
 ) -> None:
     monkeypatch.setattr(maintenance, "LATEST_FLUSH_MS", 20)
     monkeypatch.setattr(maintenance, "FLUSH_AGAIN_MS", 1)
-    refused: list[Log] = []
 
     async def live() -> None:
         async with running(tmp_path) as node:
             partition = await topic(node, "a")
             write(partition)
             with monkeypatch.context() as patched:
-                patched.setattr(Log, "begin_flush", refuse)
+                refused = fill_disk(patched)
                 node.maintenance._flush_due(partition, 600_000.0)
                 await until(lambda: bool(refused))
             await until(lambda: partition.log.recovery_point == 1)
-
-    def refuse(log: Log) -> None:
-        refused.append(log)
-        raise FULL
 
     asyncio.run(live())
 
@@ -309,18 +310,13 @@ def test_a_flush_that_somebody_waits_for_comes_again_after_a_full_disk(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(partition_module, "OWED_AGAIN_SECONDS", 0.01)
-    refused: list[Log] = []
-
-    def refuse(log: Log) -> None:
-        refused.append(log)
-        raise FULL
 
     async def live() -> None:
         async with running(tmp_path) as node:
             partition = await topic(node, "a", flush_messages="1")
             answered = asyncio.Event()
             with monkeypatch.context() as patched:
-                patched.setattr(Log, "begin_flush", refuse)
+                refused = fill_disk(patched)
                 partition.append_own(memoryview(bytearray(values(b"x"))), now_ms())
                 partition.when_committed(1, answered.set)
                 await until(lambda: bool(refused))
@@ -336,16 +332,13 @@ def test_a_flush_that_nobody_waits_for_leaves_no_traceback(
     """As that of a produce with acks=0 where `flush.messages` is reached."""
     unseen: list[object] = []
 
-    def begin_flush(_: Log) -> None:
-        raise FULL
-
     async def live() -> None:
         asyncio.get_running_loop().set_exception_handler(lambda _, told: unseen.append(told))
         async with running(tmp_path) as node:
             partition = await topic(node, "a")
             write(partition)
             with monkeypatch.context() as patched, capture_logs() as said:
-                patched.setattr(Log, "begin_flush", begin_flush)
+                fill_disk(patched)
                 node.background.run(partition.flush())
                 await until(lambda: not node.background)
                 node.background.run(divide(0))
