@@ -175,7 +175,7 @@ def test_where_very_many_are_due_rests_between_groups_get_shorter(tmp_path: Path
             assert its._rest() == maintenance.MOMENT_SECONDS
             its._due.extend([partition] * 100_000)
             groups = len(its._due) / maintenance.FLUSHED_TOGETHER
-            assert its._rest() * groups == pytest.approx(60), "a minute, for all of them"
+            assert its._rest() * groups == pytest.approx(maintenance.ALL_FLUSHED_IN_SECONDS)
             its._due.clear()
 
     asyncio.run(live())

@@ -7,8 +7,8 @@ Rules kept here:
    costs more than the scan would, and a broker can have ten thousand such partitions. Those that
    were written to at once are not flushed at once: each takes some of its minute off, by chance.
    Those whose time comes within a moment are flushed together, which costs a disk much less. Where
-   very many are due there are rests between groups, which may take two minutes more: flushing is
-   not what a broker is there for. Who has set a shorter `flush.ms` is not kept waiting.
+   very many are due there are rests between groups, which may take three minutes more: flushing
+   is not what a broker is there for. Who has set a shorter `flush.ms` is not kept waiting.
 2. Waiting for a disk happens in threads; walks over all partitions give way to clients.
 3. A file is removed `file.delete.delay.ms` after it was renamed, whatever else goes on.
 4. What fails for one partition is said in a line and tried again at its next time; the other
@@ -44,8 +44,8 @@ FLUSHED_TOGETHER: Final = 16
 """Beginning so many takes the loop two milliseconds."""
 MOMENT_SECONDS: Final = 0.3
 """The rest before each group: with 10,000 partitions a shorter one costs producers a tenth."""
-FLUSHED_IN_A_MINUTE: Final = 60 / MOMENT_SECONDS * FLUSHED_TOGETHER
-"""With more of them due, rests are shorter: flushes must not fall behind for ever."""
+ALL_FLUSHED_IN_SECONDS: Final = 120
+"""With more due than rests allow in this time, they are shorter: nothing falls behind for ever."""
 LOOK_SECONDS: Final = 0.25
 """Partitions whose time comes within it are looked at together."""
 FLUSH_AGAIN_MS: Final = 5_000
@@ -156,7 +156,8 @@ class Maintenance:
 
     def _rest(self) -> float:
         """How long to leave the disk alone before the next group, in seconds."""
-        return MOMENT_SECONDS * min(1.0, FLUSHED_IN_A_MINUTE / len(self._due))
+        groups = len(self._due) / FLUSHED_TOGETHER
+        return min(MOMENT_SECONDS, ALL_FLUSHED_IN_SECONDS / groups)
 
     async def _flush(self, partition: Partition) -> None:
         try:
