@@ -10,6 +10,7 @@ if TYPE_CHECKING:
     from ottla.client import Client
 
 BOOTSTRAP_VARIABLE = "OTTLA_BOOTSTRAP"
+PATIENCE_SECONDS = 15.0
 
 F = TypeVar("F", bound=Callable[..., object])
 
@@ -50,11 +51,13 @@ class AnyCase(click.ParamType[str]):
         return found
 
 
-def connect(bootstrap: str) -> "Client":
-    """A client that does not keep a person waiting for long."""
+def connect(bootstrap: str, deadline: float = PATIENCE_SECONDS) -> "Client":
+    """A client that does not keep a person waiting for long, unless it is told to."""
     from ottla.client import Client, ClientSettings
 
-    return Client(ClientSettings(bootstrap_servers=bootstrap, client_id="ottla-cli", deadline=15.0))
+    return Client(
+        ClientSettings(bootstrap_servers=bootstrap, client_id="ottla-cli", deadline=deadline)
+    )
 
 
 def pairs(items: Sequence[str], option: str) -> dict[str, str]:
