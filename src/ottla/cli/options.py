@@ -14,6 +14,18 @@ PATIENCE_SECONDS = 15.0
 
 F = TypeVar("F", bound=Callable[..., object])
 
+
+def _checked_bootstrap(context: click.Context, parameter: click.Parameter, text: str) -> str:
+    from ottla.client.settings import addresses
+    from ottla.wire.errors import KafkaError
+
+    try:
+        addresses(text)
+    except KafkaError as problem:
+        raise click.BadParameter(f"{problem}.") from None
+    return text
+
+
 bootstrap_option: Callable[[F], F] = click.option(
     "--bootstrap",
     envvar=BOOTSTRAP_VARIABLE,
@@ -21,6 +33,7 @@ bootstrap_option: Callable[[F], F] = click.option(
     default="127.0.0.1:9092",
     show_default=True,
     metavar="HOST:PORT",
+    callback=_checked_bootstrap,
     help="A broker to connect to; several are separated by commas.",
 )
 
