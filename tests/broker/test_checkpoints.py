@@ -12,6 +12,7 @@ from compat.waiting import until_on_loop as until
 from ottla.broker.checkpoints import Checkpoints
 from ottla.broker.opening import LogOpener
 from ottla.broker.topics import delete_topic
+from ottla.cluster.controller import change_assignment
 from ottla.log.folder import (
     CLEAN_SHUTDOWN,
     HIGH_WATERMARKS,
@@ -167,6 +168,35 @@ def test_the_folder_of_a_deleted_partition_goes_after_its_offsets(
         return list(tmp_path.glob("*-delete"))
 
     asyncio.run(live())
+
+
+def test_the_offsets_of_many_replicas_that_move_away_go_together(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    written = 0
+    really_write = DataFolder.write_checkpoint
+
+    def count(folder: DataFolder, name: str, offsets: dict[tuple[str, int], int]) -> None:
+        nonlocal written
+        written += 1
+        really_write(folder, name, offsets)
+
+    async def live() -> None:
+        async with running(tmp_path) as node:
+            await topic(node, "a", partitions=100, file_delete_delay_ms="0")
+            for partition in node.partitions:
+                write(partition)
+                await partition.flush()
+            await node.maintenance.checkpoint()
+            assert len(checkpoint(tmp_path)) == 100
+            monkeypatch.setattr(DataFolder, "write_checkpoint", count)
+            elsewhere = {index: [node.id + 1] for index in range(100)}
+            await node.store.commit([change_assignment(node.image.topics["a"], elsewhere)])
+            await until(lambda: not [*tmp_path.glob("a-*")])
+            assert checkpoint(tmp_path) == checkpoint(tmp_path, HIGH_WATERMARKS) == {}
+
+    asyncio.run(live())
+    assert written < 100
 
 
 def test_a_topic_made_again_while_the_offsets_of_the_old_one_are_written(

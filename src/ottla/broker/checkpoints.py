@@ -43,6 +43,7 @@ class Checkpoints:
         self._node = node
         self._written: dict[str, Offsets] = {name: {} for name in _KEPT}
         self._writing = asyncio.Lock()
+        self._leaving: set[Key] = set()
 
     def load(self) -> None:
         """Read what the last life of the broker left."""
@@ -97,12 +98,18 @@ class Checkpoints:
     async def forget_deleted(self, key: Key) -> None:
         """Know nothing of a partition that was deleted, or moved away; raises OSError.
 
-        Where this broker has one of its name again, whoever opens that one has seen to it.
+        Where this broker has one of its name again, whoever opens that one has seen to it. Of
+        thousands that go at once, a write takes all that wait for it.
         """
-        for name in _KEPT:
-            async with self._writing:
-                if key in self._written[name] and not self._is_here(key):
-                    await self._write_now(name, (key,))
+        self._leaving.add(key)
+        try:
+            for name in _KEPT:
+                async with self._writing:
+                    if key in self._written[name] and not self._is_here(key):
+                        gone = [each for each in self._leaving if not self._is_here(each)]
+                        await self._write_now(name, gone)
+        finally:
+            self._leaving.discard(key)
 
     def _is_here(self, key: Key) -> bool:
         topic, index = key
