@@ -144,14 +144,34 @@ def test_wrong_usage_is_said_in_a_line(
 def test_without_an_audit_topic_it_says_how_to_get_one(offline: Ottla) -> None:
     with Broker(auto_create_topics_enable=False) as broker:
         ran = offline("audit", "--bootstrap", broker.bootstrap_servers)
-    assert ran.status == 1
+    assert ran.status == 2
+    assert ran.err.count("\n") == 1
     assert "ottla.audit.enable=true" in ran.err
+
+
+def test_where_no_broker_answers_the_status_is_not_that_of_missing_messages(
+    offline: Ottla,
+) -> None:
+    ran = offline("audit", "--bootstrap", "127.0.0.1:1")
+    assert ran.status == 2
+    assert ran.err.count("\n") == 1
+    assert ran.err.endswith("(start one with: ottla serve; or name another with --bootstrap)\n")
+
+
+def test_a_picture_that_cannot_be_written_is_an_error(
+    audited: Audited, audit: Ottla, topic: str, tmp_path: Path
+) -> None:
+    tell(audited, topic, Tier.BROKER, 9)
+    file = tmp_path / "nowhere" / "a.png"
+    ran = audit(topic, "--plot", str(file))
+    assert ran.status == 2
+    assert ran.err == f"ottla: {file}: No such file or directory\n"
 
 
 def test_a_topic_that_is_not_there_is_an_error(audited: Audited, audit: Ottla, topic: str) -> None:
     tell(audited, topic, Tier.PRODUCER, 10)
     ran = audit("misspelt")
-    assert ran.status == 1
+    assert ran.status == 2
     assert "there is no topic misspelt" in ran.err
 
 

@@ -8,8 +8,11 @@ from pathlib import Path
 
 import pytest
 
+from compat.waiting import until_on_loop as until
 from ottla.broker.checkpoints import Checkpoints
+from ottla.broker.opening import LogOpener
 from ottla.broker.topics import delete_topic
+from ottla.cluster.controller import change_assignment
 from ottla.log.folder import (
     CLEAN_SHUTDOWN,
     HIGH_WATERMARKS,
@@ -95,6 +98,105 @@ def test_a_topic_made_again_survives_a_kill(tmp_path: Path) -> None:
             assert node.partitions.find("a", 0).log.end_offset == 1
 
     asyncio.run(again(asyncio.run(live())))
+
+
+@pytest.mark.parametrize("name", ["a", "a" * 249])
+def test_a_topic_made_again_begins_at_the_beginning_also_after_a_kill_before_its_folder_is_made(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str
+) -> None:
+    """The store has the new topic; the checkpoints still have the old one's offsets."""
+    folder = tmp_path / "data"
+
+    async def live() -> Path:
+        async with running(folder) as node:
+            old = await topic(node, name)
+            write(old, 10)
+            await old.flush()
+            old.log.raise_start_offset(3)
+            await node.maintenance.checkpoint()
+            await delete_topic(node, name)
+            with monkeypatch.context() as patched:
+                patched.setattr(LogOpener, "open_new_partitions", nothing)
+                with pytest.raises(KafkaError):
+                    await topic(node, name)
+            left = killed(folder, tmp_path / "killed")
+        assert checkpoint(left) == {(name, 0): 10}
+        return left
+
+    async def nothing(*_: object) -> None:
+        pass
+
+    async def again(left: Path) -> None:
+        async with running(left) as node:
+            made = node.partitions.find(name, 0)
+            assert (made.log.start_offset, made.log.end_offset) == (0, 0)
+            write(made)
+        async with running(left) as node:
+            assert node.partitions.find(name, 0).log.end_offset == 1
+
+    asyncio.run(again(asyncio.run(live())))
+
+
+def test_the_folder_of_a_deleted_partition_goes_after_its_offsets(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """By it a start after a kill knows whose they are."""
+
+    def full(*_: object) -> None:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    async def live() -> None:
+        async with running(tmp_path) as node:
+            for name in ("a", "b"):
+                old = await topic(node, name, file_delete_delay_ms="0")
+                write(old)
+                await old.flush()
+            await node.maintenance.checkpoint()
+            with monkeypatch.context() as patched:
+                patched.setattr(DataFolder, "write_checkpoint", full)
+                await delete_topic(node, "a")
+                await until(lambda: [list(each.iterdir()) for each in deleted()] == [[]])
+                await until(lambda: not len(node.background))
+            assert len(deleted()) == 1
+            await delete_topic(node, "b")
+            await until(lambda: len(deleted()) == 1)
+            assert checkpoint(tmp_path) == {}
+        async with running(tmp_path):
+            await until(lambda: not deleted())
+
+    def deleted() -> list[Path]:
+        return list(tmp_path.glob("*-delete"))
+
+    asyncio.run(live())
+
+
+def test_the_offsets_of_many_replicas_that_move_away_go_together(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    written = 0
+    really_write = DataFolder.write_checkpoint
+
+    def count(folder: DataFolder, name: str, offsets: dict[tuple[str, int], int]) -> None:
+        nonlocal written
+        written += 1
+        really_write(folder, name, offsets)
+
+    async def live() -> None:
+        async with running(tmp_path) as node:
+            await topic(node, "a", partitions=100, file_delete_delay_ms="0")
+            for partition in node.partitions:
+                write(partition)
+                await partition.flush()
+            await node.maintenance.checkpoint()
+            assert len(checkpoint(tmp_path)) == 100
+            monkeypatch.setattr(DataFolder, "write_checkpoint", count)
+            elsewhere = {index: [node.id + 1] for index in range(100)}
+            await node.store.commit([change_assignment(node.image.topics["a"], elsewhere)])
+            await until(lambda: not [*tmp_path.glob("a-*")])
+            assert checkpoint(tmp_path) == checkpoint(tmp_path, HIGH_WATERMARKS) == {}
+
+    asyncio.run(live())
+    assert written < 100
 
 
 def test_a_topic_made_again_while_the_offsets_of_the_old_one_are_written(

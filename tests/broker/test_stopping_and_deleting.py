@@ -6,6 +6,7 @@ import os
 import shutil
 import sqlite3
 from collections import Counter
+from collections.abc import Sequence
 from contextlib import closing
 from pathlib import Path
 
@@ -13,10 +14,14 @@ import pytest
 from structlog.testing import capture_logs
 
 from compat.waiting import until_on_loop as until
+from ottla.broker import flusher
+from ottla.broker.closing import closed_at_once
 from ottla.broker.node import Node
 from ottla.broker.start_error import StartError
 from ottla.broker.stores import METADATA_FILE
 from ottla.broker.topics import delete_topic
+from ottla.log import flush
+from ottla.log.flush import Flush
 from ottla.log.flushed_storage import SEGMENTS_IN_ONE_FLUSH
 from ottla.log.folder import CLEAN_SHUTDOWN, RECOVERY_POINTS
 from tests.broker.nodes import new_node, running, topic, write
@@ -74,6 +79,46 @@ def test_a_stop_syncs_each_folder_once(tmp_path: Path) -> None:
         assert synced.count[str(tmp_path)] <= 5
 
     asyncio.run(live())
+
+
+@pytest.mark.parametrize(("open_logs", "together"), [(896, 16), (1 << 20, 100)])
+def test_a_stop_closes_as_many_logs_together_as_may_have_files_open(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, open_logs: int, together: int
+) -> None:
+    """Each group waits for the disk: thousands of small ones would take a stop many seconds."""
+    most = at_once = 0
+    really_run = flush.run_together
+
+    def run(flushes: Sequence[Flush]) -> None:
+        nonlocal most, at_once
+        at_once += len(flushes)
+        most = max(most, at_once)
+        really_run(flushes)
+        at_once -= len(flushes)
+
+    async def live() -> None:
+        async with running(tmp_path) as node:
+            node.file_cache.limit = open_logs
+            await topic(node, "a", partitions=100)
+            for partition in node.partitions:
+                write(partition)
+            # One thread, so that what is under way is what was begun together.
+            monkeypatch.setattr(flusher, "THREADS", 1)
+            monkeypatch.setattr(flusher, "TOGETHER", 1000)
+            monkeypatch.setattr(flusher, "run_together", run)
+        assert (tmp_path / CLEAN_SHUTDOWN).exists()
+
+    asyncio.run(live())
+    assert most == together
+
+
+@pytest.mark.parametrize(
+    ("open_logs", "at_once"), [(64, 16), (896, 16), (3584, 64), (14_336, 256), (1 << 20, 256)]
+)
+def test_fewer_logs_are_closed_together_where_few_files_may_be_open(
+    open_logs: int, at_once: int
+) -> None:
+    assert closed_at_once(open_logs) == at_once
 
 
 def test_a_data_folder_that_cannot_be_synced_is_no_clean_stop(tmp_path: Path) -> None:

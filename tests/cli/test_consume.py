@@ -185,6 +185,36 @@ def test_following_sees_new_records_and_ends_quietly_at_an_interrupt(
     assert (process.returncode, out, err) == (130, b"", b"")
 
 
+def test_following_waits_for_a_broker_that_is_gone_and_says_so(tmp_path: Path) -> None:
+    broker = Broker(data=tmp_path).start()
+    port, bootstrap = broker.port, broker.bootstrap_servers
+    process = None
+    try:
+        send(bootstrap, b"before")
+        process = consume(broker, "t", "--follow", "--from", "beginning")
+        assert process.stdout is not None
+        assert process.stderr is not None
+        assert process.stdout.readline() == b"before\n"
+        broker.stop()
+        said = process.stderr.readline().decode()
+        assert said.startswith(f"ottla: no answer from {bootstrap} for 5 seconds (")
+        assert said.endswith("); still trying\n")
+        broker = Broker(data=tmp_path, port=port).start()
+        assert process.stderr.readline().decode() == f"ottla: {bootstrap} answers again\n"
+        send(bootstrap, b"after")
+        assert process.stdout.readline() == b"after\n"
+    finally:
+        broker.stop()
+        if process is not None:
+            process.kill()
+            process.communicate()
+
+
+def send(bootstrap: str, value: bytes) -> None:
+    with Client(bootstrap) as client, Producer(client) as producer:
+        producer.send("t", value)
+
+
 def test_a_closed_pipe_is_no_failure(ottla_broker: Broker, client: Client, topic: str) -> None:
     with Producer(client) as producer:
         for _ in range(2000):

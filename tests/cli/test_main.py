@@ -83,6 +83,7 @@ def test_the_version_is_the_packages(offline: Ottla) -> None:
         ("txn", "abort", "--topic", "a", "--partition", "0"),
         ("txn", "abort", "--topic", "a", "--partition", "0", "--producer-id", "1"),
         ("txn", "abort", "--topic", "a", "--start-offset", "1"),
+        ("topic", "list", "--bootstrap", "foo:abc"),
     ],
     ids=" ".join,
 )

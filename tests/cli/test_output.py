@@ -1,3 +1,5 @@
+import time
+
 import click
 import pytest
 
@@ -64,6 +66,40 @@ def test_titles_and_cells_are_folded_at_spaces_only(
     assert max(map(len, printed.splitlines())) <= 60
     for words in zip(*PARTITIONS, strict=True):
         assert set(" ".join(words).split()) <= set(printed.split())
+
+
+def test_rows_that_are_folded_stand_under_the_same_titles(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr("sys.stdout.isatty", lambda: True, raising=False)
+    monkeypatch.setenv("COLUMNS", "24")
+    print_table(
+        ("name", "text", "count"),
+        [("a", "some more words", 1), ("b", "few", 20), ("ü", "日本", 3), ("c", None, None)],
+    )
+    assert click.unstyle(capsys.readouterr().out).splitlines() == [
+        "name   text        count",
+        "────────────────────────",
+        "a      some more       1",
+        "       words",
+        "b      few            20",
+        "ü      日本            3",
+        "c      -               -",
+    ]
+
+
+def test_a_table_of_thousands_of_rows_takes_no_seconds(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    titles = [column[0] for column in PARTITIONS]
+    rows = [(number, 1, "1,2,3", "1,2,3", 0, number * 100) for number in range(9_000)]
+    before = time.process_time()
+    print_table(titles, rows)
+    assert time.process_time() - before < 2
+    lines = capsys.readouterr().out.splitlines()
+    assert lines[2].split() == ["0", "1", "1,2,3", "1,2,3", "0", "0"]
+    assert len(lines) == 9_002
+    assert {len(line) for line in lines} == {len(lines[0])}
 
 
 @pytest.mark.parametrize(

@@ -22,6 +22,7 @@ from .conftest import Ottla
         (("--set", "num.partitons=1"), r"did you mean num\.partitions\?"),
         (("--set", "num.partitions=x"), "Invalid value x for configuration num.partitions"),
         (("--set", "num.partitions"), "it is not name=value"),
+        (("--set", "=3"), r"--set =3: there is no name before the =; it is name=value, like num\."),
         (("--port", "70000"), "70000 is not in the range"),
         (("--port", "1", "--set", "listeners=PLAINTEXT://:2"), "listeners is set twice"),
         (("--config", "/nonexistent/file"), "does not exist"),
@@ -74,6 +75,15 @@ def test_one_broker_and_workers_refuse_each_others_folder(
     assert ran.status == 1
     assert ran.err.count("\n") == 1
     assert f"{tmp_path} {problem} (it has {file})" in ran.err
+
+
+def test_a_store_without_a_file_is_one_line(offline: Ottla, tmp_path: Path) -> None:
+    ran = offline("serve", "--port", "0", "--data", str(tmp_path), "--store", "sqlite:")
+    assert ran.status == 1
+    assert ran.err == (
+        "ottla: ottla.store=sqlite: names no file; it is sqlite:PATH, "
+        "like sqlite:/var/lib/ottla/cluster.sqlite\n"
+    )
 
 
 def test_workers_past_the_last_port_are_one_line(offline: Ottla, tmp_path: Path) -> None:

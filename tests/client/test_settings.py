@@ -27,6 +27,24 @@ def test_what_is_no_address_is_refused_with_its_text(text: str) -> None:
         addresses(text)
 
 
+@pytest.mark.parametrize(
+    ("text", "why"),
+    [
+        ("foo:abc", "'abc' is no port from 1 to 65535"),
+        ("foo:", "there is no port"),
+        (":9092", "the host is missing"),
+        ("http://foo:9092", "it is no URL"),
+        ("", "it names nobody"),
+    ],
+)
+def test_it_is_said_what_is_wrong_with_it_and_what_is_right(text: str, why: str) -> None:
+    with pytest.raises(KafkaError) as refused:
+        addresses(text)
+    assert str(refused.value) == (
+        f"{text!r} is not a broker's address: {why}; it is host:port, like 127.0.0.1:9092"
+    )
+
+
 def test_settings_can_be_sent_to_another_process() -> None:
     settings = ClientSettings(bootstrap_servers="a:1", deadline=3.0)
     assert pickle.loads(pickle.dumps(settings)) == settings

@@ -3,7 +3,7 @@
 import pytest
 
 from ottla.config import BrokerConfig, ConfigError
-from ottla.config.listeners import Listener
+from ottla.config.listeners import Listener, is_loopback, sent_to_themselves
 
 
 def _config(listeners: str, advertised: str | None = None, **more: str) -> BrokerConfig:
@@ -139,3 +139,35 @@ def test_wrong_listeners_are_refused(listeners: str, complaint: str) -> None:
 def test_a_wrong_protocol_map_is_refused(text: str) -> None:
     with pytest.raises(ConfigError, match=r"listener\.security\.protocol\.map"):
         _config("PLAINTEXT://:1", listener_security_protocol_map=text)
+
+
+@pytest.mark.parametrize(
+    "host",
+    [
+        "localhost",
+        "LOCALHOST.",
+        "localhost.localdomain",
+        "ip6-localhost",
+        "a.localhost",
+        "127.0.1.1",
+        "::1",
+    ],
+)
+def test_what_means_this_machine_everywhere(host: str) -> None:
+    assert is_loopback(host)
+
+
+@pytest.mark.parametrize("host", ["shop", "localhost.example.org", "10.0.0.7", "fd00::7", ""])
+def test_what_means_one_machine_to_all(host: str) -> None:
+    assert not is_loopback(host)
+
+
+def test_only_listeners_on_all_interfaces_send_clients_to_themselves() -> None:
+    config = _config(
+        "PLAINTEXT://0.0.0.0:1,HERE://127.0.0.1:2",
+        listener_security_protocol_map="PLAINTEXT:PLAINTEXT,HERE:PLAINTEXT",
+    )
+    ports = {"PLAINTEXT": 1, "HERE": 2}
+    for name, expected in (("localhost", ["PLAINTEXT"]), ("shop", [])):
+        told = sent_to_themselves(config.bound_listeners, config.advertised(ports, name))
+        assert [each.name for each in told] == expected

@@ -204,6 +204,7 @@ def test_a_short_write_is_undone_and_the_log_goes_on(tmp_path: Path) -> None:
     with pytest.raises(KafkaError) as refused:
         append(log, batch())
     assert refused.value.code == ErrorCode.KAFKA_STORAGE_ERROR
+    assert refused.value.message == "t-0: No space left on device"
     assert not log.offline
     assert (logs.directory / f"{0:020d}.log").read_bytes() == expected
     assert append(log, batch()).base_offset == 1

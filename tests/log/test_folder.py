@@ -14,6 +14,7 @@ from ottla.log.folder import (
     FolderError,
     MetaProperties,
     PartitionFolder,
+    deleted_stem,
     uuid_from_text,
     uuid_to_text,
 )
@@ -205,8 +206,9 @@ def test_partitions_are_found_by_their_folders(folder: DataFolder) -> None:
         PartitionFolder("a.b-c", 12, folder.path / "a.b-c-12"),
         PartitionFolder("orders", 0, folder.path / "orders-0"),
     ]
-    (deleted,) = folder.deleted()
+    ((stem, deleted),) = folder.deleted()
     assert deleted.name.startswith("orders-1.")
+    assert stem == deleted_stem("orders", 1) == "orders-1"
     assert folder.partition_path("orders", 0) == folder.path / "orders-0"
 
 
@@ -215,9 +217,10 @@ def test_a_deleted_partition_is_removed_with_its_files(folder: DataFolder) -> No
     log = logs.open(LogConfig())
     append(log, batch())
     log.delete()
-    (deleted,) = folder.deleted()
-    folder.remove(deleted)
-    folder.remove(deleted)
+    ((_, deleted),) = folder.deleted()
+    for _ in range(2):
+        folder.empty(deleted)
+        folder.remove(deleted)
     assert folder.deleted() == []
     assert not deleted.exists()
 

@@ -5,7 +5,8 @@ Rules kept here:
    it had. Its recovery point says what is lost data and what a torn tail: forgetting it would turn
    one into the other.
 2. Offsets belong to a topic, not to its name: before a partition is made, those of an older one of
-   its name are out of the files.
+   its name are out of the files. A kill before that is found out at the next start: until the files
+   have forgotten a deleted partition, the folder that it was renamed to stays (see `maintenance`).
 3. One file is written at a time, and a write that has begun ends before the next one begins.
 4. A file whose content has not changed is not written.
 """
@@ -42,6 +43,7 @@ class Checkpoints:
         self._node = node
         self._written: dict[str, Offsets] = {name: {} for name in _KEPT}
         self._writing = asyncio.Lock()
+        self._leaving: set[Key] = set()
 
     def load(self) -> None:
         """Read what the last life of the broker left."""
@@ -59,6 +61,10 @@ class Checkpoints:
     def high_watermark(self, key: Key) -> int:
         """Below this offset the records of a log that is not open yet were known as committed."""
         return self._written[HIGH_WATERMARKS].get(key, 0)
+
+    def known(self) -> set[Key]:
+        """The partitions that a file has something on."""
+        return set().union(*self._written.values())
 
     def knows(self, key: Key) -> bool:
         """True where a file has something on a partition."""
@@ -85,26 +91,53 @@ class Checkpoints:
         """Know nothing of these partitions, which are not open; raises OSError."""
         gone = set(keys)
         for name in _KEPT:
-            # What is being written now may have them, however little the last file did.
-            if self._writing.locked() or not gone.isdisjoint(self._written[name]):
-                await self._write(name, gone)
+            async with self._writing:  # what is being written now may have them
+                if not gone.isdisjoint(self._written[name]):
+                    await self._write_now(name, gone)
 
-    async def _write(self, name: str, gone: Iterable[Key] = ()) -> None:
+    async def forget_deleted(self, key: Key) -> None:
+        """Know nothing of a partition that was deleted, or moved away; raises OSError.
+
+        Where this broker has one of its name again, whoever opens that one has seen to it. Of
+        thousands that go at once, a write takes all that wait for it.
+        """
+        self._leaving.add(key)
+        try:
+            for name in _KEPT:
+                async with self._writing:
+                    if key in self._written[name] and not self._is_here(key):
+                        gone = [each for each in self._leaving if not self._is_here(each)]
+                        await self._write_now(name, gone)
+        finally:
+            self._leaving.discard(key)
+
+    def _is_here(self, key: Key) -> bool:
+        topic, index = key
+        found = self._node.image.topics.get(topic)
+        if found is None or index >= len(found.assignment):
+            return False
+        return self._node.id in found.assignment[index]
+
+    async def _write(self, name: str) -> None:
         async with self._writing:
-            offsets = await self._offsets(name)
-            for key in gone:
-                offsets.pop(key, None)
-            if offsets == self._written[name]:
-                return
-            loop = asyncio.get_running_loop()
-            write = self._node.folder.write_checkpoint
-            writing = loop.run_in_executor(None, write, name, offsets)
-            try:
-                await asyncio.shield(writing)
-            except asyncio.CancelledError:
-                await asyncio.wait((writing,))  # rule 3, also when nobody wants to know any more
-                raise
-            self._written[name] = offsets
+            await self._write_now(name)
+
+    async def _write_now(self, name: str, gone: Iterable[Key] = ()) -> None:
+        """The caller sees to it that nobody else writes."""
+        offsets = await self._offsets(name)
+        for key in gone:
+            offsets.pop(key, None)
+        if offsets == self._written[name]:
+            return
+        loop = asyncio.get_running_loop()
+        write = self._node.folder.write_checkpoint
+        writing = loop.run_in_executor(None, write, name, offsets)
+        try:
+            await asyncio.shield(writing)
+        except asyncio.CancelledError:
+            await asyncio.wait((writing,))  # rule 3, also when nobody wants to know any more
+            raise
+        self._written[name] = offsets
 
     async def _offsets(self, name: str) -> Offsets:
         node = self._node

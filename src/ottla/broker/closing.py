@@ -1,8 +1,10 @@
 """Closing the logs of a broker that stops.
 
 Rules kept here:
-1. Every log is flushed and closed, a few at a time; one log's failure is not the others'.
-2. The names of new logs' folders are brought to the disk once for all of them.
+1. Every log is flushed and closed; one log's failure is not the others'.
+2. Many are closed at a time, so that all threads of the flusher have as much as they can take
+   together, but no more than there are files that may be open.
+3. The names of new logs' folders are brought to the disk once for all of them.
 """
 
 from __future__ import annotations
@@ -12,6 +14,7 @@ from typing import TYPE_CHECKING, Final
 
 import structlog
 
+from ottla.broker.flusher import THREADS, TOGETHER
 from ottla.broker.partition import Partition
 
 if TYPE_CHECKING:
@@ -19,19 +22,31 @@ if TYPE_CHECKING:
 
 log = structlog.get_logger()
 
-LOGS_CLOSED_AT_ONCE: Final = 16
+FEWEST_AT_ONCE: Final = 16
+MOST_AT_ONCE: Final = THREADS * TOGETHER
+FILES_OF_A_FLUSH: Final = 8
+"""Open at once beside the log: indexes, a snapshot, epochs; seldom those of several segments."""
 
 
 async def close_logs(node: Node) -> bool:
     """Flush and close every log; False where one could not be closed."""
     await _sync_new_folders(node)
-    slots = asyncio.Semaphore(LOGS_CLOSED_AT_ONCE)
+    slots = asyncio.Semaphore(closed_at_once(node.file_cache.limit))
 
     async def close(partition: Partition) -> bool:
         async with slots:
             return await _close_log(node, partition)
 
     return all(await asyncio.gather(*(close(partition) for partition in node.partitions)))
+
+
+def closed_at_once(open_logs: int) -> int:
+    """How many logs are closed at a time where so many files of logs may be open.
+
+    Those are seven eighths of all that the process may have open, and at a stop nobody else needs
+    the rest.
+    """
+    return max(FEWEST_AT_ONCE, min(MOST_AT_ONCE, open_logs // 7 // FILES_OF_A_FLUSH))
 
 
 async def _sync_new_folders(node: Node) -> None:

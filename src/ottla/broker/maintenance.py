@@ -10,7 +10,9 @@ Rules kept here:
    very many are due there are rests between groups, which may take three minutes more: flushing
    is not what a broker is there for. Who has set a shorter `flush.ms` is not kept waiting.
 2. Waiting for a disk happens in threads; walks over all partitions give way to clients.
-3. A file is removed `file.delete.delay.ms` after it was renamed, whatever else goes on.
+3. A file is removed `file.delete.delay.ms` after it was renamed, whatever else goes on. A deleted
+   partition's folder, empty then, goes when the checkpoints have forgotten the partition: a start
+   after a kill knows by it that the offsets there are not those of a topic made since.
 4. What fails for one partition is said in a line and tried again at its next time; the other
    partitions do not notice. Where a disk is full, `full_disk` says so for all of them.
 """
@@ -27,7 +29,7 @@ from typing import TYPE_CHECKING, Final, TypeVar
 import structlog
 
 from ottla.broker.agenda import Agenda
-from ottla.broker.checkpoints import Checkpoints, in_turns
+from ottla.broker.checkpoints import Checkpoints, Key, in_turns
 from ottla.broker.partition import Partition
 from ottla.wire.errors import KafkaError
 
@@ -50,6 +52,8 @@ LOOK_SECONDS: Final = 0.25
 """Partitions whose time comes within it are looked at together."""
 FLUSH_AGAIN_MS: Final = 5_000
 """After a flush that a full disk did not take."""
+REMOVE_AGAIN_MS: Final = 60_000
+"""A deleted partition's folder, where a partition of its name is about to be made."""
 
 T = TypeVar("T")
 
@@ -227,12 +231,36 @@ class Maintenance:
                 "a deleted partition's folder stays", partition=str(partition), reason=str(problem)
             )
             return
-        delay = partition.log.config.file_delete_delay_ms
-        self._later(delay, self._node.folder.remove, folder)
+        key = (partition.topic, partition.index)
+        self._remove_in(partition.log.config.file_delete_delay_ms, folder, key)
 
-    def remove_directory(self, directory: Path) -> None:
-        """Remove a deleted partition's folder now."""
-        self._later(0, self._node.folder.remove, directory)
+    def remove_directory(self, directory: Path, key: Key | None) -> None:
+        """Remove a deleted partition's folder now; the key is None where no checkpoint knows it."""
+        self._remove_in(0, directory, key)
+
+    def _remove_in(self, delay_ms: int, directory: Path, key: Key | None) -> None:
+        def begin() -> None:
+            if self._node.running:
+                self._node.background.run(self._remove(directory, key))
+
+        asyncio.get_running_loop().call_later(delay_ms / 1000, begin)
+
+    async def _remove(self, directory: Path, key: Key | None) -> None:
+        loop = asyncio.get_running_loop()
+        folder = self._node.folder
+        try:
+            await loop.run_in_executor(None, folder.empty, directory)
+            if key is not None:
+                await self.checkpoints.forget_deleted(key)
+                made_again = self._node.files.exists(str(folder.partition_path(*key)))
+                if self.checkpoints.knows(key) and not made_again:
+                    self._remove_in(REMOVE_AGAIN_MS, directory, key)
+                    return
+            await loop.run_in_executor(None, folder.remove, directory)
+        except OSError as problem:  # the next start tries again
+            log.error(
+                "a deleted partition's folder stays", folder=str(directory), reason=str(problem)
+            )
 
     def _later(self, delay_ms: int, work: Callable[[T], None], argument: T) -> None:
         """Do something with the disk, in a thread, after a while."""

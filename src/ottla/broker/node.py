@@ -13,7 +13,6 @@ from __future__ import annotations
 import asyncio
 import random
 import resource
-import socket
 import time
 import uuid
 from collections import deque
@@ -23,6 +22,7 @@ from pathlib import Path
 from typing import Any, Final, NamedTuple, TypeVar
 
 import structlog
+from msgspec.structs import replace
 
 from ottla.broker.audit import Audit
 from ottla.broker.background import Background
@@ -41,6 +41,7 @@ from ottla.broker.maintenance import Maintenance
 from ottla.broker.membership import Membership
 from ottla.broker.metrics import TopicMetrics
 from ottla.broker.opening import LogOpener
+from ottla.broker.own_address import own_host, warn_of_lost_clients
 from ottla.broker.partition import Partition
 from ottla.broker.partitions import Partitions
 from ottla.broker.producer_ids import ProducerIdSource
@@ -251,7 +252,7 @@ class Node:
 
     async def start(self, ports: Mapping[str, int]) -> None:
         """Open the logs and register, with the ports that the listeners were bound to."""
-        self.advertised = tuple(self.config.advertised(ports, socket.getfqdn()))
+        self.advertised = tuple(self.config.advertised(ports, own_host()))
         try:
             self._opener = LogOpener(self)
         except OSError as problem:
@@ -269,14 +270,17 @@ class Node:
             self.audit.start()
         except ValueError as problem:
             raise StartError(f"ottla.audit.topics is no pattern: {problem}") from None
+        bound = [replace(each, port=ports[each.name]) for each in self.config.bound_listeners]
         log.info(
             "broker started",
-            listeners=", ".join(str(listener) for listener in self.advertised),
+            listeners=", ".join(map(str, bound)),
+            advertised=", ".join(map(str, self.advertised)),
             id=self.id,
             data=str(self.folder.path),
             topics=len(self.image.topics),
             partitions=len(self.partitions),
         )
+        warn_of_lost_clients(self.config, self.advertised)
 
     async def close(self) -> None:
         """Flush and close everything; after a failed start, what there is of it."""

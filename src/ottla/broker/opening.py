@@ -11,7 +11,8 @@ Rules kept here:
 5. What a checkpoint says was on disk and is not there any more is an error, never an empty log
    without a word.
 6. A folder belongs to a topic's id, not to its name; that of another topic is set aside, and what
-   checkpoints say of it is forgotten first. Nobody works on a folder when its topic goes.
+   checkpoints say of it is forgotten first. So it is where there is no folder but one that was
+   deleted: the partition is new. Nobody works on a folder when its topic goes.
 7. Only replicas that are assigned to this broker are opened.
 """
 
@@ -34,7 +35,7 @@ from ottla.broker.strays import sweep
 from ottla.broker.turns import Turns
 from ottla.cluster.image import TopicImage
 from ottla.log.files import DISK_IS_FULL
-from ottla.log.folder import FolderError, deleted_name, stray_name
+from ottla.log.folder import FolderError, deleted_name, deleted_stem, stray_name
 from ottla.log.log import Log
 from ottla.log.recovery import Recovered, needs_recovery_bytes, recover
 from ottla.log.scan import CorruptLog
@@ -68,7 +69,7 @@ class _Place(NamedTuple):
 
 
 class _OfAnotherTopicError(Exception):
-    """The folder is another topic's, and so are the offsets in the checkpoints."""
+    """The folder is or was another topic's, and so are the offsets in the checkpoints."""
 
 
 class LogOpener:
@@ -88,6 +89,8 @@ class LogOpener:
         }
         self._checkpoints = node.maintenance.checkpoints
         self._checkpoints.load()
+        self._deleted = {stem for stem, _ in node.folder.deleted()}
+        """Partitions that were deleted in an earlier life, by the stem of their folders' names."""
         self._clean = node.folder.take_clean_mark()
 
     def _own(self, topic: TopicImage) -> list[int]:
@@ -103,6 +106,7 @@ class LogOpener:
         """Open every replica of this broker; large recoveries go on after this returns."""
         await sweep(self._node, self._unopened)
         large: list[tuple[int, _Place]] = []
+        new: list[_Place] = []
         turns = Turns()
         for topic in list(self._node.image.topics.values()):
             self._node.partitions.expect(topic.name, topic.id, len(topic.assignment))
@@ -117,8 +121,10 @@ class LogOpener:
                     try:
                         self._try_to_open(place, clean=self._clean or to_scan == 0)
                     except _OfAnotherTopicError:
-                        await self._open_new([place])
+                        new.append(place)
                 await turns.give_way()
+        if new:
+            await self._open_new(new)
         if large:
             large.sort(key=lambda each: each[0])
             places = [place for _, place in large]
@@ -290,6 +296,8 @@ class LogOpener:
             files.rename(str(directory), str(stray))
             place = place._replace(recovery_point=0, start_offset=0)
         if not files.exists(str(directory)):
+            if deleted_stem(*place.key) in self._deleted and self._checkpoints.knows(place.key):
+                raise _OfAnotherTopicError
             if place.recovery_point > place.start_offset:
                 log.error(
                     "a partition's folder is gone, and its records with it",
@@ -304,7 +312,7 @@ class LogOpener:
     def _delete_folder(self, place: _Place) -> None:
         target = place.directory.with_name(deleted_name(*place.key))
         self._node.files.rename(str(place.directory), str(target))
-        self._node.maintenance.remove_directory(target)
+        self._node.maintenance.remove_directory(target, place.key)
 
     def _serve(self, place: _Place, opened: Log) -> None:
         node = self._node

@@ -47,6 +47,11 @@ async def open_store(config: BrokerConfig) -> Store:
             )
         return await SqliteStore.open(alone, owner)
     where = config.ottla_store
+    if where.strip() == SQLITE:
+        raise StoreError(
+            f"ottla.store={where} names no file; it is {SQLITE}PATH, "
+            f"like {SQLITE}/var/lib/ottla/cluster.sqlite"
+        )
     if where.startswith(SQLITE):
         path = Path(where.removeprefix(SQLITE))
         try:

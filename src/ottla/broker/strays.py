@@ -24,7 +24,7 @@ from typing import TYPE_CHECKING
 import structlog
 
 from ottla.broker.checkpoints import Key
-from ottla.log.folder import FolderError, PartitionFolder, stray_name
+from ottla.log.folder import FolderError, PartitionFolder, deleted_stem, stray_name
 
 if TYPE_CHECKING:
     from ottla.broker.node import Node
@@ -34,8 +34,9 @@ log = structlog.get_logger()
 
 async def sweep(node: Node, to_be_opened: Collection[Key]) -> None:
     """Finish deletions that a stop interrupted, and set aside what nobody claims."""
-    for directory in node.folder.deleted():
-        node.maintenance.remove_directory(directory)
+    known = {deleted_stem(*key): key for key in node.maintenance.checkpoints.known()}
+    for stem, directory in node.folder.deleted():
+        node.maintenance.remove_directory(directory, known.get(stem))
     stray: list[PartitionFolder] = []
     unknown: list[str] = []
     for each in node.folder.partitions():

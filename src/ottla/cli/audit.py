@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 import click
 
+from ottla.cli.failures import AnsweringCommand
 from ottla.cli.options import bootstrap_option, connect, json_option, timestamp_ms
 from ottla.cli.output import Json, print_json, print_table, time_text
 
@@ -43,7 +44,7 @@ def since_ms(text: str) -> int:
             raise click.BadParameter(f"{other.message}, nor {problem}") from None
 
 
-@click.command("audit")
+@click.command("audit", cls=AnsweringCommand)
 @click.argument("topic", required=False)
 @click.option(
     "--since",
@@ -84,7 +85,7 @@ def command(
 
     Brokers count with ottla.audit.enable=true, clients with the wrappers of ottla.audit, Spark with
     its option audit=true. What a tier has not reached yet is late, and not missing. The exit status
-    is 1 when something is missing.
+    is 1 when something is missing, and 2 when that could not be found out.
 
     \b
     Examples:

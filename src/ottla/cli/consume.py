@@ -1,7 +1,8 @@
 """`ottla consume`: a topic's records on the standard output.
 
 Rules kept here:
-1. Without --follow it ends where the topic ended when it began.
+1. Without --follow it ends where the topic ended when it began. With it, a broker that is gone is
+   waited for as long as it takes; that is said.
 2. What is printed is flushed before it waits for more.
 3. Text is a value on each line, with its key before it where a separator is asked for, byte for
    byte; on a terminal bytes that are not UTF-8 become replacement characters. JSON is one object
@@ -10,12 +11,20 @@ Rules kept here:
 
 import sys
 from collections.abc import Iterable, Mapping
+from math import inf
 from typing import TYPE_CHECKING, NamedTuple
 
 import click
 
-from ottla.cli.options import bootstrap_option, connect, json_option, timestamp_ms
+from ottla.cli.options import (
+    PATIENCE_SECONDS,
+    bootstrap_option,
+    connect,
+    json_option,
+    timestamp_ms,
+)
 from ottla.cli.output import Json, record_fields
+from ottla.cli.silence import Silence, Watch
 
 if TYPE_CHECKING:
     from ottla.client.admin import Admin
@@ -117,17 +126,26 @@ def command(
         partitions = _partitions(admin, topic, wanted)
         begin = start or Start("end" if follow else "beginning")
         starts, ends = _range(admin, partitions, begin, read_committed)
-        with Reader(
+    with (
+        connect(bootstrap, inf if follow else PATIENCE_SECONDS) as client,
+        Reader(
             client, starts, until=None if follow else ends, read_committed=read_committed
-        ) as reader:
-            left = most
-            while left != 0 and not reader.finished:
-                batches = reader.poll()
-                if left is not None:
-                    batches = _first(batches, left)
-                    left -= sum(len(batch.records) for batch in batches)
-                if batches:
-                    _print(batches, style == "json" or as_json, separator)
+        ) as reader,
+        Watch(Silence(bootstrap)) as watch,
+    ):
+        left = most
+        while left != 0 and not reader.finished:
+            watch.asked()
+            batches = reader.poll()
+            if reader.problem is None:
+                watch.answered()
+            else:
+                watch.failed(reader.problem)
+            if left is not None:
+                batches = _first(batches, left)
+                left -= sum(len(batch.records) for batch in batches)
+            if batches:
+                _print(batches, style == "json" or as_json, separator)
 
 
 def _partitions(admin: "Admin", topic: str, wanted: Iterable[int]) -> "list[TopicPartition]":

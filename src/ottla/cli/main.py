@@ -2,8 +2,8 @@
 
 Rules kept here:
 1. Only the module of the command in use is imported, so that `ottla serve` starts fast.
-2. A failure is one plain line on stderr: exit status 2 for wrong usage, 1 for everything else. An
-   interrupt is 130, and says nothing. A reader that went away (`| head`) is no failure.
+2. A failure is one plain line on stderr (see `failures`). An interrupt is exit status 130, and says
+   nothing. A reader that went away (`| head`) is no failure.
 """
 
 import importlib
@@ -14,8 +14,7 @@ from pathlib import Path
 
 import click
 
-from ottla.wire.errors import ErrorCode, KafkaError
-from ottla.wire.fields import EncodeError
+from ottla.cli.failures import FAILURES, USAGE_ERROR, line, status
 
 COMMANDS = {
     "serve": "Run a broker.",
@@ -32,18 +31,6 @@ COMMANDS = {
 }
 """Each is the attribute `command` of the module with its name."""
 
-ADVICE = {
-    ErrorCode.BROKER_NOT_AVAILABLE: "start one with: ottla serve; or name another with --bootstrap",
-    ErrorCode.UNKNOWN_TOPIC_OR_PARTITION: "see: ottla topic list",
-    ErrorCode.TOPIC_ALREADY_EXISTS: "see: ottla topic describe",
-    ErrorCode.GROUP_ID_NOT_FOUND: "see: ottla group list",
-    ErrorCode.NON_EMPTY_GROUP: "stop them first; see: ottla group describe",
-    ErrorCode.TRANSACTIONAL_ID_NOT_FOUND: "see: ottla txn list",
-}
-"""What to do about the commonest failures."""
-
-USAGE_ERROR = 2
-FAILURE = 1
 INTERRUPTED = 130
 
 
@@ -126,32 +113,13 @@ def main(arguments: Sequence[str] | None = None) -> int:
         if getattr(sys, name) is None:
             setattr(sys, name, Path(os.devnull).open(mode))  # noqa: SIM115 it stays open
     try:
-        status = command.main(arguments, prog_name="ottla", standalone_mode=False)
+        result = command.main(arguments, prog_name="ottla", standalone_mode=False)
     except click.exceptions.NoArgsIsHelpError as problem:
         problem.show()
         return USAGE_ERROR
-    except click.UsageError as problem:
-        path = problem.ctx.command_path if problem.ctx else "ottla"
-        _complain(f"{path}: {problem.format_message()} (see {path} --help)")
-        return USAGE_ERROR
-    except click.ClickException as problem:
-        _complain(f"ottla: {problem.format_message()}")
-        return FAILURE
     except click.Abort:
         return INTERRUPTED
-    except KafkaError as problem:
-        advice = ADVICE.get(problem.code)
-        _complain(f"ottla: {problem}" + (f" ({advice})" if advice else ""))
-        return FAILURE
-    except EncodeError as problem:
-        _complain(f"ottla: a value does not fit Kafka's protocol: {problem}")
-        return USAGE_ERROR
-    except OSError as problem:
-        name = f"{problem.filename}: " if problem.filename else ""
-        _complain(f"ottla: {name}{problem.strerror or problem}")
-        return FAILURE
-    return status if isinstance(status, int) else 0
-
-
-def _complain(line: str) -> None:
-    click.echo(" ".join(line.split()), err=True)
+    except FAILURES as problem:
+        click.echo(" ".join(line(problem).split()), err=True)
+        return status(problem)
+    return result if isinstance(result, int) else 0

@@ -10,8 +10,21 @@ if TYPE_CHECKING:
     from ottla.client import Client
 
 BOOTSTRAP_VARIABLE = "OTTLA_BOOTSTRAP"
+PATIENCE_SECONDS = 15.0
 
 F = TypeVar("F", bound=Callable[..., object])
+
+
+def _checked_bootstrap(context: click.Context, parameter: click.Parameter, text: str) -> str:
+    from ottla.client.settings import addresses
+    from ottla.wire.errors import KafkaError
+
+    try:
+        addresses(text)
+    except KafkaError as problem:
+        raise click.BadParameter(f"{problem}.") from None
+    return text
+
 
 bootstrap_option: Callable[[F], F] = click.option(
     "--bootstrap",
@@ -20,6 +33,7 @@ bootstrap_option: Callable[[F], F] = click.option(
     default="127.0.0.1:9092",
     show_default=True,
     metavar="HOST:PORT",
+    callback=_checked_bootstrap,
     help="A broker to connect to; several are separated by commas.",
 )
 
@@ -50,11 +64,13 @@ class AnyCase(click.ParamType[str]):
         return found
 
 
-def connect(bootstrap: str) -> "Client":
-    """A client that does not keep a person waiting for long."""
+def connect(bootstrap: str, deadline: float = PATIENCE_SECONDS) -> "Client":
+    """A client that does not keep a person waiting for long, unless it is told to."""
     from ottla.client import Client, ClientSettings
 
-    return Client(ClientSettings(bootstrap_servers=bootstrap, client_id="ottla-cli", deadline=15.0))
+    return Client(
+        ClientSettings(bootstrap_servers=bootstrap, client_id="ottla-cli", deadline=deadline)
+    )
 
 
 def pairs(items: Sequence[str], option: str) -> dict[str, str]:

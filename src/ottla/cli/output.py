@@ -3,18 +3,22 @@
 Rules kept here:
 1. A table in a pipe is as wide as its content: nothing is cut or wrapped there. On a terminal cells
    are folded at spaces; where that is not enough, inside of long words (names, lists). A table that
-   is still too wide is left so.
+   is still too wide is left so. Rich lays out titles and what is folded; for thousands of rows that
+   are not, it would take seconds, and they look the same without it.
 2. Bytes that are not UTF-8 are shown with replacement characters in text, and as base64 in JSON,
    in a field of their own: `value_base64` in place of `value`.
 """
 
 import sys
 from collections.abc import Sequence
+from itertools import groupby
 from typing import TYPE_CHECKING
 
 import click
 
 if TYPE_CHECKING:
+    from rich.console import JustifyMethod
+
     from ottla.records import Record
 
 Json = None | bool | int | float | str | list["Json"] | dict[str, "Json"]
@@ -43,19 +47,47 @@ def print_table(columns: Sequence[str], rows: Sequence[Sequence[object]]) -> Non
     console = Console(width=None if sys.stdout.isatty() else ANY_WIDTH, highlight=False)
     widths = column_widths([*zip(columns, *texts, strict=True)], console.width)
     console.width = max(console.width, sum(widths) + GAP * len(widths))
-    table = Table(box=SIMPLE_HEAD, show_edge=False, pad_edge=False)
-    for number, (title, width) in enumerate(zip(columns, widths, strict=True)):
-        cells = [row[number] for row in rows if row[number] is not None]
-        numeric = bool(cells) and all(isinstance(cell, int) for cell in cells)
-        table.add_column(
-            title, justify="right" if numeric else "left", overflow="fold", width=width
-        )
-    for line in texts:
-        table.add_row(*map(Text, line))
-    with console.capture() as captured:
-        console.print(table)
-    for printed in captured.get().splitlines():
-        click.echo(printed.rstrip())
+    numeric = [_is_numeric([row[number] for row in rows]) for number in range(len(columns))]
+
+    def laid_out(lines: Sequence[Sequence[str]], *, titles: bool) -> list[str]:
+        table = Table(box=SIMPLE_HEAD, show_edge=False, pad_edge=False, show_header=titles)
+        for title, right, width in zip(columns, numeric, widths, strict=True):
+            justify: JustifyMethod = "right" if right else "left"
+            table.add_column(title, justify=justify, overflow="fold", width=width)
+        for line in lines:
+            table.add_row(*map(Text, line))
+        with console.capture() as captured:
+            console.print(table)
+        return [printed.rstrip() for printed in captured.get().splitlines()]
+
+    printed = laid_out([], titles=True)
+    for plain, lines in groupby(texts, key=lambda line: _is_plain(line, widths)):
+        if plain:
+            printed += [_plain_line(line, widths, numeric) for line in lines]
+        else:
+            printed += laid_out([*lines], titles=False)
+    click.echo("\n".join(printed))
+
+
+def _is_numeric(column: Sequence[object]) -> bool:
+    cells = [cell for cell in column if cell is not None]
+    return bool(cells) and all(isinstance(cell, int) for cell in cells)
+
+
+def _is_plain(cells: Sequence[str], widths: Sequence[int]) -> bool:
+    """True where no cell of a row is folded, and every character is one wide."""
+    return all(
+        len(cell) <= width and cell.isascii() and cell.isprintable()
+        for cell, width in zip(cells, widths, strict=True)
+    )
+
+
+def _plain_line(cells: Sequence[str], widths: Sequence[int], numeric: Sequence[bool]) -> str:
+    padded = [
+        cell.rjust(width) if right else cell.ljust(width)
+        for cell, width, right in zip(cells, widths, numeric, strict=True)
+    ]
+    return (" " * GAP).join(padded).rstrip()
 
 
 def column_widths(columns: Sequence[Sequence[str]], available: int) -> list[int]:
@@ -64,6 +96,8 @@ def column_widths(columns: Sequence[Sequence[str]], available: int) -> list[int]
 
     left = available - GAP * (len(columns) - 1)
     widths = [max(map(cell_len, cells)) for cells in columns]
+    if sum(widths) <= left:
+        return widths
     for longest in (ANY_WIDTH, LONG_WORD):
         least = []
         for title, *cells in columns:

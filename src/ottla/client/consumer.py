@@ -98,6 +98,7 @@ class Reader:
         self._fetches: dict[int, _Fetch] = {}
         self._first_failure: float | None = None
         self._failure: KafkaError | None = None
+        self._problem: KafkaError | None = None
         self._pause = client.settings.backoff
 
     def __enter__(self) -> Self:
@@ -117,6 +118,11 @@ class Reader:
         for connection in self._connections.values():
             connection.close()
         self._connections.clear()
+
+    @property
+    def problem(self) -> KafkaError | None:
+        """Why the last poll had no answer from somebody, where it is tried again."""
+        return self._problem
 
     @property
     def finished(self) -> bool:
@@ -163,7 +169,7 @@ class Reader:
         if failure is not None:
             self._consider(failure, data_came=bool(batches))
             return batches
-        self._first_failure = None
+        self._first_failure = self._problem = None
         self._pause = self._client.settings.backoff
         if batches:
             try:
@@ -284,6 +290,7 @@ class Reader:
     def _consider(self, problem: KafkaError, *, data_came: bool) -> None:
         """Raise what is final (after the data that came is out); else look for leaders again."""
         now = monotonic()
+        self._problem = problem
         if self._first_failure is None:
             self._first_failure = now
         late = now - self._first_failure > self._client.settings.deadline

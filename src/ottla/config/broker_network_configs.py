@@ -45,7 +45,8 @@ NETWORK_CONFIGS = (
         "advertised.listeners", LIST, None, None, HIGH, READ_ONLY,
         "What clients are told to connect to, when that differs from `listeners`. Port 0 stands "
         "for the bound port. Without it, a listener on all interfaces advertises the machine's "
-        "name (Kafka refuses to start with 0.0.0.0 here).",
+        "name, or where that is localhost the address from which the machine reaches others; the "
+        "line of the start says which (Kafka refuses to start with 0.0.0.0 here).",
     ),
     broker(
         "listener.security.protocol.map", STRING,

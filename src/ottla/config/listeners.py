@@ -4,7 +4,8 @@
    too, unless one host is an IPv4 and the other an IPv6 address. Port 0 means any free port.
 2. An empty host, 0.0.0.0 and :: mean all interfaces and are never advertised: without
    `advertised.listeners` the machine's own name stands in; in `advertised.listeners` they are wrong
-   (an empty host there stands for the machine's name too).
+   (an empty host there stands for the machine's name too). What only means "this machine" sends
+   clients on others to themselves.
 3. An advertised port 0 stands for the port that the listener of that name was bound to.
 4. Listeners named in `controller.listener.names` are left out: there is no controller listener.
 
@@ -26,6 +27,7 @@ _ENDPOINT = re.compile(r"(?P<name>[^:/]*)://\[?(?P<host>[0-9a-zA-Z\-%._:]*)\]?:(
 _NAME = re.compile(r"[A-Z0-9_.\-]+")
 LONGEST_LABEL = 63
 _WILDCARDS = ("", "0.0.0.0", "::")
+_LOCAL_NAMES = ("localhost", "localhost4", "localhost6", "ip6-localhost", "ip6-loopback")
 
 
 class Listener(msgspec.Struct, frozen=True):
@@ -138,6 +140,23 @@ def parse_advertised(
                 setting, listener, f"listeners has no {listener.name} (it has {', '.join(names)})"
             )
     return chosen
+
+
+def is_loopback(host: str) -> bool:
+    """True for a name or an address that means "this machine" wherever it is used."""
+    try:
+        return ip_address(host).is_loopback
+    except ValueError:
+        first, _, domain = host.lower().removesuffix(".").partition(".")
+        return (first in _LOCAL_NAMES and domain in ("", "localdomain")) or domain == "localhost"
+
+
+def sent_to_themselves(
+    listeners: Sequence[Listener], advertised: Sequence[Listener]
+) -> list[Listener]:
+    """Of what is advertised: what stands for all interfaces, and means "this machine" only."""
+    everywhere = {listener.name for listener in listeners if listener.host in _WILDCARDS}
+    return [each for each in advertised if each.name in everywhere and is_loopback(each.host)]
 
 
 def inter_broker_listener(

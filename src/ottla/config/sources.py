@@ -69,6 +69,11 @@ def _settings(
         name, equals, value = flag.partition("=")
         if not equals:
             raise ConfigError(f"--set {flag}: it is not name=value")
+        if not name.strip():
+            raise ConfigError(
+                f"--set {flag}: there is no name before the =; it is name=value, "
+                "like num.partitions=3"
+            )
         yield _Setting(name.strip(), value, "--set")
 
 

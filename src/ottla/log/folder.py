@@ -78,6 +78,11 @@ def deleted_name(topic: str, partition: int) -> str:
     return _marked_name(topic, partition, "delete")
 
 
+def deleted_stem(topic: str, partition: int) -> str:
+    """What the names of a deleted partition's folders begin with, up to the dot."""
+    return deleted_name(topic, partition).rpartition(".")[0]
+
+
 def stray_name(topic: str, partition: int) -> str:
     """A name, Kafka's, for a folder whose partition this broker does not have."""
     return _marked_name(topic, partition, "stray")
@@ -220,16 +225,26 @@ class DataFolder:
                 found.append(PartitionFolder(match["topic"], int(match["partition"]), path))
         return found
 
-    def deleted(self) -> list[Path]:
-        """Folders of deleted partitions that are still to be removed."""
+    def deleted(self) -> list[tuple[str, Path]]:
+        """Folders of deleted partitions that are still to be removed, each with its stem."""
         names = self._files.listdir(str(self.path))
-        return [self.path / name for name in names if _DELETED.fullmatch(name)]
+        return [
+            (name.rpartition(".")[0], self.path / name)
+            for name in names
+            if _DELETED.fullmatch(name)
+        ]
 
-    def remove(self, directory: Path) -> None:
-        """Remove a deleted partition's folder with its files; what is gone already is no matter."""
+    def empty(self, directory: Path) -> None:
+        """Remove the files of a deleted partition's folder; what is gone already is no matter."""
         try:
             for name in self._files.listdir(str(directory)):
                 self._files.unlink_if_exists(f"{directory}/{name}")
+        except FileNotFoundError:
+            pass
+
+    def remove(self, directory: Path) -> None:
+        """Remove a deleted partition's folder that is empty; it may be gone already."""
+        try:
             self._files.rmdir(str(directory))
         except FileNotFoundError:
             pass

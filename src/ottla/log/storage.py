@@ -7,6 +7,8 @@ Rules kept here:
 2. A deleted segment's files are renamed first and removed later.
 """
 
+import errno
+import os
 import random
 import time
 from pathlib import Path
@@ -206,7 +208,8 @@ class Storage:
                 self._torn = True
                 self._writable = None  # it is cut off before the next write
                 return self.failed(worse)
-            reason = error.strerror if error is not None else "a write was cut short"
+            # A full disk takes what it has room for; the rest would be refused with this.
+            reason = os.strerror(errno.ENOSPC) if error is None else error.strerror
             self.files.on_full(str(self), reason)
             return KafkaError(ErrorCode.KAFKA_STORAGE_ERROR, f"{self}: {reason}")
         return self.failed(error)
