@@ -27,6 +27,8 @@ from queue import SimpleQueue
 from threading import Thread
 from typing import TextIO
 
+import structlog
+
 from ottla.log.config import LogConfig
 from ottla.log.files import FileCache, Files
 from ottla.log.loading import (
@@ -326,5 +328,21 @@ def _orders(requests: TextIO) -> Iterator[str]:
         yield lines.get()
 
 
+def _log_to_stderr() -> None:
+    """The standard output is for answers: lines of the log go where those of the broker go."""
+    is_for_people = sys.stderr.isatty()
+    structlog.configure(
+        processors=[
+            structlog.processors.add_log_level,
+            structlog.processors.TimeStamper(fmt="%H:%M:%S" if is_for_people else "iso"),
+            structlog.dev.ConsoleRenderer(pad_event_to=0)
+            if is_for_people
+            else structlog.processors.JSONRenderer(),
+        ],
+        logger_factory=structlog.PrintLoggerFactory(sys.stderr),
+    )
+
+
 if __name__ == "__main__":
+    _log_to_stderr()
     main(_orders(sys.stdin), sys.stdout)
