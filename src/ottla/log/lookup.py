@@ -13,7 +13,7 @@ from operator import itemgetter
 from typing import TYPE_CHECKING, NamedTuple
 
 from ottla.log.scan import CorruptLog, Scan
-from ottla.log.segment import INDEX, TIME_INDEX
+from ottla.log.segment import TIME_INDEX
 from ottla.records import decode_batch
 from ottla.wire.errors import KafkaError
 
@@ -57,9 +57,10 @@ def _search(
     log: Storage, segment: Segment, timestamp: int, start_offset: int, may_wait: bool
 ) -> TimestampAndOffset | None:
     if not may_wait:
-        segment.load_without_waiting(TIME_INDEX, INDEX)
+        segment.load_without_waiting(TIME_INDEX)
     offset = segment.base_offset + segment.time_index.offset(timestamp)
-    position = segment.index.position(max(offset, start_offset) - segment.base_offset)
+    relative = max(offset, start_offset) - segment.base_offset
+    position = segment.start_of_search(relative, may_wait=may_wait)
     fd, pread = segment.file.descriptor(), segment.reader(may_wait=may_wait)
     scan = Scan(log.files, fd, position, segment.size, 0, pread)
     for batch in scan.headers():

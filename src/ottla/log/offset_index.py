@@ -56,10 +56,16 @@ class OffsetIndex:
         slot = bisect_right(self.entries, relative << 32 | _LOW) - 1
         return self.entries[slot] & _LOW if slot >= 0 else 0
 
-    def position_before(self, position: int) -> int:
-        """The last position noted that lies before a position."""
-        slot = bisect_left(self.entries, position, key=lambda entry: entry & _LOW) - 1
-        return self.entries[slot] & _LOW if slot >= 0 else 0
+    def noted(self, relative: int) -> tuple[int, int]:
+        """The last batch noted that ends at or before an offset: where it ends, where it begins.
+
+        (-1, 0) where there is none.
+        """
+        slot = bisect_right(self.entries, relative << 32 | _LOW) - 1
+        if slot < 0:
+            return -1, 0
+        entry = self.entries[slot]
+        return entry >> 32, entry & _LOW
 
     def last_offset_from(self, position: int) -> int | None:
         """Where the first batch noted at or after a position ends; None where there is none."""

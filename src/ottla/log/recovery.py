@@ -39,7 +39,7 @@ from ottla.log.loading import (
     segment_bases,
 )
 from ottla.log.log import Log
-from ottla.log.offset_index import MAX_RELATIVE, OffsetIndex
+from ottla.log.offset_index import OffsetIndex
 from ottla.log.scan import CorruptLog, Scan
 from ottla.log.segment import INDEX, LOG, SUFFIXES, stem
 from ottla.log.segments import Segments
@@ -197,8 +197,8 @@ class _Recovery:
         """The log as if it ended at the recovery point; what is past it is still in the file."""
         recovery_point = self._recovery_point
         segment = segments.active
+        position = segment.start_of_search(recovery_point - 1 - segment.base_offset)
         segment.keep_indexes_below(recovery_point)
-        position = segment.index.position(MAX_RELATIVE)
         fd = segment.file.descriptor()
         scan = Scan(self._files, fd, position, segment.size, segment.base_offset)
         for batch in scan.batches():

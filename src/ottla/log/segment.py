@@ -6,11 +6,15 @@ Rules kept here:
    or the segment is sealed: what lies past the recovery point is scanned after a crash anyway.
 3. Indexes are loaded on first use; those of a sealed segment are dropped when its file is closed.
    Who does not wait for a disk asks for them first, and learns what has to be read.
+   An entry of the offset index is compared with the batch that it points at whenever it is used:
+   one that does not fit would hide records, so the index is made anew.
 4. Bytes below `size` never change, except that truncation lowers `size`.
 """
 
 from collections.abc import Callable
 from typing import NamedTuple
+
+import structlog
 
 from ottla.log import offset_index, time_index, txn_index
 from ottla.log.config import FOREVER
@@ -27,7 +31,7 @@ from ottla.log.files import (
     Slice,
 )
 from ottla.log.offset_index import MAX_RELATIVE, OffsetIndex
-from ottla.log.scan import BASE_LENGTH_DELTA, NEARBY, CorruptLog
+from ottla.log.scan import BASE_LENGTH_DELTA, NEARBY, CorruptLog, Scan
 from ottla.log.time_index import TimeIndex
 from ottla.log.txn_index import AbortedTransaction, TxnIndex
 from ottla.wire.batch import HEADER, HEADER_SIZE, LOG_OVERHEAD, SMALLEST_LENGTH, BatchHeader
@@ -39,7 +43,12 @@ DELETED, CLEANED, SWAP = ".deleted", ".cleaned", ".swap"
 READ_AHEAD = 256 << 10
 """What is read from disk where a reader comes to a cold place: it will want more of it."""
 
+NOTED_EVERY = 4096
+"""How many bytes lie between two entries of an index made anew: the default in Kafka."""
+
 _BASE_LENGTH_DELTA_SIZE = BASE_LENGTH_DELTA.size
+
+_log = structlog.get_logger()
 
 
 def stem(base_offset: int) -> str:
@@ -323,7 +332,7 @@ class Segment:
         if self._index is None and not may_wait:
             self.load_without_waiting(INDEX)
         index = self._index if self._index is not None else self.index
-        position = index.position(offset - self.base_offset)
+        noted, position = index.noted(offset - self.base_offset)
         fd = self.file.descriptor()
         pread = self.reader(may_wait=may_wait)
         unpack = BASE_LENGTH_DELTA.unpack_from
@@ -332,6 +341,11 @@ class Segment:
             chunk = pread(fd, NEARBY, position)
             at = 0
             last = min(len(chunk), end - position) - _BASE_LENGTH_DELTA_SIZE
+            if noted >= 0:
+                if not self._is_noted(chunk, noted):
+                    self._make_index_anew()
+                    return self.find(offset, may_wait=may_wait)
+                noted = -1
             while at <= last:
                 base, length, delta = unpack(chunk, at)
                 size = length + LOG_OVERHEAD
@@ -344,6 +358,56 @@ class Segment:
                 raise self._no_batch(position)
             position += at
         return None
+
+    def start_of_search(self, relative: int, *, may_wait: bool = True) -> int:
+        """Where to start looking for an offset: the batch there ends at or before it.
+
+        Raises ColdReadError as find() does.
+        """
+        if not may_wait:
+            self.load_without_waiting(INDEX)
+        noted, position = self.index.noted(relative)
+        if noted >= 0:
+            pread = self.reader(may_wait=may_wait)
+            if not self._is_noted(pread(self.file.descriptor(), HEADER_SIZE, position), noted):
+                self._make_index_anew()
+                return self.index.position(relative)
+        return position
+
+    def _is_noted(self, data: bytes, noted: int) -> bool:
+        """True where the bytes begin with the batch that an entry of the offset index speaks of."""
+        if len(data) < _BASE_LENGTH_DELTA_SIZE:
+            return False
+        base, _, delta = BASE_LENGTH_DELTA.unpack_from(data)
+        return bool(base + delta == self.base_offset + noted)
+
+    def _make_index_anew(self) -> None:
+        """The offset index does not fit the log: note its batches again, as far as there are any.
+
+        That waits for the disk even where others do not: a damaged index is rarer than a stall.
+        """
+        _log.warning("an index does not fit its log and is made anew", file=self.path + INDEX)
+        index = OffsetIndex()
+        scan = Scan(self._files, self.file.descriptor(), 0, self.size, self.base_offset)
+        after = 0
+        for batch in scan.headers():
+            if batch.position - after > NOTED_EVERY:
+                index.add(batch.header.last_offset - self.base_offset, batch.position)
+                after = batch.position
+        self._index = index
+        self._indexes_dirty = True
+        self.since_index = self.size - after
+        if self.sealed:
+            self._save_indexes_now()
+
+    def _save_indexes_now(self) -> None:
+        """Bring the indexes to their files, unless the disk is full; no flush covers them yet."""
+        try:
+            for fd in self.save_indexes():
+                self._files.close(fd)
+        except OSError as error:
+            if error.errno not in DISK_IS_FULL:
+                raise
 
     def _no_batch(self, position: int) -> CorruptLog:
         return CorruptLog(f"{self.path}{LOG} is damaged: it has no batch at {position}")
@@ -363,10 +427,10 @@ class Segment:
             raise ColdReadError(Slice(self.file, position, max(size, READ_AHEAD)))
         return bytes(buffer[:got])
 
-    def end_before(self, position: int) -> int:
-        """The offset after the last batch that begins before a position."""
+    def end_before(self, offset: int, position: int) -> int:
+        """The offset after the last batch before the one, at a position, that reaches an offset."""
         end_offset = self.base_offset
-        at = self.index.position_before(position)
+        at = self.start_of_search(offset - 1 - self.base_offset)
         while at < position:
             header = self.header(at)
             end_offset = header.next_offset
@@ -378,7 +442,10 @@ class Segment:
         data = self._files.pread(self.file.descriptor(), HEADER_SIZE, position)
         if len(data) < HEADER_SIZE:
             raise self._no_batch(position)
-        return BatchHeader._make(HEADER.unpack(data))
+        header = BatchHeader._make(HEADER.unpack(data))
+        if header.length < SMALLEST_LENGTH:
+            raise self._no_batch(position)
+        return header
 
     def batch(self, position: int, size: int) -> memoryview:
         """The bytes of the batch at a position."""
@@ -412,12 +479,7 @@ class Segment:
     def cut(self, offset: int, position: int) -> None:
         """Remove everything from a position on, where the batch that reaches this offset begins."""
         self.keep_indexes_below(offset)
-        try:
-            for fd in self.save_indexes():
-                self._files.close(fd)
-        except OSError as error:
-            if error.errno not in DISK_IS_FULL:
-                raise
+        self._save_indexes_now()
         self._indexes_dirty = True  # the next flush covers them; a crash before has them rebuilt
         self._files.ftruncate(self.file.descriptor(), position)
         self.unseal()
@@ -435,7 +497,7 @@ class Segment:
         """After the last index entry the batches themselves say what the largest timestamp is."""
         timestamp, relative = self.time_index.last()
         offset = self.base_offset + relative
-        position = self.index.position(relative)
+        position = self.start_of_search(relative)
         while position < self.size:
             header = self.header(position)
             if header.max_timestamp > timestamp:
