@@ -25,7 +25,7 @@ WORKING_PROTOCOLS = ("PLAINTEXT",)
 _ENDPOINT = re.compile(r"(?P<name>[^:/]*)://\[?(?P<host>[0-9a-zA-Z\-%._:]*)\]?:(?P<port>-?[0-9]+)")
 _NAME = re.compile(r"[A-Z0-9_.\-]+")
 LONGEST_LABEL = 63
-_WILDCARDS = ("", "0.0.0.0", "::")
+WILDCARDS = ("", "0.0.0.0", "::")
 
 
 class Listener(msgspec.Struct, frozen=True):
@@ -110,7 +110,7 @@ def advertised_listeners(
     return tuple(
         Listener(
             listener.name,
-            hostname if listener.host in _WILDCARDS else listener.host,
+            hostname if listener.host in WILDCARDS else listener.host,
             listener.port or bound_ports[listener.name],
             listener.protocol,
         )
