@@ -1,6 +1,7 @@
 """Rolling segments, and the two indexes that are kept with each."""
 
 import os
+from collections.abc import Callable
 from struct import iter_unpack, pack
 
 import pytest
@@ -204,6 +205,49 @@ def test_an_index_that_does_not_fit_its_log_is_made_anew_and_hides_nothing(
         assert at is not None
         assert at.offset == 5 * i
     log.close()
+    assert {path: path.read_bytes() for path in indexes} == indexes
+
+
+def _with_last_timestamp(data: bytes, timestamp: int) -> bytes:
+    return data[:-12] + pack(">q", timestamp) + data[-4:]
+
+
+@pytest.mark.parametrize("clean", [True, False])
+@pytest.mark.parametrize(
+    "damage",
+    [
+        lambda _: b"",
+        lambda data: data[:24] + b"\x7f" * 12,
+        lambda data: _with_last_timestamp(data, NOW - 10 * DAY),
+        lambda data: _with_last_timestamp(data, NOW + 10 * DAY),
+        lambda data: data[:24] + data[24:32] + pack(">i", 40) + data[36:],
+    ],
+    ids=["empty", "garbage", "too old", "too young", "another offset"],
+)
+def test_a_time_index_that_does_not_fit_its_log_is_made_anew(
+    logs: Logs, damage: Callable[[bytes], bytes], clean: bool
+) -> None:
+    config = LogConfig(segment_bytes=40_000)
+    log = logs.open(config)
+    for i in range(36):
+        append(log, batch(5, size=600, timestamp=NOW + 10 * i))
+    end = log.end_offset
+    log.close()
+    indexes = {path: path.read_bytes() for path in every_file(logs.directory, ".timeindex")}
+    for path, data in indexes.items():
+        path.write_bytes(damage(data))
+    log = logs.open(config, clean=clean, recovery_point=end)
+    largest = log.max_timestamp_offset(end)
+    assert largest is not None
+    assert (largest.timestamp, largest.offset) == (NOW + 354, end - 1)
+    for i in range(36):
+        at = log.offset_for_timestamp(NOW + 10 * i, end)
+        assert at is not None
+        assert at.offset == 5 * i
+    assert not log.maintain(NOW + 354)
+    log.close()
+    if not clean:
+        del indexes[path]  # a recovery leaves out entries that are past the log's end
     assert {path: path.read_bytes() for path in indexes} == indexes
 
 

@@ -13,7 +13,6 @@ from operator import itemgetter
 from typing import TYPE_CHECKING, NamedTuple
 
 from ottla.log.scan import CorruptLog, Scan
-from ottla.log.segment import TIME_INDEX
 from ottla.records import decode_batch
 from ottla.wire.errors import KafkaError
 
@@ -38,7 +37,7 @@ def offset_for_timestamp(
     log.check_online()
     try:
         for segment in log.segments:
-            _know_largest_timestamp(segment, may_wait)
+            segment.largest_timestamp(may_wait=may_wait)
             if segment.age_timestamp() >= timestamp:
                 found = _search(log, segment, timestamp, log.start_offset, may_wait)
                 if found is not None:  # compaction leaves batches without records
@@ -48,17 +47,10 @@ def offset_for_timestamp(
     return None
 
 
-def _know_largest_timestamp(segment: Segment, may_wait: bool) -> None:
-    if segment.max_timestamp is None and not may_wait:
-        segment.load_without_waiting(TIME_INDEX)
-
-
 def _search(
     log: Storage, segment: Segment, timestamp: int, start_offset: int, may_wait: bool
 ) -> TimestampAndOffset | None:
-    if not may_wait:
-        segment.load_without_waiting(TIME_INDEX)
-    offset = segment.base_offset + segment.time_index.offset(timestamp)
+    offset = segment.offset_before(timestamp, may_wait=may_wait)
     relative = max(offset, start_offset) - segment.base_offset
     position = segment.start_of_search(relative, may_wait=may_wait)
     fd, pread = segment.file.descriptor(), segment.reader(may_wait=may_wait)
@@ -85,7 +77,7 @@ def max_timestamp_offset(log: Storage, limit: int, *, may_wait: bool) -> Timesta
     log.check_online()
     try:
         for each in log.segments:
-            _know_largest_timestamp(each, may_wait)
+            each.largest_timestamp(may_wait=may_wait)
         segment = max(log.segments, key=lambda segment: segment.largest_timestamp())
         largest = segment.largest_timestamp()
         if largest < 0:

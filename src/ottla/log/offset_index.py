@@ -20,11 +20,13 @@ _SWAP = sys.byteorder == "little"
 class OffsetIndex:
     """The entries of one segment, and how many of them its file holds already."""
 
-    __slots__ = ("entries", "saved")
+    __slots__ = ("entries", "is_whole", "saved")
 
     def __init__(self) -> None:
         self.entries = array("Q")
         self.saved = 0
+        self.is_whole = True
+        """False where entries of the file were left out that cannot be right."""
 
     @classmethod
     def from_bytes(cls, data: bytes, log_size: int) -> "OffsetIndex":
@@ -47,6 +49,7 @@ class OffsetIndex:
                     break
                 last = entry
                 keep += 1
+        index.is_whole = not any(data[keep * ENTRY_SIZE :])
         del entries[keep:]
         index.saved = keep
         return index

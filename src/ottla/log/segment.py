@@ -6,8 +6,8 @@ Rules kept here:
    or the segment is sealed: what lies past the recovery point is scanned after a crash anyway.
 3. Indexes are loaded on first use; those of a sealed segment are dropped when its file is closed.
    Who does not wait for a disk asks for them first, and learns what has to be read.
-   An entry of the offset index is compared with the batch that it points at whenever it is used:
-   one that does not fit would hide records, so the index is made anew.
+   An entry is compared with the batch that it speaks of whenever it is used: one that does not fit
+   would hide records, or have retention remove them too early, so the index is made anew.
 4. Bytes below `size` never change, except that truncation lowers `size`.
 """
 
@@ -31,6 +31,7 @@ from ottla.log.files import (
     Slice,
 )
 from ottla.log.offset_index import MAX_RELATIVE, OffsetIndex
+from ottla.log.remaking import make_indexes
 from ottla.log.scan import BASE_LENGTH_DELTA, NEARBY, CorruptLog, Scan
 from ottla.log.time_index import TimeIndex
 from ottla.log.txn_index import AbortedTransaction, TxnIndex
@@ -42,9 +43,6 @@ DELETED, CLEANED, SWAP = ".deleted", ".cleaned", ".swap"
 
 READ_AHEAD = 256 << 10
 """What is read from disk where a reader comes to a cold place: it will want more of it."""
-
-NOTED_EVERY = 4096
-"""How many bytes lie between two entries of an index made anew: the default in Kafka."""
 
 _BASE_LENGTH_DELTA_SIZE = BASE_LENGTH_DELTA.size
 
@@ -301,13 +299,45 @@ class Segment:
 
     # Time ---------------------------------------------------------------------------------
 
-    def largest_timestamp(self) -> int:
-        """The largest timestamp of any batch, -1 where no batch has one."""
+    def largest_timestamp(self, *, may_wait: bool = True) -> int:
+        """The largest timestamp of any batch, -1 where no batch has one.
+
+        Raises ColdReadError where it `may_wait` not, and the disk would have to be read.
+        """
         if self.max_timestamp is None:
+            if not may_wait:
+                self.load_without_waiting(TIME_INDEX)
             timestamp, relative = self.time_index.last()
+            if not self._has_timestamp(timestamp, relative, may_wait):
+                self._make_indexes_anew(TIME_INDEX)
+                timestamp, relative = self.time_index.last()
             self.max_timestamp = timestamp
             self.max_timestamp_offset = self.base_offset + relative
         return self.max_timestamp
+
+    def offset_before(self, timestamp: int, *, may_wait: bool) -> int:
+        """An offset up to which every batch's timestamp is at most this one."""
+        if not may_wait:
+            self.load_without_waiting(TIME_INDEX)
+        noted, relative = self.time_index.noted(timestamp)
+        if noted >= 0 and not self._has_timestamp(noted, relative, may_wait):
+            self._make_indexes_anew(TIME_INDEX)
+            _, relative = self.time_index.noted(timestamp)
+        return self.base_offset + relative
+
+    def _has_timestamp(self, timestamp: int, relative: int, may_wait: bool) -> bool:
+        """True where an entry of the time index, or that it has none, fits the log."""
+        if not self.time_index.is_whole:
+            return False
+        if timestamp >= 0:
+            found = self.find(self.base_offset + relative, may_wait=may_wait)
+            if found is None:
+                return False
+            header = self.header(found.position, may_wait=may_wait)
+            return header.last_offset == self.base_offset + relative and (
+                header.max_timestamp == timestamp
+            )
+        return self.size == 0 or self.header(0, may_wait=may_wait).max_timestamp < 0
 
     def age_timestamp(self) -> int:
         """What `retention.ms` counts from: the largest timestamp, or when the file was written."""
@@ -332,6 +362,9 @@ class Segment:
         if self._index is None and not may_wait:
             self.load_without_waiting(INDEX)
         index = self._index if self._index is not None else self.index
+        if not index.is_whole:
+            self._make_indexes_anew(INDEX)
+            index = self.index
         noted, position = index.noted(offset - self.base_offset)
         fd = self.file.descriptor()
         pread = self.reader(may_wait=may_wait)
@@ -343,7 +376,7 @@ class Segment:
             last = min(len(chunk), end - position) - _BASE_LENGTH_DELTA_SIZE
             if noted >= 0:
                 if not self._is_noted(chunk, noted):
-                    self._make_index_anew()
+                    self._make_indexes_anew(INDEX)
                     return self.find(offset, may_wait=may_wait)
                 noted = -1
             while at <= last:
@@ -366,11 +399,13 @@ class Segment:
         """
         if not may_wait:
             self.load_without_waiting(INDEX)
+        if not self.index.is_whole:
+            self._make_indexes_anew(INDEX)
         noted, position = self.index.noted(relative)
         if noted >= 0:
             pread = self.reader(may_wait=may_wait)
             if not self._is_noted(pread(self.file.descriptor(), HEADER_SIZE, position), noted):
-                self._make_index_anew()
+                self._make_indexes_anew(INDEX)
                 return self.index.position(relative)
         return position
 
@@ -381,22 +416,16 @@ class Segment:
         base, _, delta = BASE_LENGTH_DELTA.unpack_from(data)
         return bool(base + delta == self.base_offset + noted)
 
-    def _make_index_anew(self) -> None:
-        """The offset index does not fit the log: note its batches again, as far as there are any.
+    def _make_indexes_anew(self, suffix: str) -> None:
+        """One of the indexes does not fit the log: make both from its batches.
 
         That waits for the disk even where others do not: a damaged index is rarer than a stall.
         """
-        _log.warning("an index does not fit its log and is made anew", file=self.path + INDEX)
-        index = OffsetIndex()
+        _log.warning("an index does not fit its log and is made anew", file=self.path + suffix)
         scan = Scan(self._files, self.file.descriptor(), 0, self.size, self.base_offset)
-        after = 0
-        for batch in scan.headers():
-            if batch.position - after > NOTED_EVERY:
-                index.add(batch.header.last_offset - self.base_offset, batch.position)
-                after = batch.position
-        self._index = index
+        self._index, self._time_index = make_indexes(scan, self.base_offset)
         self._indexes_dirty = True
-        self.since_index = self.size - after
+        self.since_index = self.size - self._index.position(MAX_RELATIVE)
         if self.sealed:
             self._save_indexes_now()
 
@@ -437,9 +466,10 @@ class Segment:
             at += header.size
         return end_offset
 
-    def header(self, position: int) -> BatchHeader:
-        """The header of the batch at a position."""
-        data = self._files.pread(self.file.descriptor(), HEADER_SIZE, position)
+    def header(self, position: int, *, may_wait: bool = True) -> BatchHeader:
+        """The header of the batch at a position; raises ColdReadError as find() does."""
+        pread = self.reader(may_wait=may_wait)
+        data = pread(self.file.descriptor(), HEADER_SIZE, position)
         if len(data) < HEADER_SIZE:
             raise self._no_batch(position)
         header = BatchHeader._make(HEADER.unpack(data))
@@ -496,6 +526,10 @@ class Segment:
     def _find_largest_timestamp(self) -> None:
         """After the last index entry the batches themselves say what the largest timestamp is."""
         timestamp, relative = self.time_index.last()
+        is_noted = timestamp >= 0 or len(self.index.entries) > 0
+        if is_noted and not self._has_timestamp(timestamp, relative, may_wait=True):
+            self._make_indexes_anew(TIME_INDEX)
+            timestamp, relative = self.time_index.last()
         offset = self.base_offset + relative
         position = self.start_of_search(relative)
         while position < self.size:
