@@ -36,6 +36,7 @@ _TOPIC_COUNTERS: Final = (
     ("bytes_in", "bytesin", "Bytes of records appended by producers."),
     ("bytes_out", "bytesout", "Bytes of records sent to readers."),
     ("messages_in", "messagesin", "Records appended by producers."),
+    ("messages_out", "messagesout", "Records sent to readers; Kafka does not count them."),
     ("produces", "totalproducerequests", "Produce requests, counted for each partition."),
     ("fetches", "totalfetchrequests", "Fetch answers, counted for each partition."),
     ("failed_produces", "failedproducerequests", "Produce requests that got an error."),

@@ -12,6 +12,7 @@ from __future__ import annotations
 from operator import itemgetter
 from typing import TYPE_CHECKING, NamedTuple
 
+from ottla.log.files import ColdReadError
 from ottla.log.scan import CorruptLog, Scan
 from ottla.records import decode_batch
 from ottla.wire.errors import KafkaError
@@ -88,15 +89,38 @@ def max_timestamp_offset(log: Storage, limit: int, *, may_wait: bool) -> Timesta
     return found if found is not None and found.offset < limit else None
 
 
+def end_of(log: Storage, offset: int, read: Slice) -> int:
+    """The offset after the last whole batch of a stretch that a reader at an offset was given.
+
+    Nobody waits for the disk for it: where the last batches are not in memory they are left out.
+    """
+    segment = _segment_of(log, offset, read)
+    if segment is None:
+        return offset
+    stop = read.position + read.size
+    if stop == segment.size:
+        following = log.segments.after(segment)
+        return log.end_offset if following is None else following.base_offset
+    try:
+        return max(offset, segment.end_before_cut(read.position, stop))
+    except (OSError, ColdReadError, CorruptLog):
+        return offset
+
+
+def _segment_of(log: Storage, offset: int, read: Slice) -> Segment | None:
+    segment: Segment | None = log.segments.floor(offset)
+    while segment is not None and segment.file is not read.file:
+        segment = log.segments.after(segment)
+    return segment
+
+
 def aborted_in(log: Storage, offset: int, read: Slice, limit: int) -> list[tuple[int, int]]:
     """The aborted transactions that a reader of a stretch, which began at an offset, must know of.
 
     As in Kafka they are those up to the next batch that the index knows behind the stretch, not all
     up to the reader's limit: a reader that is far behind would be told of all of them every time.
     """
-    segment: Segment | None = log.segments.floor(offset)
-    while segment is not None and segment.file is not read.file:
-        segment = log.segments.after(segment)
+    segment = _segment_of(log, offset, read)
     if segment is not None:
         try:
             relative = segment.index.last_offset_from(read.position + read.size)

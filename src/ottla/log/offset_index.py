@@ -70,6 +70,11 @@ class OffsetIndex:
         entry = self.entries[slot]
         return entry >> 32, entry & _LOW
 
+    def position_before(self, position: int) -> int:
+        """The last position noted that lies before a position."""
+        slot = bisect_left(self.entries, position, key=lambda entry: entry & _LOW) - 1
+        return self.entries[slot] & _LOW if slot >= 0 else 0
+
     def last_offset_from(self, position: int) -> int | None:
         """Where the first batch noted at or after a position ends; None where there is none."""
         slot = bisect_left(self.entries, position, key=lambda entry: entry & _LOW)

@@ -466,6 +466,31 @@ class Segment:
             at += header.size
         return end_offset
 
+    def end_before_cut(self, position: int, stop: int) -> int:
+        """The offset after the last whole batch of a stretch, which begins with a whole one.
+
+        Raises ColdReadError where the disk would have to be read.
+        """
+        end_offset = self.base_offset
+        fd = self.file.descriptor()
+        # A batch whose header is cut off too says nothing; where one begins, the one before ends.
+        position = max(position, self.index.position_before(stop - HEADER_SIZE))
+        while position < stop:
+            chunk = self._read_without_waiting(fd, min(NEARBY, stop - position), position)
+            at = 0
+            while at <= len(chunk) - _BASE_LENGTH_DELTA_SIZE:
+                base, length, delta = BASE_LENGTH_DELTA.unpack_from(chunk, at)
+                if position + at + length + LOG_OVERHEAD > stop:
+                    return int(base)
+                if length < SMALLEST_LENGTH:
+                    raise self._no_batch(position + at)
+                end_offset = base + delta + 1
+                at += length + LOG_OVERHEAD
+            if at == 0:
+                break
+            position += at
+        return end_offset
+
     def header(self, position: int, *, may_wait: bool = True) -> BatchHeader:
         """The header of the batch at a position; raises ColdReadError as find() does."""
         pread = self.reader(may_wait=may_wait)

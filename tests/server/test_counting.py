@@ -1,0 +1,32 @@
+"""What is counted of a topic's traffic, as clients see it."""
+
+import pytest
+
+from compat.raw import Connection
+from ottla.broker.metrics import TopicMetrics
+from ottla.embedded import Broker
+from ottla.wire.batch import headers
+from tests.e2e.asking import From, fetch, produce
+from tests.e2e.conftest import create_topic
+from tests.log.making import batch
+from tests.server.inside import on_loop, running
+
+
+def _metrics(broker: Broker, topic: str) -> TopicMetrics:
+    return on_loop(broker, lambda: running(broker).node.metrics_of(topic))
+
+
+@pytest.mark.parametrize("max_bytes", [1, 700, 3000, 1 << 20])
+def test_messages_are_counted_in_and_out(max_bytes: int) -> None:
+    with Broker() as broker, Connection(broker.bootstrap_servers) as connection:
+        create_topic(connection, "t")
+        for count in range(1, 30):
+            produce(connection, "t", bytes(batch(count)))
+        sent = sum(range(1, 30))
+        offset = 0
+        while offset < sent:
+            answer = fetch(connection, From("t", offset, max_bytes=max_bytes))
+            found = list(headers(memoryview(answer.records or b"")))
+            offset = found[-1][1].next_offset
+        metrics = _metrics(broker, "t")
+        assert (metrics.messages_in, metrics.messages_out) == (sent, sent)
