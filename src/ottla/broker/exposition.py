@@ -79,6 +79,7 @@ def families(node: Node, network: NetworkMetrics) -> Iterator[Metric]:
         labels=["delayedOperation"],
     )
     parked.add_metric(["Fetch"], node.parked_fetches)
+    parked.add_metric(["Produce"], node.parked_produces)
     yield parked
     for name, text, value in (*_gauges(node, network), *node.cleaner.gauges()):
         yield GaugeMetricFamily(name, text, value=value)
