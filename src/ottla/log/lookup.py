@@ -92,7 +92,8 @@ def max_timestamp_offset(log: Storage, limit: int, *, may_wait: bool) -> Timesta
 def end_of(log: Storage, offset: int, read: Slice) -> int:
     """The offset after the last whole batch of a stretch that a reader at an offset was given.
 
-    Nobody waits for the disk for it: where the last batches are not in memory they are left out.
+    Nobody waits for the disk for it: where the last batches are not in memory the index says about
+    where it is, and never too much.
     """
     segment = _segment_of(log, offset, read)
     if segment is None:
@@ -103,7 +104,9 @@ def end_of(log: Storage, offset: int, read: Slice) -> int:
         return log.end_offset if following is None else following.base_offset
     try:
         return max(offset, segment.end_before_cut(read.position, stop))
-    except (OSError, ColdReadError, CorruptLog):
+    except ColdReadError:
+        return max(offset, segment.base_offset + segment.index.whole_before(stop) + 1)
+    except (OSError, CorruptLog):
         return offset
 
 

@@ -75,6 +75,14 @@ class OffsetIndex:
         slot = bisect_left(self.entries, position, key=lambda entry: entry & _LOW) - 1
         return self.entries[slot] & _LOW if slot >= 0 else 0
 
+    def whole_before(self, position: int) -> int:
+        """Where the last batch but one ends that begins before a position: it is whole there.
+
+        -1 where no such batch is noted.
+        """
+        slot = bisect_left(self.entries, position, key=lambda entry: entry & _LOW) - 2
+        return self.entries[slot] >> 32 if slot >= 0 else -1
+
     def last_offset_from(self, position: int) -> int | None:
         """Where the first batch noted at or after a position ends; None where there is none."""
         slot = bisect_left(self.entries, position, key=lambda entry: entry & _LOW)
