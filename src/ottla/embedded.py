@@ -14,6 +14,7 @@ from types import TracebackType
 from typing import Self
 
 from ottla.config import BrokerConfig
+from ottla.config.listeners import WILDCARDS
 from ottla.server.logging import quiet_logging
 from ottla.server.run import RunningBroker
 
@@ -35,6 +36,7 @@ class Broker:
         **settings: object,
     ) -> None:
         self._port = port
+        self._host = "127.0.0.1"
         self._data = data
         self._settings = {name: _text(value) for name, value in (config or {}).items()}
         self._settings |= {name.replace("_", "."): _text(value) for name, value in settings.items()}
@@ -51,7 +53,8 @@ class Broker:
     @property
     def bootstrap_servers(self) -> str:
         """What a client's `bootstrap.servers` needs."""
-        return f"127.0.0.1:{self._port}"
+        host = f"[{self._host}]" if ":" in self._host else self._host
+        return f"{host}:{self._port}"
 
     def start(self) -> Self:
         """Start the broker and wait until it serves clients."""
@@ -92,7 +95,10 @@ class Broker:
                 problem.append(reason)
                 raise
             self._running = running
-            self._port = next(iter(running.node.ports.values()))
+            listener = running.node.config.bound_listeners[0]
+            self._port = running.node.ports[listener.name]
+            if listener.host not in WILDCARDS:
+                self._host = listener.host
             self._loop = asyncio.get_running_loop()
             self._stopped = stopped
             started.set()

@@ -104,6 +104,7 @@ def test_traffic_and_sizes_are_told_by_topic(tmp_path: Path) -> None:
             size = node.partitions.find("a", 0).log.size
             assert size > 0
             assert found["kafka_server_brokertopicmetrics_messagesin_total", "a"] == 3
+            assert found["kafka_server_brokertopicmetrics_messagesout_total", "a"] == 0
             assert found["kafka_server_brokertopicmetrics_bytesin_total", "a"] == size
             assert found["kafka_server_brokertopicmetrics_messagesin_total", "b"] == 0
             assert found["kafka_log_log_size", "a"] == size

@@ -115,7 +115,7 @@ def check_next_start(before: Before, directory: Path, *, clean: bool) -> bytes:
         assert suffix == ".txnindex" or found == bases
     segments = list(log.segments)
     for segment, following in pairwise(segments):
-        assert segment.end_before(segment.size) <= following.base_offset
+        assert segment.end_before(following.base_offset, segment.size) <= following.base_offset
     assert log.end_offset == before.end_offset
     assert log.last_stable_offset == before.end_offset
     assert state(committed(log)) == before.committed

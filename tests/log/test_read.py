@@ -181,3 +181,34 @@ def test_a_batch_that_would_end_behind_the_file_takes_the_log_offline(
         log.read(offset, 1000, 9, True)
     assert refused.value.code == ErrorCode.KAFKA_STORAGE_ERROR
     assert log.offline
+
+
+@pytest.mark.parametrize("max_bytes", [1, 300, 1000, 5000, 1 << 20])
+def test_it_is_known_where_what_was_read_ends(logs: Logs, max_bytes: int) -> None:
+    log = logs.open(LogConfig(segment_bytes=20_000, index_interval_bytes=500))
+    for i in range(200):
+        append(log, batch(1 + i % 4, size=50))
+    offset = 0
+    while (found := log.read(offset, max_bytes, log.end_offset, True)) is not None:
+        end = log.end_of(offset, found)
+        whole = [header for _, header in headers(taken(found))]
+        offset = whole[-1].next_offset
+        assert end == offset
+    assert offset == log.end_offset
+
+
+def test_what_is_not_in_memory_is_not_read_to_know_about_where_it_ends(logs: Logs) -> None:
+    log = logs.open(LogConfig(index_interval_bytes=500))
+    for _ in range(100):
+        append(log, batch(5))
+    found = log.read(0, 10_000, log.end_offset, True)
+    assert found is not None
+    end = log.end_of(0, found)
+
+    def is_cold(*_: object) -> int:
+        raise BlockingIOError
+
+    logs.files.preadv = is_cold
+    noted_every = 500 // len(batch(5)) + 1
+    assert end - 5 * 2 * (noted_every + 1) <= log.end_of(0, found) <= end
+    found.file.unpin()

@@ -398,6 +398,27 @@ def test_a_child_process_recovers_one_partition_a_line(logs: Logs) -> None:
     assert third["error"]
 
 
+def test_what_a_child_logs_is_no_answer(logs: Logs) -> None:
+    log = filled(logs, 5)
+    log.close()
+    order = {"directory": str(logs.directory), "recovery_point": 15, "start_offset": 99}
+    command = [sys.executable, "-m", "ottla.log.recovery"]
+    pipe = subprocess.PIPE
+    with subprocess.Popen(command, stdin=pipe, stdout=pipe, stderr=pipe, text=True) as child:
+        assert child.stdin is not None
+        assert child.stdout is not None
+        assert child.stderr is not None
+        child.stdin.write(json.dumps(order) + "\n")
+        child.stdin.flush()
+        answer = json.loads(child.stdout.readline())
+        child.stdin.close()
+        assert child.stdout.read() == ""
+        said = json.loads(child.stderr.read())
+    assert (answer["start_offset"], answer["end_offset"]) == (99, 99)
+    assert said["event"] == "a log ends before its start offset, and its segments are removed"
+    assert (said["level"], said["end_offset"], said["start_offset"]) == ("warning", 15, 99)
+
+
 def test_a_child_says_why_the_system_refused(logs: Logs, monkeypatch: pytest.MonkeyPatch) -> None:
     logs.crash(filled(logs, 5))
     monkeypatch.setattr(os, "pwrite", refuse)

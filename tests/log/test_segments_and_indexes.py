@@ -1,6 +1,8 @@
 """Rolling segments, and the two indexes that are kept with each."""
 
-from struct import iter_unpack
+import os
+from collections.abc import Callable
+from struct import iter_unpack, pack
 
 import pytest
 
@@ -8,8 +10,8 @@ from ottla.log.config import LogConfig
 from ottla.log.offset_index import OffsetIndex
 from ottla.log.segment import Segment
 from ottla.log.time_index import TimeIndex
-from ottla.wire.batch import read_header
-from tests.log.making import NOW, Logs, append, batch, flush, read_all, read_headers
+from ottla.wire.batch import HEADER_SIZE, read_header
+from tests.log.making import NOW, Logs, append, batch, every_file, flush, read_all, read_headers
 
 DAY = 86_400_000
 
@@ -167,6 +169,88 @@ def test_missing_indexes_are_made_anew(logs: Logs) -> None:
     assert {path: path.read_bytes() for path in logs.directory.glob("*index")} == kept
 
 
+def _damaged(data: bytes, half: str, entry: int) -> bytes:
+    """An offset index, one of whose entries names another offset or another position."""
+    entries = [list(each) for each in iter_unpack(">ii", data)]
+    place = ("offset", "position").index(half)
+    entries[entry][place] = entries[entry - 1][place] + 1 if entry else 1
+    return b"".join(pack(">ii", *each) for each in entries)
+
+
+@pytest.mark.parametrize("clean", [True, False])
+@pytest.mark.parametrize("entry", [0, 2, -1])
+@pytest.mark.parametrize("half", ["offset", "position"])
+def test_an_index_that_does_not_fit_its_log_is_made_anew_and_hides_nothing(
+    logs: Logs, half: str, entry: int, clean: bool
+) -> None:
+    config = LogConfig(segment_bytes=40_000)
+    log = logs.open(config)
+    for i in range(36):
+        append(log, batch(5, size=600, timestamp=NOW + 10 * i))
+    end = log.end_offset
+    log.close()
+    indexes = {path: path.read_bytes() for path in every_file(logs.directory, ".index")}
+    assert [len(data) // 8 for data in indexes.values()] == [5, 5, 5]
+    for path, data in indexes.items():
+        path.write_bytes(_damaged(data, half, entry))
+    log = logs.open(config, clean=clean, recovery_point=end)
+    for offset in range(end):
+        found = log.read(offset, 1, end, True)
+        assert found is not None
+        header = memoryview(os.pread(found.file.fd, HEADER_SIZE, found.position))
+        assert read_header(header).base_offset == offset // 5 * 5
+        found.file.unpin()
+    for i in range(36):
+        at = log.offset_for_timestamp(NOW + 10 * i, end)
+        assert at is not None
+        assert at.offset == 5 * i
+    log.close()
+    assert {path: path.read_bytes() for path in indexes} == indexes
+
+
+def _with_last_timestamp(data: bytes, timestamp: int) -> bytes:
+    return data[:-12] + pack(">q", timestamp) + data[-4:]
+
+
+@pytest.mark.parametrize("clean", [True, False])
+@pytest.mark.parametrize(
+    "damage",
+    [
+        lambda _: b"",
+        lambda data: data[:24] + b"\x7f" * 12,
+        lambda data: _with_last_timestamp(data, NOW - 10 * DAY),
+        lambda data: _with_last_timestamp(data, NOW + 10 * DAY),
+        lambda data: data[:24] + data[24:32] + pack(">i", 40) + data[36:],
+    ],
+    ids=["empty", "garbage", "too old", "too young", "another offset"],
+)
+def test_a_time_index_that_does_not_fit_its_log_is_made_anew(
+    logs: Logs, damage: Callable[[bytes], bytes], clean: bool
+) -> None:
+    config = LogConfig(segment_bytes=40_000)
+    log = logs.open(config)
+    for i in range(36):
+        append(log, batch(5, size=600, timestamp=NOW + 10 * i))
+    end = log.end_offset
+    log.close()
+    indexes = {path: path.read_bytes() for path in every_file(logs.directory, ".timeindex")}
+    for path, data in indexes.items():
+        path.write_bytes(damage(data))
+    log = logs.open(config, clean=clean, recovery_point=end)
+    largest = log.max_timestamp_offset(end)
+    assert largest is not None
+    assert (largest.timestamp, largest.offset) == (NOW + 354, end - 1)
+    for i in range(36):
+        at = log.offset_for_timestamp(NOW + 10 * i, end)
+        assert at is not None
+        assert at.offset == 5 * i
+    assert not log.maintain(NOW + 354)
+    log.close()
+    if not clean:
+        del indexes[path]  # a recovery leaves out entries that are past the log's end
+    assert {path: path.read_bytes() for path in indexes} == indexes
+
+
 @pytest.mark.parametrize("zeros", [8, 80, 8000])
 def test_zeros_that_kafka_preallocates_are_not_index_entries(zeros: int) -> None:
     index = OffsetIndex()
@@ -203,12 +287,12 @@ def test_an_index_finds_the_batch_at_or_before_an_offset() -> None:
         250,
         250,
     ]
-    assert [index.position_before(position) for position in (0, 100, 101, 250, 251)] == [
-        0,
-        0,
-        100,
-        100,
-        250,
+    assert [index.noted(offset) for offset in (-1, 8, 9, 18, 19)] == [
+        (-1, 0),
+        (-1, 0),
+        (9, 100),
+        (9, 100),
+        (19, 250),
     ]
 
 

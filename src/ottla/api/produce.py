@@ -288,16 +288,18 @@ def _answer_later(
 ) -> Outcome:
     """The answer waits for the fsync where `flush.messages` is reached, and for the commit."""
     pending = Pending()
+    node = request.node
+    node.parked_produces += 1
+
+    def answer() -> None:
+        node.parked_produces -= 1
+        pending.make(lambda: (_response(request, results),))
 
     def answer_when_committed() -> None:
-        when_committed(
-            uncommitted,
-            asked.timeout_ms,
-            lambda: pending.make(lambda: (_response(request, results),)),
-        )
+        when_committed(uncommitted, asked.timeout_ms, answer)
 
     if to_flush:
-        request.node.background.run(_flush(results, to_flush, answer_when_committed))
+        node.background.run(_flush(results, to_flush, answer_when_committed))
     else:
         answer_when_committed()
     return pending

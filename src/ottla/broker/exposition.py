@@ -36,6 +36,7 @@ _TOPIC_COUNTERS: Final = (
     ("bytes_in", "bytesin", "Bytes of records appended by producers."),
     ("bytes_out", "bytesout", "Bytes of records sent to readers."),
     ("messages_in", "messagesin", "Records appended by producers."),
+    ("messages_out", "messagesout", "Records sent to readers; Kafka does not count them."),
     ("produces", "totalproducerequests", "Produce requests, counted for each partition."),
     ("fetches", "totalfetchrequests", "Fetch answers, counted for each partition."),
     ("failed_produces", "failedproducerequests", "Produce requests that got an error."),
@@ -78,6 +79,7 @@ def families(node: Node, network: NetworkMetrics) -> Iterator[Metric]:
         labels=["delayedOperation"],
     )
     parked.add_metric(["Fetch"], node.parked_fetches)
+    parked.add_metric(["Produce"], node.parked_produces)
     yield parked
     for name, text, value in (*_gauges(node, network), *node.cleaner.gauges()):
         yield GaugeMetricFamily(name, text, value=value)

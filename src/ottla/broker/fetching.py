@@ -295,8 +295,12 @@ class Fetch:
             if partition is not None:
                 if self._follower is None:
                     partition.metrics.fetches += 1
-                    if records is not None:
+                    if isinstance(records, Slice):
+                        offset = wanted.ask.fetch_offset
                         partition.metrics.bytes_out += records.size
+                        partition.metrics.messages_out += (
+                            partition.log.end_of(offset, records) - offset
+                        )
                 if kept and self._has_read_all(wanted, partition, data):
                     ready.pop(wanted, None)
                     wanted.wait_on(partition)

@@ -38,6 +38,7 @@ class TopicMetrics:
         "failed_produces",
         "fetches",
         "messages_in",
+        "messages_out",
         "produces",
     )
 
@@ -45,6 +46,7 @@ class TopicMetrics:
         self.bytes_in = 0
         self.bytes_out = 0
         self.messages_in = 0
+        self.messages_out = 0
         self.produces = 0
         self.fetches = 0
         self.failed_produces = 0

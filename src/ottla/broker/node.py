@@ -99,6 +99,7 @@ class Node:
             config.max_incremental_fetch_session_cache_slots, lambda: random.randrange(1, 2**31)
         )
         self.parked_fetches = 0
+        self.parked_produces = 0
         self.refusals = Refusals()
         self.metadata_changes = 0
         self.kept_answers = KeptAnswers(self)

@@ -26,7 +26,7 @@ WORKING_PROTOCOLS = ("PLAINTEXT",)
 _ENDPOINT = re.compile(r"(?P<name>[^:/]*)://\[?(?P<host>[0-9a-zA-Z\-%._:]*)\]?:(?P<port>-?[0-9]+)")
 _NAME = re.compile(r"[A-Z0-9_.\-]+")
 LONGEST_LABEL = 63
-_WILDCARDS = ("", "0.0.0.0", "::")
+WILDCARDS = ("", "0.0.0.0", "::")
 _LOCAL_NAMES = ("localhost", "localhost4", "localhost6", "ip6-localhost", "ip6-loopback")
 
 
@@ -112,7 +112,7 @@ def advertised_listeners(
     return tuple(
         Listener(
             listener.name,
-            hostname if listener.host in _WILDCARDS else listener.host,
+            hostname if listener.host in WILDCARDS else listener.host,
             listener.port or bound_ports[listener.name],
             listener.protocol,
         )
@@ -155,7 +155,7 @@ def sent_to_themselves(
     listeners: Sequence[Listener], advertised: Sequence[Listener]
 ) -> list[Listener]:
     """Of what is advertised: what stands for all interfaces, and means "this machine" only."""
-    everywhere = {listener.name for listener in listeners if listener.host in _WILDCARDS}
+    everywhere = {listener.name for listener in listeners if listener.host in WILDCARDS}
     return [each for each in advertised if each.name in everywhere and is_loopback(each.host)]
 
 

@@ -3,6 +3,8 @@
 from collections.abc import Sequence
 
 _VERSION = "0"
+_LARGEST = 2**63 - 1
+_MOST_DIGITS = len(str(_LARGEST))
 
 
 class CorruptCheckpoint(Exception):  # noqa: N818 (it names a state of a file)
@@ -34,4 +36,6 @@ def decode_lines(data: bytes) -> list[list[str]]:
 
 
 def _is_number(word: str) -> bool:
-    return word.removeprefix("-").isdecimal() and word.isascii()
+    """True for what Kafka writes: no partition, epoch or offset is negative, and all fit a long."""
+    is_short = len(word) <= _MOST_DIGITS
+    return is_short and word.isascii() and word.isdecimal() and int(word) <= _LARGEST

@@ -19,6 +19,7 @@ from ottla.log.config import LogConfig
 from ottla.log.files import FileCache, Files
 from ottla.log.leader_epochs import FILE_NAME as EPOCHS_FILE
 from ottla.log.leader_epochs import LeaderEpochs
+from ottla.log.offset_index import MAX_RELATIVE
 from ottla.log.producer_state import ProducerStates
 from ottla.log.scan import CorruptLog, Scan
 from ottla.log.segment import (
@@ -116,7 +117,7 @@ def end_of(files: Files, segment: Segment) -> int:
     """The offset after the last batch of a segment."""
     if segment.size == 0:
         return segment.base_offset
-    position = segment.index.position((1 << 31) - 1)
+    position = segment.start_of_search(MAX_RELATIVE)
     scan = Scan(files, segment.file.descriptor(), position, segment.size, segment.base_offset)
     for _ in scan.headers():
         pass

@@ -437,6 +437,10 @@ class Log(FlushedStorage):
         """Producer id and first offset of each aborted transaction with records in [start, end)."""
         return lookup.aborted_transactions(self, start, end)
 
+    def end_of(self, offset: int, read: Slice) -> int:
+        """The offset after the last whole batch of what read() gave for an offset."""
+        return lookup.end_of(self, offset, read)
+
     def aborted_in(self, offset: int, read: Slice, limit: int) -> list[tuple[int, int]]:
         """The same for what read() gave for an offset and a limit."""
         return lookup.aborted_in(self, offset, read, limit)

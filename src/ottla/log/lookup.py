@@ -12,8 +12,8 @@ from __future__ import annotations
 from operator import itemgetter
 from typing import TYPE_CHECKING, NamedTuple
 
+from ottla.log.files import ColdReadError
 from ottla.log.scan import CorruptLog, Scan
-from ottla.log.segment import INDEX, TIME_INDEX
 from ottla.records import decode_batch
 from ottla.wire.errors import KafkaError
 
@@ -38,7 +38,7 @@ def offset_for_timestamp(
     log.check_online()
     try:
         for segment in log.segments:
-            _know_largest_timestamp(segment, may_wait)
+            segment.largest_timestamp(may_wait=may_wait)
             if segment.age_timestamp() >= timestamp:
                 found = _search(log, segment, timestamp, log.start_offset, may_wait)
                 if found is not None:  # compaction leaves batches without records
@@ -48,18 +48,12 @@ def offset_for_timestamp(
     return None
 
 
-def _know_largest_timestamp(segment: Segment, may_wait: bool) -> None:
-    if segment.max_timestamp is None and not may_wait:
-        segment.load_without_waiting(TIME_INDEX)
-
-
 def _search(
     log: Storage, segment: Segment, timestamp: int, start_offset: int, may_wait: bool
 ) -> TimestampAndOffset | None:
-    if not may_wait:
-        segment.load_without_waiting(TIME_INDEX, INDEX)
-    offset = segment.base_offset + segment.time_index.offset(timestamp)
-    position = segment.index.position(max(offset, start_offset) - segment.base_offset)
+    offset = segment.offset_before(timestamp, may_wait=may_wait)
+    relative = max(offset, start_offset) - segment.base_offset
+    position = segment.start_of_search(relative, may_wait=may_wait)
     fd, pread = segment.file.descriptor(), segment.reader(may_wait=may_wait)
     scan = Scan(log.files, fd, position, segment.size, 0, pread)
     for batch in scan.headers():
@@ -84,7 +78,7 @@ def max_timestamp_offset(log: Storage, limit: int, *, may_wait: bool) -> Timesta
     log.check_online()
     try:
         for each in log.segments:
-            _know_largest_timestamp(each, may_wait)
+            each.largest_timestamp(may_wait=may_wait)
         segment = max(log.segments, key=lambda segment: segment.largest_timestamp())
         largest = segment.largest_timestamp()
         if largest < 0:
@@ -95,15 +89,41 @@ def max_timestamp_offset(log: Storage, limit: int, *, may_wait: bool) -> Timesta
     return found if found is not None and found.offset < limit else None
 
 
+def end_of(log: Storage, offset: int, read: Slice) -> int:
+    """The offset after the last whole batch of a stretch that a reader at an offset was given.
+
+    Nobody waits for the disk for it: where the last batches are not in memory the index says about
+    where it is, and never too much.
+    """
+    segment = _segment_of(log, offset, read)
+    if segment is None:
+        return offset
+    stop = read.position + read.size
+    if stop == segment.size:
+        following = log.segments.after(segment)
+        return log.end_offset if following is None else following.base_offset
+    try:
+        return max(offset, segment.end_before_cut(read.position, stop))
+    except ColdReadError:
+        return max(offset, segment.base_offset + segment.index.whole_before(stop) + 1)
+    except (OSError, CorruptLog):
+        return offset
+
+
+def _segment_of(log: Storage, offset: int, read: Slice) -> Segment | None:
+    segment: Segment | None = log.segments.floor(offset)
+    while segment is not None and segment.file is not read.file:
+        segment = log.segments.after(segment)
+    return segment
+
+
 def aborted_in(log: Storage, offset: int, read: Slice, limit: int) -> list[tuple[int, int]]:
     """The aborted transactions that a reader of a stretch, which began at an offset, must know of.
 
     As in Kafka they are those up to the next batch that the index knows behind the stretch, not all
     up to the reader's limit: a reader that is far behind would be told of all of them every time.
     """
-    segment: Segment | None = log.segments.floor(offset)
-    while segment is not None and segment.file is not read.file:
-        segment = log.segments.after(segment)
+    segment = _segment_of(log, offset, read)
     if segment is not None:
         try:
             relative = segment.index.last_offset_from(read.position + read.size)

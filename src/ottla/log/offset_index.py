@@ -20,11 +20,13 @@ _SWAP = sys.byteorder == "little"
 class OffsetIndex:
     """The entries of one segment, and how many of them its file holds already."""
 
-    __slots__ = ("entries", "saved")
+    __slots__ = ("entries", "is_whole", "saved")
 
     def __init__(self) -> None:
         self.entries = array("Q")
         self.saved = 0
+        self.is_whole = True
+        """False where entries of the file were left out that cannot be right."""
 
     @classmethod
     def from_bytes(cls, data: bytes, log_size: int) -> "OffsetIndex":
@@ -47,6 +49,7 @@ class OffsetIndex:
                     break
                 last = entry
                 keep += 1
+        index.is_whole = not any(data[keep * ENTRY_SIZE :])
         del entries[keep:]
         index.saved = keep
         return index
@@ -56,10 +59,29 @@ class OffsetIndex:
         slot = bisect_right(self.entries, relative << 32 | _LOW) - 1
         return self.entries[slot] & _LOW if slot >= 0 else 0
 
+    def noted(self, relative: int) -> tuple[int, int]:
+        """The last batch noted that ends at or before an offset: where it ends, where it begins.
+
+        (-1, 0) where there is none.
+        """
+        slot = bisect_right(self.entries, relative << 32 | _LOW) - 1
+        if slot < 0:
+            return -1, 0
+        entry = self.entries[slot]
+        return entry >> 32, entry & _LOW
+
     def position_before(self, position: int) -> int:
         """The last position noted that lies before a position."""
         slot = bisect_left(self.entries, position, key=lambda entry: entry & _LOW) - 1
         return self.entries[slot] & _LOW if slot >= 0 else 0
+
+    def whole_before(self, position: int) -> int:
+        """Where the last batch but one ends that begins before a position: it is whole there.
+
+        -1 where no such batch is noted.
+        """
+        slot = bisect_left(self.entries, position, key=lambda entry: entry & _LOW) - 2
+        return self.entries[slot] >> 32 if slot >= 0 else -1
 
     def last_offset_from(self, position: int) -> int | None:
         """Where the first batch noted at or after a position ends; None where there is none."""

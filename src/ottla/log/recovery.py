@@ -27,6 +27,8 @@ from queue import SimpleQueue
 from threading import Thread
 from typing import TextIO
 
+import structlog
+
 from ottla.log.config import LogConfig
 from ottla.log.files import FileCache, Files
 from ottla.log.loading import (
@@ -37,7 +39,7 @@ from ottla.log.loading import (
     segment_bases,
 )
 from ottla.log.log import Log
-from ottla.log.offset_index import MAX_RELATIVE, OffsetIndex
+from ottla.log.offset_index import OffsetIndex
 from ottla.log.scan import CorruptLog, Scan
 from ottla.log.segment import INDEX, LOG, SUFFIXES, stem
 from ottla.log.segments import Segments
@@ -195,8 +197,8 @@ class _Recovery:
         """The log as if it ended at the recovery point; what is past it is still in the file."""
         recovery_point = self._recovery_point
         segment = segments.active
+        position = segment.start_of_search(recovery_point - 1 - segment.base_offset)
         segment.keep_indexes_below(recovery_point)
-        position = segment.index.position(MAX_RELATIVE)
         fd = segment.file.descriptor()
         scan = Scan(self._files, fd, position, segment.size, segment.base_offset)
         for batch in scan.batches():
@@ -326,5 +328,21 @@ def _orders(requests: TextIO) -> Iterator[str]:
         yield lines.get()
 
 
+def _log_to_stderr() -> None:
+    """The standard output is for answers: lines of the log go where those of the broker go."""
+    is_for_people = sys.stderr.isatty()
+    structlog.configure(
+        processors=[
+            structlog.processors.add_log_level,
+            structlog.processors.TimeStamper(fmt="%H:%M:%S" if is_for_people else "iso"),
+            structlog.dev.ConsoleRenderer(pad_event_to=0)
+            if is_for_people
+            else structlog.processors.JSONRenderer(),
+        ],
+        logger_factory=structlog.PrintLoggerFactory(sys.stderr),
+    )
+
+
 if __name__ == "__main__":
+    _log_to_stderr()
     main(_orders(sys.stdin), sys.stdout)

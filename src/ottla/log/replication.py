@@ -90,7 +90,7 @@ def _find_cut(log: Storage, offset: int) -> tuple[Segment, int, int]:
     segment = log.segments.floor(offset)
     found = segment.find(offset)
     position = segment.size if found is None else found.position
-    return segment, position, segment.end_before(position)
+    return segment, position, segment.end_before(offset, position)
 
 
 def _cut(log: Storage, offset: int) -> None:

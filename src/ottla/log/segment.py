@@ -6,11 +6,15 @@ Rules kept here:
    or the segment is sealed: what lies past the recovery point is scanned after a crash anyway.
 3. Indexes are loaded on first use; those of a sealed segment are dropped when its file is closed.
    Who does not wait for a disk asks for them first, and learns what has to be read.
+   An entry is compared with the batch that it speaks of whenever it is used: one that does not fit
+   would hide records, or have retention remove them too early, so the index is made anew.
 4. Bytes below `size` never change, except that truncation lowers `size`.
 """
 
 from collections.abc import Callable
 from typing import NamedTuple
+
+import structlog
 
 from ottla.log import offset_index, time_index, txn_index
 from ottla.log.config import FOREVER
@@ -27,7 +31,8 @@ from ottla.log.files import (
     Slice,
 )
 from ottla.log.offset_index import MAX_RELATIVE, OffsetIndex
-from ottla.log.scan import BASE_LENGTH_DELTA, NEARBY, CorruptLog
+from ottla.log.remaking import make_indexes
+from ottla.log.scan import BASE_LENGTH_DELTA, NEARBY, CorruptLog, Scan
 from ottla.log.time_index import TimeIndex
 from ottla.log.txn_index import AbortedTransaction, TxnIndex
 from ottla.wire.batch import HEADER, HEADER_SIZE, LOG_OVERHEAD, SMALLEST_LENGTH, BatchHeader
@@ -40,6 +45,8 @@ READ_AHEAD = 256 << 10
 """What is read from disk where a reader comes to a cold place: it will want more of it."""
 
 _BASE_LENGTH_DELTA_SIZE = BASE_LENGTH_DELTA.size
+
+_log = structlog.get_logger()
 
 
 def stem(base_offset: int) -> str:
@@ -292,13 +299,45 @@ class Segment:
 
     # Time ---------------------------------------------------------------------------------
 
-    def largest_timestamp(self) -> int:
-        """The largest timestamp of any batch, -1 where no batch has one."""
+    def largest_timestamp(self, *, may_wait: bool = True) -> int:
+        """The largest timestamp of any batch, -1 where no batch has one.
+
+        Raises ColdReadError where it `may_wait` not, and the disk would have to be read.
+        """
         if self.max_timestamp is None:
+            if not may_wait:
+                self.load_without_waiting(TIME_INDEX)
             timestamp, relative = self.time_index.last()
+            if not self._has_timestamp(timestamp, relative, may_wait):
+                self._make_indexes_anew(TIME_INDEX)
+                timestamp, relative = self.time_index.last()
             self.max_timestamp = timestamp
             self.max_timestamp_offset = self.base_offset + relative
         return self.max_timestamp
+
+    def offset_before(self, timestamp: int, *, may_wait: bool) -> int:
+        """An offset up to which every batch's timestamp is at most this one."""
+        if not may_wait:
+            self.load_without_waiting(TIME_INDEX)
+        noted, relative = self.time_index.noted(timestamp)
+        if noted >= 0 and not self._has_timestamp(noted, relative, may_wait):
+            self._make_indexes_anew(TIME_INDEX)
+            _, relative = self.time_index.noted(timestamp)
+        return self.base_offset + relative
+
+    def _has_timestamp(self, timestamp: int, relative: int, may_wait: bool) -> bool:
+        """True where an entry of the time index, or that it has none, fits the log."""
+        if not self.time_index.is_whole:
+            return False
+        if timestamp >= 0:
+            found = self.find(self.base_offset + relative, may_wait=may_wait)
+            if found is None:
+                return False
+            header = self.header(found.position, may_wait=may_wait)
+            return header.last_offset == self.base_offset + relative and (
+                header.max_timestamp == timestamp
+            )
+        return self.size == 0 or self.header(0, may_wait=may_wait).max_timestamp < 0
 
     def age_timestamp(self) -> int:
         """What `retention.ms` counts from: the largest timestamp, or when the file was written."""
@@ -323,7 +362,10 @@ class Segment:
         if self._index is None and not may_wait:
             self.load_without_waiting(INDEX)
         index = self._index if self._index is not None else self.index
-        position = index.position(offset - self.base_offset)
+        if not index.is_whole:
+            self._make_indexes_anew(INDEX)
+            index = self.index
+        noted, position = index.noted(offset - self.base_offset)
         fd = self.file.descriptor()
         pread = self.reader(may_wait=may_wait)
         unpack = BASE_LENGTH_DELTA.unpack_from
@@ -332,6 +374,11 @@ class Segment:
             chunk = pread(fd, NEARBY, position)
             at = 0
             last = min(len(chunk), end - position) - _BASE_LENGTH_DELTA_SIZE
+            if noted >= 0:
+                if not self._is_noted(chunk, noted):
+                    self._make_indexes_anew(INDEX)
+                    return self.find(offset, may_wait=may_wait)
+                noted = -1
             while at <= last:
                 base, length, delta = unpack(chunk, at)
                 size = length + LOG_OVERHEAD
@@ -344,6 +391,52 @@ class Segment:
                 raise self._no_batch(position)
             position += at
         return None
+
+    def start_of_search(self, relative: int, *, may_wait: bool = True) -> int:
+        """Where to start looking for an offset: the batch there ends at or before it.
+
+        Raises ColdReadError as find() does.
+        """
+        if not may_wait:
+            self.load_without_waiting(INDEX)
+        if not self.index.is_whole:
+            self._make_indexes_anew(INDEX)
+        noted, position = self.index.noted(relative)
+        if noted >= 0:
+            pread = self.reader(may_wait=may_wait)
+            if not self._is_noted(pread(self.file.descriptor(), HEADER_SIZE, position), noted):
+                self._make_indexes_anew(INDEX)
+                return self.index.position(relative)
+        return position
+
+    def _is_noted(self, data: bytes, noted: int) -> bool:
+        """True where the bytes begin with the batch that an entry of the offset index speaks of."""
+        if len(data) < _BASE_LENGTH_DELTA_SIZE:
+            return False
+        base, _, delta = BASE_LENGTH_DELTA.unpack_from(data)
+        return bool(base + delta == self.base_offset + noted)
+
+    def _make_indexes_anew(self, suffix: str) -> None:
+        """One of the indexes does not fit the log: make both from its batches.
+
+        That waits for the disk even where others do not: a damaged index is rarer than a stall.
+        """
+        _log.warning("an index does not fit its log and is made anew", file=self.path + suffix)
+        scan = Scan(self._files, self.file.descriptor(), 0, self.size, self.base_offset)
+        self._index, self._time_index = make_indexes(scan, self.base_offset)
+        self._indexes_dirty = True
+        self.since_index = self.size - self._index.position(MAX_RELATIVE)
+        if self.sealed:
+            self._save_indexes_now()
+
+    def _save_indexes_now(self) -> None:
+        """Bring the indexes to their files, unless the disk is full; no flush covers them yet."""
+        try:
+            for fd in self.save_indexes():
+                self._files.close(fd)
+        except OSError as error:
+            if error.errno not in DISK_IS_FULL:
+                raise
 
     def _no_batch(self, position: int) -> CorruptLog:
         return CorruptLog(f"{self.path}{LOG} is damaged: it has no batch at {position}")
@@ -363,22 +456,51 @@ class Segment:
             raise ColdReadError(Slice(self.file, position, max(size, READ_AHEAD)))
         return bytes(buffer[:got])
 
-    def end_before(self, position: int) -> int:
-        """The offset after the last batch that begins before a position."""
+    def end_before(self, offset: int, position: int) -> int:
+        """The offset after the last batch before the one, at a position, that reaches an offset."""
         end_offset = self.base_offset
-        at = self.index.position_before(position)
+        at = self.start_of_search(offset - 1 - self.base_offset)
         while at < position:
             header = self.header(at)
             end_offset = header.next_offset
             at += header.size
         return end_offset
 
-    def header(self, position: int) -> BatchHeader:
-        """The header of the batch at a position."""
-        data = self._files.pread(self.file.descriptor(), HEADER_SIZE, position)
+    def end_before_cut(self, position: int, stop: int) -> int:
+        """The offset after the last whole batch of a stretch, which begins with a whole one.
+
+        Raises ColdReadError where the disk would have to be read.
+        """
+        end_offset = self.base_offset
+        fd = self.file.descriptor()
+        # A batch whose header is cut off too says nothing; where one begins, the one before ends.
+        position = max(position, self.index.position_before(stop - HEADER_SIZE))
+        while position < stop:
+            chunk = self._read_without_waiting(fd, min(NEARBY, stop - position), position)
+            at = 0
+            while at <= len(chunk) - _BASE_LENGTH_DELTA_SIZE:
+                base, length, delta = BASE_LENGTH_DELTA.unpack_from(chunk, at)
+                if position + at + length + LOG_OVERHEAD > stop:
+                    return int(base)
+                if length < SMALLEST_LENGTH:
+                    raise self._no_batch(position + at)
+                end_offset = base + delta + 1
+                at += length + LOG_OVERHEAD
+            if at == 0:
+                break
+            position += at
+        return end_offset
+
+    def header(self, position: int, *, may_wait: bool = True) -> BatchHeader:
+        """The header of the batch at a position; raises ColdReadError as find() does."""
+        pread = self.reader(may_wait=may_wait)
+        data = pread(self.file.descriptor(), HEADER_SIZE, position)
         if len(data) < HEADER_SIZE:
             raise self._no_batch(position)
-        return BatchHeader._make(HEADER.unpack(data))
+        header = BatchHeader._make(HEADER.unpack(data))
+        if header.length < SMALLEST_LENGTH:
+            raise self._no_batch(position)
+        return header
 
     def batch(self, position: int, size: int) -> memoryview:
         """The bytes of the batch at a position."""
@@ -412,12 +534,7 @@ class Segment:
     def cut(self, offset: int, position: int) -> None:
         """Remove everything from a position on, where the batch that reaches this offset begins."""
         self.keep_indexes_below(offset)
-        try:
-            for fd in self.save_indexes():
-                self._files.close(fd)
-        except OSError as error:
-            if error.errno not in DISK_IS_FULL:
-                raise
+        self._save_indexes_now()
         self._indexes_dirty = True  # the next flush covers them; a crash before has them rebuilt
         self._files.ftruncate(self.file.descriptor(), position)
         self.unseal()
@@ -434,8 +551,12 @@ class Segment:
     def _find_largest_timestamp(self) -> None:
         """After the last index entry the batches themselves say what the largest timestamp is."""
         timestamp, relative = self.time_index.last()
+        is_noted = timestamp >= 0 or len(self.index.entries) > 0
+        if is_noted and not self._has_timestamp(timestamp, relative, may_wait=True):
+            self._make_indexes_anew(TIME_INDEX)
+            timestamp, relative = self.time_index.last()
         offset = self.base_offset + relative
-        position = self.index.position(relative)
+        position = self.start_of_search(relative)
         while position < self.size:
             header = self.header(position)
             if header.max_timestamp > timestamp:

@@ -385,6 +385,14 @@ class Storage:
         """Where all that is left lies below the start offset, begin again at the start offset."""
         if self.end_offset < self.start_offset:
             start_offset = self.start_offset
+            if self.size:  # as in Kafka; no record may go without a word
+                _log.warning(
+                    "a log ends before its start offset, and its segments are removed",
+                    partition=str(self),
+                    end_offset=self.end_offset,
+                    start_offset=start_offset,
+                    bytes=self.size,
+                )
             self.restart_at(start_offset, now)
             self.start_offset = start_offset
 

@@ -17,12 +17,15 @@ _TIMESTAMP = Struct(">q")
 class TimeIndex:
     """The entries of one segment, kept as the file's own bytes, and how many of them it holds."""
 
-    __slots__ = ("data", "last_timestamp", "saved")
+    __slots__ = ("data", "is_whole", "last_timestamp", "saved")
 
     def __init__(self, data: bytes = b"") -> None:
         self.data = bytearray(data)
         """The entries, in the bytes of the file."""
-        self._drop(self._sane_entries() * ENTRY_SIZE)
+        size = self._sane_entries() * ENTRY_SIZE
+        self.is_whole = not any(self.data[size:])
+        """False where entries of the file were left out that cannot be right."""
+        self._drop(size)
         self.saved = len(self.data) // ENTRY_SIZE
         """How many entries the file holds."""
 
@@ -58,15 +61,18 @@ class TimeIndex:
         count = len(self)
         return self.entry(count - 1) if count else (-1, 0)
 
-    def offset(self, timestamp: int) -> int:
-        """The relative offset up to which every batch's timestamp is at most this one."""
+    def noted(self, timestamp: int) -> tuple[int, int]:
+        """The last entry that is not after a timestamp; (-1, 0) where there is none.
+
+        Up to its offset every batch's timestamp is at most this one.
+        """
         data = self.data
         slot = bisect_right(
             range(len(self)),
             timestamp,
             key=lambda slot: _TIMESTAMP.unpack_from(data, slot * ENTRY_SIZE)[0],
         )
-        return self.entry(slot - 1)[1] if slot else 0
+        return self.entry(slot - 1) if slot else (-1, 0)
 
     def add(self, timestamp: int, relative: int) -> None:
         """Note the largest timestamp so far, if it is larger than the last one noted."""

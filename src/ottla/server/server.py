@@ -89,16 +89,16 @@ class Server:
         ports: dict[str, int] = {}
         try:
             for listener in listeners:
-                ports[listener.name] = self._bind(listener)
+                ports[listener.name] = self._bind(listener, hosts_to_bind(listener, listeners))
         except ListenError:
             self._close_listening()
             raise
         return ports
 
-    def _bind(self, listener: Listener) -> int:
+    def _bind(self, listener: Listener, hosts: Sequence[str]) -> int:
         bound = 0
         problem: OSError | None = None
-        for host in _hosts_to_bind(listener.host):
+        for host in hosts:
             try:
                 sock = self._listening_socket(host, listener.port or bound)
             except OSError as refused:
@@ -381,9 +381,14 @@ def _gone(connection: Connection) -> bool:
     return bool(poll.poll(0))
 
 
-def _hosts_to_bind(host: str) -> tuple[str, ...]:
-    """Both address families for all interfaces and for localhost."""
-    if not host:
+def hosts_to_bind(listener: Listener, among: Sequence[Listener]) -> tuple[str, ...]:
+    """Both address families for all interfaces and for localhost.
+
+    As in Kafka `::` is both too, unless another listener has the port in the other family.
+    """
+    host = listener.host
+    shares = listener.port and sum(each.port == listener.port for each in among) > 1
+    if not host or (host == "::" and not shares):
         return ("0.0.0.0", "::")
     if host.lower() == "localhost":
         return ("127.0.0.1", "::1")
