@@ -32,7 +32,7 @@ from ottla.log.compaction_plan import Plan, plan
 from ottla.log.files import DISK_IS_FULL
 from ottla.log.folder import CLEANER_OFFSETS
 from ottla.log.scan import CorruptLog
-from ottla.log.segment import CLEANED
+from ottla.log.segment_names import CLEANED
 from ottla.wire.errors import KafkaError
 
 if TYPE_CHECKING:

@@ -30,7 +30,7 @@ from ottla.log.compaction_transactions import CleanedTransactions
 from ottla.log.files import Bytes, Files
 from ottla.log.offset_index import MAX_RELATIVE, OffsetIndex
 from ottla.log.scan import CorruptLog, Scan, Scanned
-from ottla.log.segment import INDEX, LOG, TIME_INDEX, TXN_INDEX, stem
+from ottla.log.segment_names import INDEX, LOG, TIME_INDEX, TXN_INDEX, stem
 from ottla.log.txn_index import AbortedTransaction, TxnIndex
 from ottla.records.compression import decompress
 from ottla.wire.batch import HEADER_SIZE, BatchHeader

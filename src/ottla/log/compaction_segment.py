@@ -12,7 +12,7 @@ import os
 
 from ottla.log.files import Bytes, Files
 from ottla.log.offset_index import OffsetIndex
-from ottla.log.segment import CLEANED, INDEX, LOG, TIME_INDEX, TXN_INDEX, stem
+from ottla.log.segment_names import CLEANED, INDEX, LOG, TIME_INDEX, TXN_INDEX, stem
 from ottla.log.time_index import TimeIndex
 from ottla.log.txn_index import AbortedTransaction, TxnIndex
 

@@ -15,7 +15,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from ottla.log.segment import CLEANED, INDEX, LOG, SUFFIXES, SWAP, TIME_INDEX, Segment, stem
+from ottla.log.segment import Segment
+from ottla.log.segment_names import CLEANED, INDEX, LOG, SUFFIXES, SWAP, TIME_INDEX, stem
 
 if TYPE_CHECKING:
     from ottla.log.storage import Storage

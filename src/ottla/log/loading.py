@@ -22,17 +22,8 @@ from ottla.log.leader_epochs import LeaderEpochs
 from ottla.log.offset_index import MAX_RELATIVE
 from ottla.log.producer_state import ProducerStates
 from ottla.log.scan import CorruptLog, Scan
-from ottla.log.segment import (
-    CLEANED,
-    DELETED,
-    INDEX,
-    LOG,
-    SUFFIXES,
-    SWAP,
-    TIME_INDEX,
-    Segment,
-    stem,
-)
+from ottla.log.segment import Segment
+from ottla.log.segment_names import CLEANED, DELETED, INDEX, LOG, SUFFIXES, SWAP, TIME_INDEX, stem
 from ottla.log.segments import Segments
 from ottla.log.snapshots import Snapshots
 

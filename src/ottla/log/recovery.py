@@ -41,7 +41,7 @@ from ottla.log.loading import (
 from ottla.log.log import Log
 from ottla.log.offset_index import OffsetIndex
 from ottla.log.scan import CorruptLog, Scan
-from ottla.log.segment import INDEX, LOG, SUFFIXES, stem
+from ottla.log.segment_names import INDEX, LOG, SUFFIXES, stem
 from ottla.log.segments import Segments
 from ottla.wire.batch import BatchHeader
 from ottla.wire.errors import KafkaError

@@ -2,13 +2,9 @@
 
 Rules kept here:
 1. The `.log` file is the truth; indexes only say where to start looking in it.
-2. Index entries of the active segment live in memory and reach their files when the log is flushed
-   or the segment is sealed: what lies past the recovery point is scanned after a crash anyway.
-3. Indexes are loaded on first use; those of a sealed segment are dropped when its file is closed.
-   Who does not wait for a disk asks for them first, and learns what has to be read.
-   An entry is compared with the batch that it speaks of whenever it is used: one that does not fit
-   would hide records, or have retention remove them too early, so the index is made anew.
-4. Bytes below `size` never change, except that truncation lowers `size`.
+2. An index entry is compared with the batch that it speaks of whenever it is used: one that does
+   not fit would hide records, or have retention remove them too early, so the index is made anew.
+3. Bytes below `size` never change, except that truncation lowers `size`.
 """
 
 from collections.abc import Callable
@@ -16,14 +12,10 @@ from typing import NamedTuple
 
 import structlog
 
-from ottla.log import offset_index, time_index, txn_index
 from ottla.log.config import FOREVER
 from ottla.log.files import (
-    CREATE,
     CREATE_EMPTY,
-    DISK_IS_FULL,
     Bytes,
-    ColdFileError,
     ColdReadError,
     FileCache,
     Files,
@@ -33,13 +25,11 @@ from ottla.log.files import (
 from ottla.log.offset_index import MAX_RELATIVE, OffsetIndex
 from ottla.log.remaking import make_indexes
 from ottla.log.scan import BASE_LENGTH_DELTA, NEARBY, CorruptLog, Scan
+from ottla.log.segment_indexes import SegmentIndexes
+from ottla.log.segment_names import DELETED, INDEX, LOG, SUFFIXES, TIME_INDEX, TXN_INDEX, stem
 from ottla.log.time_index import TimeIndex
 from ottla.log.txn_index import AbortedTransaction, TxnIndex
 from ottla.wire.batch import HEADER, HEADER_SIZE, LOG_OVERHEAD, SMALLEST_LENGTH, BatchHeader
-
-LOG, INDEX, TIME_INDEX, TXN_INDEX = ".log", ".index", ".timeindex", ".txnindex"
-SUFFIXES = (LOG, INDEX, TIME_INDEX, TXN_INDEX)
-DELETED, CLEANED, SWAP = ".deleted", ".cleaned", ".swap"
 
 READ_AHEAD = 256 << 10
 """What is read from disk where a reader comes to a cold place: it will want more of it."""
@@ -47,11 +37,6 @@ READ_AHEAD = 256 << 10
 _BASE_LENGTH_DELTA_SIZE = BASE_LENGTH_DELTA.size
 
 _log = structlog.get_logger()
-
-
-def stem(base_offset: int) -> str:
-    """The first part of the name of a segment's files."""
-    return f"{base_offset:020d}"
 
 
 class Found(NamedTuple):
@@ -62,27 +47,19 @@ class Found(NamedTuple):
     size: int
 
 
-class Segment:
+class Segment(SegmentIndexes):
     """The segment that begins at `base_offset`. Only the last segment of a log is appended to."""
 
     __slots__ = (
-        "_files",
-        "_index",
-        "_indexes_dirty",
-        "_time_index",
-        "_txn_index",
-        "base_offset",
         "created",
         "file",
         "first_timestamp",
         "jitter",
         "max_timestamp",
         "max_timestamp_offset",
-        "path",
         "roll_after",
         "sealed",
         "since_index",
-        "size",
     )
 
     def __init__(
@@ -95,11 +72,8 @@ class Segment:
         now: int,
         jitter: int = 0,
     ) -> None:
-        self._files = files
-        self.path = file.path.removesuffix(LOG)
+        super().__init__(files, file.path.removesuffix(LOG), base_offset, size)
         self.file = file
-        self.base_offset = base_offset
-        self.size = size
         self.created = now
         """When this process first saw the segment: `segment.ms` for batches without a timestamp."""
         self.first_timestamp = -1
@@ -114,10 +88,6 @@ class Segment:
         self.since_index = 0
         """Bytes since the last entry of the offset index."""
         self.sealed = False
-        self._indexes_dirty = False
-        self._index: OffsetIndex | None = None
-        self._time_index: TimeIndex | None = None
-        self._txn_index: TxnIndex | None = None
 
     @classmethod
     def create(
@@ -147,53 +117,6 @@ class Segment:
 
     # Indexes ------------------------------------------------------------------------------
 
-    @property
-    def index(self) -> OffsetIndex:
-        """Where batches are, loaded on first use."""
-        if self._index is None:
-            self._index = OffsetIndex.from_bytes(self._load(INDEX), self.size)
-        return self._index
-
-    @property
-    def time_index(self) -> TimeIndex:
-        """When timestamps grew, loaded on first use."""
-        if self._time_index is None:
-            self._time_index = TimeIndex(self._load(TIME_INDEX))
-        return self._time_index
-
-    @property
-    def txn_index(self) -> TxnIndex:
-        """Transactions aborted here, loaded on first use."""
-        self.load_txn_index()
-        assert self._txn_index is not None
-        return self._txn_index
-
-    def load_txn_index(self) -> None:
-        """Have the aborted transactions at hand; raises OSError."""
-        if self._txn_index is None:
-            self._txn_index = TxnIndex(self._load(TXN_INDEX))
-
-    def load_without_waiting(self, *suffixes: str) -> None:
-        """Load indexes that are in the page cache; raises ColdReadError where they are not."""
-        if INDEX in suffixes and self._index is None:
-            self._index = OffsetIndex.from_bytes(self._load_from_memory(INDEX), self.size)
-        if TIME_INDEX in suffixes and self._time_index is None:
-            self._time_index = TimeIndex(self._load_from_memory(TIME_INDEX))
-
-    def _load_from_memory(self, suffix: str) -> bytes:
-        try:
-            return self._files.read_file_from_memory(self.path + suffix)
-        except FileNotFoundError:
-            return b""
-        except BlockingIOError:
-            raise ColdFileError(self._files, self.path + suffix) from None
-
-    def _load(self, suffix: str) -> bytes:
-        try:
-            return self._files.read_file(self.path + suffix)
-        except FileNotFoundError:
-            return b""
-
     def add_index_entry(self, last_offset: int, position: int) -> None:
         """Note the batch at a position, and the largest timestamp so far."""
         self.index.add(last_offset - self.base_offset, position)
@@ -201,61 +124,12 @@ class Segment:
         self.time_index.add(self.max_timestamp, self.max_timestamp_offset - self.base_offset)
         self.since_index = 0
 
-    def indexes_are_full(self, limit: int) -> bool:
-        """True where another entry would make an index larger than `segment.index.bytes`."""
-        entries = len(self.index.entries)
-        # The time index keeps room for the entry that sealing adds.
-        return entries >= limit // offset_index.ENTRY_SIZE or (
-            len(self.time_index) >= limit // time_index.ENTRY_SIZE - 1
-        )
-
-    def save_indexes(self) -> list[int]:
-        """Write what the index files lack; returns the descriptors to be fsynced and closed."""
-        written: list[int] = []
-        try:
-            for suffix, index, entry_size in (
-                (INDEX, self._index, offset_index.ENTRY_SIZE),
-                (TIME_INDEX, self._time_index, time_index.ENTRY_SIZE),
-                (TXN_INDEX, self._txn_index, txn_index.ENTRY_SIZE),
-            ):
-                if index is None:
-                    continue
-                data = index.unsaved()
-                # There is a transaction index only where there was an aborted transaction.
-                if data or (
-                    self._indexes_dirty
-                    and (suffix != TXN_INDEX or self._files.exists(self.path + suffix))
-                ):
-                    fd = self._files.open(self.path + suffix, CREATE, 0o644)
-                    written.append(fd)
-                    self._files.write_fully(fd, data, index.saved * entry_size)
-                    index.saved += len(data) // entry_size
-                    if self._indexes_dirty:
-                        self._files.ftruncate(fd, index.saved * entry_size)
-        except OSError:
-            for fd in written:
-                self._files.close(fd)
-            raise
-        self._indexes_dirty = False
-        return written
-
     def begin_new_indexes(self) -> None:
         """Forget where batches are and when; they are about to be noted again, from the first."""
         self._index = OffsetIndex()
         self._time_index = TimeIndex()
         self._indexes_dirty = True
         self.shrink(0)
-
-    def save_indexes_again(self) -> None:
-        """What was saved was not brought to the disk."""
-        self._indexes_dirty = True
-
-    def keep_indexes_below(self, offset: int) -> None:
-        """Forget in the indexes what ends at or after an offset; the files follow when saved."""
-        self.index.truncate(offset - self.base_offset)
-        self.time_index.truncate(offset - self.base_offset)
-        self.txn_index.truncate(offset)
-        self._indexes_dirty = True
 
     def note_largest_timestamp(self) -> None:
         """Give the time index its last entry, which retention and the next start go by."""
@@ -283,19 +157,6 @@ class Segment:
         """The segment is the last one, and is appended to."""
         self.sealed = False
         self.file.on_close = None
-
-    @property
-    def indexes_are_saved(self) -> bool:
-        """True where the index files hold all that is in memory."""
-        return (
-            (self._index is None or self._index.saved == len(self._index.entries))
-            and (self._time_index is None or self._time_index.saved == len(self._time_index))
-            and (self._txn_index is None or self._txn_index.saved == len(self._txn_index.entries))
-        )
-
-    def _drop_indexes_if_saved(self) -> None:
-        if self.indexes_are_saved:
-            self._index = self._time_index = self._txn_index = None
 
     # Time ---------------------------------------------------------------------------------
 
@@ -428,15 +289,6 @@ class Segment:
         self.since_index = self.size - self._index.position(MAX_RELATIVE)
         if self.sealed:
             self._save_indexes_now()
-
-    def _save_indexes_now(self) -> None:
-        """Bring the indexes to their files, unless the disk is full; no flush covers them yet."""
-        try:
-            for fd in self.save_indexes():
-                self._files.close(fd)
-        except OSError as error:
-            if error.errno not in DISK_IS_FULL:
-                raise
 
     def _no_batch(self, position: int) -> CorruptLog:
         return CorruptLog(f"{self.path}{LOG} is damaged: it has no batch at {position}")

@@ -17,7 +17,7 @@ from ottla.log.files import Files
 from ottla.log.producer_snapshot import SUFFIX, CorruptSnapshot
 from ottla.log.producer_state import ProducerStates
 from ottla.log.scan import CorruptLog, Scan
-from ottla.log.segment import DELETED, stem
+from ottla.log.segment_names import DELETED, stem
 from ottla.log.segments import Segments
 
 DUE_AFTER = 8 << 20

@@ -22,7 +22,8 @@ from ottla.log.loading import Loaded
 from ottla.log.offset_index import MAX_RELATIVE
 from ottla.log.recompression import wanted
 from ottla.log.scan import CorruptLog
-from ottla.log.segment import SUFFIXES, Segment, stem
+from ottla.log.segment import Segment
+from ottla.log.segment_names import SUFFIXES, stem
 from ottla.log.snapshots import WEIGHT_OF_A_BATCH
 from ottla.log.txn_index import AbortedTransaction
 from ottla.wire.batch import LOG_OVERHEAD, BatchHeader
