@@ -39,6 +39,7 @@ OTHER_DEFAULTS = {
     "listeners": "PLAINTEXT://127.0.0.1:9092",
     "log.dir": "ottla-data",
     "controller.listener.names": "",
+    "socket.send.buffer.bytes": "-1",
 }
 OTHER_ALLOWED = {
     "remote.storage.enable": "[false]",

@@ -90,8 +90,9 @@ NETWORK_CONFIGS = (
         "The largest request; a connection that announces more is closed.",
     ),
     broker(
-        "socket.send.buffer.bytes", INT, 102_400, None, HIGH, READ_ONLY,
-        "SO_SNDBUF of a connection's socket; -1 leaves the system's choice.",
+        "socket.send.buffer.bytes", INT, -1, None, HIGH, READ_ONLY,
+        "SO_SNDBUF of a connection's socket; -1 leaves it to the system, which gives a fast reader "
+        "more (Kafka's default is 102400).",
     ),
     broker(
         "socket.receive.buffer.bytes", INT, 102_400, None, HIGH, READ_ONLY,
