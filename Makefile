@@ -3,6 +3,8 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 READY := $(VENV)/.ready
+# Brokers are started hundreds of times: what they import is compiled once, as after `pip install`.
+unexport PYTHONDONTWRITEBYTECODE
 
 .PHONY: demo test java lint bench compat faults simulate clean
 
