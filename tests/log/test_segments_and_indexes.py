@@ -177,23 +177,31 @@ def _damaged(data: bytes, half: str, entry: int) -> bytes:
     return b"".join(pack(">ii", *each) for each in entries)
 
 
+SMALL_SEGMENTS = LogConfig(segment_bytes=40_000)
+
+
+def _write_three_segments(logs: Logs) -> int:
+    """Twelve batches of five records in each, ten milliseconds apart; gives the log's end."""
+    log = logs.open(SMALL_SEGMENTS)
+    for i in range(36):
+        append(log, batch(5, size=600, timestamp=NOW + 10 * i))
+    end = log.end_offset
+    log.close()
+    return end
+
+
 @pytest.mark.parametrize("clean", [True, False])
 @pytest.mark.parametrize("entry", [0, 2, -1])
 @pytest.mark.parametrize("half", ["offset", "position"])
 def test_an_index_that_does_not_fit_its_log_is_made_anew_and_hides_nothing(
     logs: Logs, half: str, entry: int, clean: bool
 ) -> None:
-    config = LogConfig(segment_bytes=40_000)
-    log = logs.open(config)
-    for i in range(36):
-        append(log, batch(5, size=600, timestamp=NOW + 10 * i))
-    end = log.end_offset
-    log.close()
+    end = _write_three_segments(logs)
     indexes = {path: path.read_bytes() for path in every_file(logs.directory, ".index")}
     assert [len(data) // 8 for data in indexes.values()] == [5, 5, 5]
     for path, data in indexes.items():
         path.write_bytes(_damaged(data, half, entry))
-    log = logs.open(config, clean=clean, recovery_point=end)
+    log = logs.open(SMALL_SEGMENTS, clean=clean, recovery_point=end)
     for offset in range(end):
         found = log.read(offset, 1, end, True)
         assert found is not None
@@ -227,16 +235,11 @@ def _with_last_timestamp(data: bytes, timestamp: int) -> bytes:
 def test_a_time_index_that_does_not_fit_its_log_is_made_anew(
     logs: Logs, damage: Callable[[bytes], bytes], clean: bool
 ) -> None:
-    config = LogConfig(segment_bytes=40_000)
-    log = logs.open(config)
-    for i in range(36):
-        append(log, batch(5, size=600, timestamp=NOW + 10 * i))
-    end = log.end_offset
-    log.close()
+    end = _write_three_segments(logs)
     indexes = {path: path.read_bytes() for path in every_file(logs.directory, ".timeindex")}
     for path, data in indexes.items():
         path.write_bytes(damage(data))
-    log = logs.open(config, clean=clean, recovery_point=end)
+    log = logs.open(SMALL_SEGMENTS, clean=clean, recovery_point=end)
     largest = log.max_timestamp_offset(end)
     assert largest is not None
     assert (largest.timestamp, largest.offset) == (NOW + 354, end - 1)
