@@ -59,14 +59,16 @@ def listed(connection: Connection, request: ListTransactionsRequest) -> dict[str
     return {each.transactional_id: each.transaction_state for each in answer.transaction_states}
 
 
-def write_marker(connection: Connection, topic: str, producer: ProducerState, epoch: int) -> int:
+def write_marker(
+    connection: Connection, topic: str, producer: ProducerState, epoch: int, partition: int = 0
+) -> int:
     """Abort what a producer has open in a partition, in a coordinator's place; the error code."""
     marker = WritableTxnMarker(
         producer_id=producer.producer_id,
         producer_epoch=producer.producer_epoch,
         transaction_result=False,
         coordinator_epoch=epoch,
-        topics=[WritableTxnMarkerTopic(name=topic, partition_indexes=[0])],
+        topics=[WritableTxnMarkerTopic(name=topic, partition_indexes=[partition])],
     )
     request = WriteTxnMarkersRequest(markers=[marker])
     answer = connection.ask(request, WriteTxnMarkersResponse, 1)
@@ -157,6 +159,9 @@ def test_an_open_transaction_is_aborted_by_its_marker(
     assert send(connection, producer, topic, 0, "stuck") == 0
     (state,) = producers_of(connection, topic)
     assert (state.producer_id, state.current_txn_start_offset) == (producer.producer_id, 0)
+    assert write_marker(connection, topic, state, 0, partition=9) == (
+        ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+    )
     assert write_marker(connection, "no-such-topic", state, 0) == (
         ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
     )
@@ -201,6 +206,30 @@ def test_a_transaction_that_no_coordinator_knows_hangs_until_it_is_aborted(
         assert [state.producer_id for state in hanging] == [lost.producer_id]
         assert write_marker(connection, "topic", hanging[0], hanging[0].coordinator_epoch) == 0
         assert visible(fetch_committed(connection, "topic")) == ["waits"]
+
+
+@pytest.mark.parametrize("again", [None, 1, 2, 3], ids=lambda count: f"recreated with {count}")
+@pytest.mark.parametrize("commit", [True, False], ids=["commit", "abort"])
+def test_a_transaction_ends_though_its_topic_was_deleted_and_recreated(
+    connection: Connection, new_name: Callable[[], str], again: int | None, commit: bool
+) -> None:
+    """Partitions that the metadata no longer has need no marker."""
+    topic, other = new_name(), new_name()
+    create_topic(connection, topic, partitions=3)
+    create_topic(connection, other)
+    producer = new_transactional_producer(connection, new_name())
+    for partition in range(3):
+        assert send(connection, producer, topic, 0, partition=partition) == 0
+    assert send(connection, producer, other, 0, "kept") == 0
+    request = DeleteTopicsRequest(topic_names=[topic], timeout_ms=30_000)
+    connection.ask(request, DeleteTopicsResponse, 5)
+    if again is not None:
+        create_topic(connection, topic, partitions=again)
+    producer = ended(connection, producer, commit=commit)
+    assert send(connection, producer, other, 0, "next") == 0
+    ended(connection, producer, commit=True)
+    expected = ["kept", "next"] if commit else ["next"]
+    assert visible(fetch_committed(connection, other)) == expected
 
 
 def test_producers_of_a_topic_that_cannot_be_are_not_described(connection: Connection) -> None:

@@ -52,9 +52,6 @@ def _write(
     request: Request, marker: WritableTxnMarker, where: TopicPartition, uncommitted: Uncommitted
 ) -> WritableTxnMarkerPartitionResult:
     result = WritableTxnMarkerPartitionResult(partition_index=where.partition)
-    if where.topic not in request.node.image.topics:
-        result.error_code = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
-        return result
     later: asyncio.Future[ErrorCode] = asyncio.get_running_loop().create_future()
 
     def told(code: ErrorCode) -> None:

@@ -5,7 +5,9 @@ Rules kept here:
    so; not when it is appended.
 2. Partitions that one other broker leads are asked for together. A leader that cannot be reached is
    an outcome, too.
-3. A partition whose topic is gone needs no marker.
+3. A partition that this broker's metadata no longer has (its topic was deleted, or recreated with
+   fewer partitions) needs no marker. The coordinator decides that: what a partition's former leader
+   answers is retried. A coordinator has seen every topic that its transactions were added to.
 4. Where fewer replicas than `min.insync.replicas` are in sync a marker is refused at once, as in
    Kafka: it could not be committed, and whoever waits for that keeps others waiting.
 """
@@ -42,8 +44,6 @@ def write_marker(
 
     The outcome as an error code, or None where it is told later.
     """
-    if where.topic not in node.image.topics:
-        return ErrorCode.NONE
     kind = MarkerType.COMMIT if markers.commit else MarkerType.ABORT
     marker = Marker(kind, markers.coordinator_epoch, markers.producer_id, markers.producer_epoch)
     try:
@@ -78,8 +78,12 @@ def write_markers(node: Node, markers: TxnMarkers, told: Callable[[Outcomes], ob
         return lambda code: told({where: code})
 
     for where in markers.partitions:
-        leader = _leader(node, where)
-        if leader is not None and leader not in (node.id, NO_LEADER):
+        topic = node.image.topics.get(where.topic)
+        if topic is None or not 0 <= where.partition < len(topic.assignment):
+            at_once[where] = ErrorCode.NONE
+            continue
+        leader = node.leader_of(where.topic, where.partition).id
+        if leader not in (node.id, NO_LEADER):
             elsewhere.setdefault(leader, []).append(where)
         else:
             outcome = write_marker(node, where, markers, told_later(where))
@@ -89,13 +93,6 @@ def write_markers(node: Node, markers: TxnMarkers, told: Callable[[Outcomes], ob
         node.background.run(_send(node, leader, markers, partitions, told))
     if at_once:
         told(at_once)
-
-
-def _leader(node: Node, where: TopicPartition) -> int | None:
-    topic = node.image.topics.get(where.topic)
-    if topic is None or not 0 <= where.partition < len(topic.assignment):
-        return None
-    return node.leader_of(where.topic, where.partition).id
 
 
 async def _send(

@@ -6,7 +6,7 @@ Rules kept by the runtime:
 2. For each TxnMarkers it sends WriteTxnMarkers to the leaders of the partitions, and tells the
    shard that asked (that object, not one loaded later) each partition's outcome once, through
    `markers_written`: in one call or in several. A leader that cannot be reached is an outcome too
-   (NETWORK_EXCEPTION, say). A partition whose topic was deleted needs no marker: NONE.
+   (NETWORK_EXCEPTION, say). A partition that the metadata no longer has needs no marker: NONE.
 3. On NeedsProducerId it gets a producer id that nobody has, and makes the same call again with it.
 """
 
