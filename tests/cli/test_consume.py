@@ -7,6 +7,7 @@ from pathlib import Path
 
 import click
 import pytest
+from confluent_kafka import Producer as TransactionalProducer
 
 from ottla.cli.consume import Start, command, parse_start
 from ottla.client import Client, Producer
@@ -89,7 +90,9 @@ def test_an_offset_that_is_gone_is_replaced_by_the_next_with_a_note(
     Admin(client).delete_records({TopicPartition(filled, 0): 4})
     ran = ottla("consume", filled, "--from", "2", "--partition", "0", "--max", "1")
     assert ran.out == "v4\n"
-    assert ran.err == "ottla: partition 0 has no offset 2: it begins at 4 and ends before 10\n"
+    assert ran.err == (
+        f"ottla: partition 0 of topic {filled} has no offset 2: it begins at 4 and ends before 10\n"
+    )
 
 
 def test_only_so_many_records_are_printed(ottla: Ottla, filled: str) -> None:
@@ -131,6 +134,79 @@ def test_text_is_byte_for_byte_and_on_a_terminal_replaces_what_is_not_utf8(
     assert piped.stdout == b"a\xc3\n\xffb\n\n\xc3\xa4\n"
     monkeypatch.setattr(sys.stdout, "isatty", lambda: True)
     assert ottla("consume", topic).out == "a\ufffd\n\ufffdb\n\nä\n"
+
+
+def test_several_topics_are_read_together(ottla: Ottla, filled: str) -> None:
+    other = f"{filled}.more"
+    assert ottla("topic", "create", other, "--partitions", "1").status == 0
+    assert ottla("produce", other, "--partition", "0", "/dev/null").status == 0
+    ran = ottla("consume", filled, other, filled, "--format", "json")
+    assert len(ran.json_lines) == 11
+    ran = ottla("consume", filled, other, "--partition", "0")
+    assert ran.status == 2
+    assert "--partition goes with one topic" in ran.err
+
+
+def test_a_template_prints_what_it_names(ottla: Ottla, client: Client, topic: str) -> None:
+    with Producer(client) as producer:
+        producer.send(
+            topic, b"v", key=b"k", headers=[("h", b"1"), ("i", None)], partition=1, timestamp=1_000
+        )
+        producer.send(topic, None, partition=1, timestamp=2_000)
+    fields = r"{partition}|{offset}|{timestamp}|{time}|{key}|{value}|{headers}|{{\\}}\t\n"
+    ran = ottla("consume", topic, "--template", fields)
+    assert ran.out == (
+        "1|0|1000|1970-01-01T00:00:01Z|k|v|h=1,i=|{\\}\t\n1|1|2000|1970-01-01T00:00:02Z||||{\\}\t\n"
+    )
+    assert ottla("consume", topic, "--template", "{topic} ", "--max", "1").out == f"{topic} "
+
+
+@pytest.mark.parametrize(
+    ("template", "said"),
+    [
+        ("{nosuch}", "there is no field {nosuch}; there are {topic}, {partition}"),
+        ("{value", "a brace that belongs to no field is written twice"),
+        ("value}", "a brace that belongs to no field is written twice"),
+    ],
+)
+def test_a_wrong_template_is_refused(offline: Ottla, template: str, said: str) -> None:
+    ran = offline("consume", "t", "--template", template)
+    assert (ran.status, ran.out) == (2, "")
+    assert said in ran.err
+
+
+def transaction(bootstrap: str, transactional_id: str) -> TransactionalProducer:
+    producer = TransactionalProducer(
+        {"bootstrap.servers": bootstrap, "transactional.id": transactional_id}
+    )
+    producer.init_transactions()
+    producer.begin_transaction()
+    return producer
+
+
+def test_aborted_and_open_transactions_are_left_out_and_that_is_said(
+    ottla: Ottla, ottla_broker: Broker, client: Client, topic: str
+) -> None:
+    with Producer(client) as producer:
+        producer.send(topic, b"plain", partition=0)
+    aborted = transaction(ottla_broker.bootstrap_servers, f"{topic}.aborted")
+    for _ in range(3):
+        aborted.produce(topic, b"aborted", partition=0)
+    aborted.flush()
+    aborted.abort_transaction()
+    unfinished = transaction(ottla_broker.bootstrap_servers, f"{topic}.open")
+    unfinished.produce(topic, b"open", partition=1)
+    unfinished.flush()
+    ran = ottla("consume", topic)
+    assert ran.out == "plain\n"
+    assert ran.err == (
+        "ottla: records not shown: 3 of aborted transactions, 1 at or after the start of an open "
+        "transaction (--isolation read_uncommitted shows them)\n"
+    )
+    ran = ottla("consume", topic, "--isolation", "read_uncommitted")
+    assert sorted(ran.out.split()) == ["aborted"] * 3 + ["open", "plain"]
+    assert ran.err == ""
+    unfinished.abort_transaction()
 
 
 def test_a_topic_or_partition_that_does_not_exist_is_named(ottla: Ottla, topic: str) -> None:

@@ -1,21 +1,23 @@
-"""`ottla consume`: a topic's records on the standard output.
+"""`ottla consume`: the records of topics on the standard output.
 
 Rules kept here:
-1. Without --follow it ends where the topic ended when it began. With it, a broker that is gone is
-   waited for as long as it takes; that is said.
-2. What is printed is flushed before it waits for more.
-3. Text is a value on each line, with its key before it where a separator is asked for, byte for
-   byte; on a terminal bytes that are not UTF-8 become replacement characters. JSON is one object
-   on each line, in which such bytes are base64 in a field of their own.
+1. Without --follow it ends where the topics ended when it began. With it, a broker that does not
+   answer is waited for as long as it takes; a line on stderr says so.
+2. What is printed is flushed before it waits for more, and before it is committed to a group.
+3. Only committed records are shown unless --isolation says otherwise. What was left out is said on
+   stderr at the end.
 """
 
-import sys
+from __future__ import annotations
+
 from collections.abc import Iterable, Mapping
+from functools import partial
 from math import inf
 from typing import TYPE_CHECKING, NamedTuple
 
 import click
 
+from ottla.cli.consume_loop import Printing, read_as_member
 from ottla.cli.options import (
     PATIENCE_SECONDS,
     bootstrap_option,
@@ -23,14 +25,20 @@ from ottla.cli.options import (
     json_option,
     timestamp_ms,
 )
-from ottla.cli.output import Json, record_fields
-from ottla.cli.silence import Silence, Watch
+from ottla.cli.record_output import (
+    TemplateError,
+    Writer,
+    json_writer,
+    template_writer,
+    text_writer,
+)
 
 if TYPE_CHECKING:
+    from ottla.client import Client
     from ottla.client.admin import Admin
     from ottla.client.cluster import TopicPartition
-    from ottla.client.consumer import Batch
-    from ottla.records import Record
+
+    Offsets = dict[TopicPartition, int]
 
 
 class Start(NamedTuple):
@@ -59,14 +67,15 @@ def parse_start(
 
 
 @click.command("consume")
-@click.argument("topic")
+@click.argument("topics", nargs=-1, required=True, metavar="TOPIC...")
 @click.option(
     "--from",
     "start",
     callback=parse_start,
     metavar="WHERE",
     help="beginning, end, an offset (4711), or a time: ISO 8601 (local unless it has a zone), or "
-    "milliseconds (1769860800000ms).  [default: beginning; with --follow: end]",
+    "milliseconds (1769860800000ms). With --group only where the group has committed nothing.  "
+    "[default: beginning; with --follow and no group: end]",
 )
 @click.option("--follow", is_flag=True, help="Wait for more at the end, until Ctrl-C.")
 @click.option("--max", "most", type=click.IntRange(1), metavar="N", help="Stop after N records.")
@@ -79,11 +88,17 @@ def parse_start(
     help="Read this partition only. May be repeated.",
 )
 @click.option(
+    "--group",
+    metavar="GROUP",
+    help="Join this consumer group: share the partitions with its other members, start at its "
+    "committed offsets, and commit what was printed. Needs Ottla or Apache Kafka 4.0.",
+)
+@click.option(
     "--isolation",
     type=click.Choice(["read_uncommitted", "read_committed"]),
-    default="read_uncommitted",
+    default="read_committed",
     show_default=True,
-    help="Whether to show records of open and aborted transactions.",
+    help="read_uncommitted also shows records of open and aborted transactions.",
 )
 @click.option(
     "--format", "style", type=click.Choice(["text", "json"]), default="text", show_default=True
@@ -91,64 +106,96 @@ def parse_start(
 @click.option(
     "--key-separator", metavar="TEXT", help="In text, print the key and this before the value."
 )
+@click.option(
+    "--template",
+    metavar="TEXT",
+    help="Print each record like this: {topic} {partition} {offset} {timestamp} {time} {key} "
+    "{value} {headers}, and \\n or \\t.",
+)
 @bootstrap_option
 @json_option
 def command(
-    topic: str,
+    topics: tuple[str, ...],
     start: Start | None,
     follow: bool,
     most: int | None,
     wanted: tuple[int, ...],
+    group: str | None,
     isolation: str,
     style: str,
     key_separator: str | None,
+    template: str | None,
     bootstrap: str,
     as_json: bool,
 ) -> None:
-    """Print the records of TOPIC.
+    """Print the records of topics.
 
     Text prints a value on each line. JSON prints one object on each line: topic, partition, offset,
     timestamp (milliseconds), key, value, headers. Where key or value are not UTF-8 the object has
-    key_base64 or value_base64 instead.
+    key_base64 or value_base64 instead. Only committed records are printed: --isolation
+    read_uncommitted shows those of open and aborted transactions too.
 
     \b
     Examples:
       ottla consume events --from 2026-01-31T12:00:00Z --max 10
-      ottla consume events --follow --format json
+      ottla consume events clicks --follow --format json
+      ottla consume events --group billing --follow
+      ottla consume events --template '{time} {key}={value}\\n'
     """
-    from ottla.client import Reader
     from ottla.client.admin import Admin
+    from ottla.client.group_reader import GroupReader
 
-    separator = None if key_separator is None else key_separator.replace("\\t", "\t").encode()
+    writer = _writer(style == "json" or as_json, key_separator, template)
+    printing = Printing(bootstrap, writer, most)
+    if wanted and (len(topics) > 1 or group is not None):
+        raise click.UsageError("--partition goes with one topic and no --group.")
+    names = list(dict.fromkeys(topics))
     read_committed = isolation == "read_committed"
+    begin = start or Start("end" if follow and group is None else "beginning")
     with connect(bootstrap) as client:
         admin = Admin(client)
-        partitions = _partitions(admin, topic, wanted)
-        begin = start or Start("end" if follow else "beginning")
+        partitions = [item for name in names for item in _partitions(admin, name, wanted)]
         starts, ends = _range(admin, partitions, begin, read_committed)
-    with (
-        connect(bootstrap, inf if follow else PATIENCE_SECONDS) as client,
-        Reader(
-            client, starts, until=None if follow else ends, read_committed=read_committed
-        ) as reader,
-        Watch(Silence(bootstrap)) as watch,
-    ):
-        left = most
-        while left != 0 and not reader.finished:
-            watch.asked()
-            batches = reader.poll()
-            if reader.problem is None:
-                watch.answered()
-            else:
-                watch.failed(reader.problem)
-            if left is not None:
-                batches = _first(batches, left)
-                left -= sum(len(batch.records) for batch in batches)
-            if batches:
-                _print(batches, style == "json" or as_json, separator)
+        behind = _behind_open_transactions(admin, ends) if read_committed and not follow else 0
+    until = None if follow else ends
+    with connect(bootstrap, inf if follow else PATIENCE_SECONDS) as client:
+        if group is None:
+            hidden = _read_alone(client, starts, until, printing, read_committed)
+        else:
+            where = partial(_positions, bootstrap, begin, read_committed)
+            member = GroupReader(
+                client, group, names, where, until=until, read_committed=read_committed
+            )
+            hidden = read_as_member(member, group, printing)
+    _tell_hidden(hidden, behind)
 
 
-def _partitions(admin: "Admin", topic: str, wanted: Iterable[int]) -> "list[TopicPartition]":
+def _read_alone(
+    client: Client, starts: Offsets, until: Offsets | None, printing: Printing, committed: bool
+) -> int:
+    from ottla.client import Reader
+
+    with Reader(client, starts, until=until, read_committed=committed) as reader:
+        printing.run(reader)
+        return reader.aborted_records
+
+
+def _writer(as_json: bool, key_separator: str | None, template: str | None) -> Writer:
+    if template is not None:
+        if as_json or key_separator is not None:
+            raise click.UsageError("--template goes with neither JSON nor --key-separator.")
+        try:
+            return template_writer(template)
+        except TemplateError as problem:
+            raise click.UsageError(f"--template: {problem}.") from None
+    if as_json:
+        return json_writer()
+    return text_writer(
+        None if key_separator is None else key_separator.replace("\\t", "\t").encode()
+    )
+
+
+def _partitions(admin: Admin, topic: str, wanted: Iterable[int]) -> list[TopicPartition]:
     partitions = admin.partitions(topic)
     chosen = set(wanted)
     missing = chosen - {item.partition for item in partitions}
@@ -160,12 +207,12 @@ def _partitions(admin: "Admin", topic: str, wanted: Iterable[int]) -> "list[Topi
 
 
 def _range(
-    admin: "Admin", partitions: "list[TopicPartition]", start: Start, read_committed: bool
-) -> "tuple[dict[TopicPartition, int], dict[TopicPartition, int]]":
+    admin: Admin, partitions: list[TopicPartition], start: Start, read_committed: bool
+) -> tuple[Offsets, Offsets]:
     """Where to begin and to end in each partition."""
     from ottla.client.admin import EARLIEST, LATEST
 
-    def offsets(spec: int) -> "dict[TopicPartition, int]":
+    def offsets(spec: int) -> Offsets:
         found = admin.list_offsets(dict.fromkeys(partitions, spec), read_committed=read_committed)
         return {partition: found[partition].offset for partition in partitions}
 
@@ -180,61 +227,64 @@ def _range(
             # No record is that young: what comes next will be.
             return {item: at if at >= 0 else ends[item] for item, at in found.items()}, ends
         case _:
-            return _clamped(start.number, first, ends), ends
+            return _clamped(dict.fromkeys(first, start.number), first, ends), ends
+
+
+def _positions(
+    bootstrap: str,
+    start: Start,
+    read_committed: bool,
+    partitions: list[TopicPartition],
+    committed: Mapping[TopicPartition, int],
+) -> Offsets:
+    """Where a member begins in partitions: at what its group has committed, else by --from."""
+    from ottla.client.admin import EARLIEST, LATEST, Admin
+
+    with connect(bootstrap) as client:
+        admin = Admin(client)
+        new = [item for item in partitions if item not in committed]
+        starts = _range(admin, new, start, read_committed)[0] if new else {}
+        known = dict.fromkeys(committed, EARLIEST)
+        first = {item: found.offset for item, found in admin.list_offsets(known).items()}
+        known = dict.fromkeys(committed, LATEST)
+        ends = {item: found.offset for item, found in admin.list_offsets(known).items()}
+    return {**starts, **_clamped(committed, first, ends)}
 
 
 def _clamped(
-    offset: int, first: "Mapping[TopicPartition, int]", ends: "Mapping[TopicPartition, int]"
-) -> "dict[TopicPartition, int]":
+    wanted: Mapping[TopicPartition, int],
+    first: Mapping[TopicPartition, int],
+    ends: Mapping[TopicPartition, int],
+) -> Offsets:
     starts = {}
-    for partition in first:
+    for partition, offset in wanted.items():
         starts[partition] = min(max(offset, first[partition]), ends[partition])
         if starts[partition] != offset:
             click.echo(
-                f"ottla: partition {partition.partition} has no offset {offset}: it begins at "
-                f"{first[partition]} and ends before {ends[partition]}",
+                f"ottla: partition {partition.partition} of topic {partition.topic} has no offset "
+                f"{offset}: it begins at {first[partition]} and ends before {ends[partition]}",
                 err=True,
             )
     return starts
 
 
-def _first(batches: "list[Batch]", count: int) -> "list[Batch]":
-    """The batches up to a number of records."""
-    kept = []
-    for batch in batches:
-        if count <= 0:
-            break
-        kept.append(batch._replace(records=batch.records[:count]))
-        count -= len(batch.records)
-    return kept
+def _behind_open_transactions(admin: Admin, ends: Offsets) -> int:
+    """How many offsets are at or behind an open transaction, and so are not read."""
+    from ottla.client.admin import LATEST
+
+    found = admin.list_offsets(dict.fromkeys(ends, LATEST), read_committed=False)
+    return sum(max(item.offset - ends[partition], 0) for partition, item in found.items())
 
 
-def _print(batches: "list[Batch]", as_json: bool, separator: bytes | None) -> None:
-    if as_json:
-        from msgspec import json
-
-        text = json.Encoder().encode_lines(
-            [
-                json_record(batch.topic, batch.partition, item)
-                for batch in batches
-                for item in batch.records
-            ]
+def _tell_hidden(aborted: int, behind: int) -> None:
+    hidden = []
+    if aborted:
+        hidden.append(f"{aborted:,} of aborted transactions")
+    if behind:
+        hidden.append(f"{behind:,} at or after the start of an open transaction")
+    if hidden:
+        click.echo(
+            f"ottla: records not shown: {', '.join(hidden)} "
+            "(--isolation read_uncommitted shows them)",
+            err=True,
         )
-    else:
-        lines = [text_line(item, separator) for batch in batches for item in batch.records]
-        text = b"\n".join(lines) + b"\n"
-        if sys.stdout.isatty():
-            text = text.decode("utf-8", "replace").encode()
-    sys.stdout.buffer.write(text)
-    sys.stdout.buffer.flush()
-
-
-def text_line(record: "Record", separator: bytes | None) -> bytes:
-    """A record's value, perhaps with its key before it; null is nothing."""
-    value = record.value or b""
-    return value if separator is None else (record.key or b"") + separator + value
-
-
-def json_record(topic: str, partition: int, record: "Record") -> dict[str, Json]:
-    """A record as JSON output shows it."""
-    return {"topic": topic, "partition": partition, **record_fields(record)}

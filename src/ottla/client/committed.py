@@ -5,16 +5,21 @@ offset of each. From that offset on, that producer's transactional batches are n
 until its abort marker. Markers themselves, and other control batches, are for nobody.
 """
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 
 from ottla.records.control import MarkerType, decode_marker
 from ottla.wire.batch import BatchHeader, headers
 
 
 def visible_batches(
-    records: memoryview, aborted: Iterable[tuple[int, int]] = ()
+    records: memoryview,
+    aborted: Iterable[tuple[int, int]] = (),
+    on_aborted: Callable[[BatchHeader], None] | None = None,
 ) -> Iterator[tuple[BatchHeader, memoryview]]:
-    """Header and bytes of each whole batch that holds records for a reader."""
+    """Header and bytes of each whole batch that holds records for a reader.
+
+    `on_aborted` is called for each batch of an aborted transaction.
+    """
     to_come = sorted(aborted, key=lambda transaction: transaction[1], reverse=True)
     aborting: set[int] = set()
     for at, header in headers(records):
@@ -29,6 +34,8 @@ def visible_batches(
                 aborting.discard(header.producer_id)
         elif not (header.is_transactional and header.producer_id in aborting):
             yield header, batch
+        elif on_aborted is not None:
+            on_aborted(header)
 
 
 def next_offset(records: memoryview) -> int | None:

@@ -89,6 +89,8 @@ class Reader:
         """The next offset of each partition."""
         self.high_watermarks: dict[TopicPartition, int] = {}
         """Where each partition ended at its last fetch."""
+        self.aborted_records = 0
+        """How many records of aborted transactions were passed over (with `read_committed`)."""
         self._until = dict(until or {})
         self._read_committed = read_committed
         self._max_wait = max_wait
@@ -275,8 +277,13 @@ class Reader:
             if self._read_committed
             else ()
         )
+
+        def count_aborted(header: BatchHeader) -> None:
+            if header.last_offset >= position and header.base_offset < stop:
+                self.aborted_records += header.record_count
+
         try:
-            for header, batch in visible_batches(records, aborted):
+            for header, batch in visible_batches(records, aborted, count_aborted):
                 if header.last_offset >= position and header.base_offset < stop:
                     yield RawBatch(*partition, header, batch, position, stop)
             after = next_offset(records)
