@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from ottla.cli.produce import read_lines
-from ottla.client import Client, Reader
+from ottla.cli.record_input import read_lines
+from ottla.client import Client, Producer, Reader
 from ottla.client.admin import LATEST, Admin
 from ottla.embedded import Broker
 from ottla.records import Record
@@ -92,7 +92,7 @@ def test_a_line_without_a_key_is_named(ottla: Ottla, topic: str, tmp_path: Path)
 def test_lines_before_one_that_is_too_long_are_written(
     ottla: Ottla, topic: str, client: Client, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("ottla.cli.produce.LONGEST_LINE", 10)
+    monkeypatch.setattr("ottla.cli.record_input.LONGEST_LINE", 10)
     first = write(tmp_path / "first", b"a\nb\n")
     second = write(tmp_path / "second", b"c\n" + b"x" * 11)
     ran = ottla("produce", topic, "--partition", "0", first, second)
@@ -180,7 +180,7 @@ def test_a_reader_of_lines_says_when_it_would_have_to_wait() -> None:
 def test_lines_are_the_same_however_they_come(
     at_once: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("ottla.cli.produce.CHUNK", at_once)
+    monkeypatch.setattr("ottla.cli.record_input.CHUNK", at_once)
     for text in (b"", b"\n", b"a", b"a\n", b"\n\na", b"one\ntwo\n\nthree", b"a long line\nb\n"):
         (tmp_path / "lines").write_bytes(text)
         expected = text.removesuffix(b"\n").split(b"\n") if text else []
@@ -196,9 +196,73 @@ def test_what_has_come_of_a_long_line_is_not_copied_with_every_piece(
             raise AssertionError(f"{len(before)} bytes are copied once more")
 
     really_read = os.read
-    monkeypatch.setattr("ottla.cli.produce.CHUNK", 10)
+    monkeypatch.setattr("ottla.cli.record_input.CHUNK", 10)
     monkeypatch.setattr(os, "read", lambda *args: Piece(really_read(*args)))
     (tmp_path / "lines").write_bytes(b"x" * 1000 + b"\ny")
     with (tmp_path / "lines").open("rb") as file:
         lines = [line for _, line in read_lines(file.fileno(), "lines", print)]
     assert lines == [b"x" * 1000, b"y"]
+
+
+def test_json_takes_what_consume_gives(
+    ottla: Ottla, client: Client, topic: str, tmp_path: Path
+) -> None:
+    copy = f"{topic}.copy"
+    assert ottla("topic", "create", copy, "--partitions", "1").status == 0
+    with Producer(client) as producer:
+        headers = [("h", b"1"), ("h", None), ("\udcff", b"\xfe")]
+        producer.send(topic, b"v", key=b"k", headers=headers, partition=1, timestamp=5)
+        producer.send(topic, None, key=b"\xff", partition=0, timestamp=0)
+        producer.send(topic, b"\xfe", partition=0, timestamp=7)
+    for arguments in ((topic, "--format", "json"), (topic, "--json")):
+        lines = write(tmp_path / "lines", ottla("consume", *arguments).out.encode())
+        assert ottla("produce", copy, "--format", "json", lines).status == 0
+    originals = {item[1:] for item in map(comparable, records(client, topic))}
+    copies = [item[1:] for item in map(comparable, records(client, copy))]
+    assert set(copies) == originals
+    assert len(copies) == 6
+
+
+def comparable(record: Record) -> tuple[object, ...]:
+    return (record.offset, record.timestamp, record.key, record.value, tuple(record.headers))
+
+
+def test_json_by_hand_needs_little(
+    ottla: Ottla, client: Client, topic: str, tmp_path: Path
+) -> None:
+    lines = write(tmp_path / "lines", b'{"value": "a"}\n{}\n{"key": "k", "value": "b"}\n')
+    options = ("--format", "json", "--partition", "0", "--header", "x=y")
+    assert ottla("produce", topic, *options, lines).status == 0
+    found = records(client, topic)
+    assert [(item.key, item.value) for item in found] == [(None, b"a"), (None, None), (b"k", b"b")]
+    assert all(list(item.headers) == [("x", b"y")] for item in found)
+
+
+@pytest.mark.parametrize(
+    ("line", "said"),
+    [
+        (b"no json", "line 2 of {file} is not JSON: "),
+        (b'{"value": 7}', "line 2 of {file} is not a record as `ottla consume --format json`"),
+        (b'{"vlaue": "a"}', "unknown field `vlaue`"),
+        (b'{"key": "a", "key_base64": "YQ=="}', "line 2 of {file} has both key and key_base64"),
+        (b'{"value_base64": "*"}', "line 2 of {file} is not "),
+        (b'{"headers": [{"value": "1"}]}', "line 2 of {file} has a header without a key"),
+        (b'{"timestamp": -1}', "line 2 of {file} has a timestamp that is none: -1"),
+        (b'"\xff"', "line 2 of {file} is not "),
+    ],
+)
+def test_a_line_that_is_no_record_is_named_and_those_before_it_are_written(
+    ottla: Ottla, client: Client, topic: str, tmp_path: Path, line: bytes, said: str
+) -> None:
+    lines = write(tmp_path / "lines", b'{"value": "good"}\n' + line + b"\n")
+    ran = ottla("produce", topic, "--format", "json", lines)
+    assert ran.status == 1
+    assert said.format(file=lines) in ran.err
+    assert ran.err.endswith("(acknowledged before it: 1)\n")
+    assert [item.value for item in records(client, topic)] == [b"good"]
+
+
+def test_options_of_text_do_not_go_with_json(offline: Ottla) -> None:
+    ran = offline("produce", "t", "--format", "json", "--key-separator", ":")
+    assert ran.status == 2
+    assert "--key-separator and --null-marker go with --format text" in ran.err

@@ -1,18 +1,14 @@
 """`ottla produce`: lines of files or of the standard input become a topic's records.
 
-Rules kept here:
-1. A line is a record's value, byte for byte, without its newline. What equals `--null-marker`, as
-   a key or as a value, is null: the only way to write a tombstone of a compacted topic.
-2. What came in is sent at the latest when there is nothing more to read just now, so that lines
+Rules kept here (how a line is read: `record_input`):
+1. What came in is sent at the latest when there is nothing more to read just now, so that lines
    typed by hand arrive at once and large inputs go out in full batches.
-3. A failure says how many records were acknowledged. Where a line is the reason, all lines before
+2. A failure says how many records were acknowledged. Where a line is the reason, all lines before
    it are written first, so that one can go on with it.
 """
 
 import os
-import select
 import sys
-from collections.abc import Callable, Iterator
 from pathlib import Path
 from time import monotonic
 from typing import TYPE_CHECKING
@@ -21,20 +17,14 @@ import click
 
 from ottla.cli.options import bootstrap_option, connect, json_option
 from ottla.cli.output import print_json, size_text
+from ottla.cli.record_input import BadLineError, inputs, json_parser, text_parser
 
 if TYPE_CHECKING:
     from ottla.client import Producer
 
-CHUNK = 256 * 1024
-LONGEST_LINE = 100 * 1024 * 1024
 SHOW_EVERY = 0.2
 ACKS = {"0": 0, "1": 1, "all": -1}
 CODECS = ("none", "gzip", "snappy", "lz4", "zstd")
-STANDARD_INPUT = Path("-")
-
-
-class BadLineError(Exception):
-    """A line that cannot be a record."""
 
 
 @click.command("produce")
@@ -43,6 +33,15 @@ class BadLineError(Exception):
     "files",
     nargs=-1,
     type=click.Path(exists=True, dir_okay=False, allow_dash=True, path_type=Path),
+)
+@click.option(
+    "--format",
+    "style",
+    type=click.Choice(["text", "json"]),
+    default="text",
+    show_default=True,
+    help="json reads objects as `ottla consume --format json` prints them: key, value, headers and "
+    "timestamp are taken; topic, partition and offset are not.",
 )
 @click.option(
     "--key-separator",
@@ -78,6 +77,7 @@ class BadLineError(Exception):
 def command(
     topic: str,
     files: tuple[Path, ...],
+    style: str,
     key_separator: str | None,
     null_marker: str | None,
     headers: tuple[str, ...],
@@ -96,35 +96,38 @@ def command(
       echo '{"user": 7}' | ottla produce events
       ottla produce events --key-separator : --header source=import users.txt
       echo 'user-7:NULL' | ottla produce users --key-separator : --null-marker NULL
+      ottla consume events --format json | ottla produce copy --format json
     """
     from ottla.client import Producer
     from ottla.records import Codec
     from ottla.wire.errors import KafkaError
 
     common_headers = [_header(item) for item in headers]
-    separator = None if key_separator is None else _unescaped(key_separator)
-    null = None if null_marker is None else os.fsencode(null_marker)
+    if style == "json":
+        if key_separator is not None or null_marker is not None:
+            raise click.UsageError("--key-separator and --null-marker go with --format text.")
+        parse = json_parser()
+    else:
+        parse = text_parser(key_separator, null_marker)
     with connect(bootstrap) as client:
         producer = Producer(client, acks=ACKS[acks], codec=Codec[compression.upper()])
         progress = _Progress(producer)
         try:
-            for name, lines in _inputs(files, producer.flush):
+            for name, lines in inputs(files, producer.flush):
                 for number, line in lines:
-                    key: bytes | None = None
-                    value: bytes | None = line
-                    if separator is not None:
-                        key, found, value = line.partition(separator)
-                        if not found:
-                            raise BadLineError(
-                                f"line {number} of {name} has no key separator '{key_separator}'"
-                            )
-                    if null is not None:
-                        key = None if key == null else key
-                        value = None if value == null else value
+                    try:
+                        record = parse(line)
+                    except ValueError as problem:
+                        raise BadLineError(f"line {number} of {name} {problem}") from None
                     producer.send(
-                        topic, value, key=key, headers=common_headers, partition=partition
+                        topic,
+                        record.value,
+                        key=record.key,
+                        headers=[*record.headers, *common_headers],
+                        partition=partition,
+                        timestamp=record.timestamp,
                     )
-                    progress.count(len(value or b"") + len(key or b""))
+                    progress.count(len(record.value or b"") + len(record.key or b""))
             producer.flush()
         except BadLineError as problem:
             producer.flush()
@@ -141,64 +144,11 @@ def command(
     progress.report(topic, as_json)
 
 
-def _inputs(
-    files: tuple[Path, ...], before_waiting: Callable[[], None]
-) -> Iterator[tuple[str, Iterator[tuple[int, bytes]]]]:
-    for path in files or (STANDARD_INPUT,):
-        if path == STANDARD_INPUT:
-            name = "the standard input"
-            yield name, read_lines(sys.stdin.fileno(), name, before_waiting)
-            continue
-        with path.open("rb") as file:
-            yield str(path), read_lines(file.fileno(), str(path), before_waiting)
-
-
-def read_lines(
-    descriptor: int, name: str, before_waiting: Callable[[], None]
-) -> Iterator[tuple[int, bytes]]:
-    """Number and bytes of each line; `before_waiting` is called when a read would have to wait."""
-    rest: list[bytes] = []  # of a line whose end has not come: joined once, however long it gets
-    size = 0
-    number = 0
-    while True:
-        if not select.select([descriptor], [], [], 0)[0]:
-            before_waiting()
-        try:
-            chunk = os.read(descriptor, CHUNK)
-        except OSError as problem:
-            raise BadLineError(f"{name} cannot be read: {problem.strerror}") from None
-        if not chunk:
-            break
-        first, *lines = chunk.split(b"\n")
-        rest.append(first)
-        size += len(first)
-        if lines:
-            number += 1
-            yield number, b"".join(rest)
-            last = lines.pop()
-            for line in lines:
-                number += 1
-                yield number, line
-            rest, size = [last], len(last)
-        if size > LONGEST_LINE:
-            raise BadLineError(
-                f"line {number + 1} of {name} is longer than {size_text(LONGEST_LINE)}"
-            )
-    if size:
-        yield number + 1, b"".join(rest)
-
-
 def _header(item: str) -> tuple[str, bytes]:
     name, equals, value = item.partition("=")
     if not equals:
         raise click.UsageError(f"--header {item}: it is not name=value.")
     return name, os.fsencode(value)
-
-
-def _unescaped(separator: str) -> bytes:
-    if not separator:
-        raise click.UsageError("--key-separator is empty.")
-    return os.fsencode(separator.replace("\\t", "\t"))
 
 
 class _Progress:
