@@ -3,10 +3,16 @@ from collections.abc import Iterable
 
 import pytest
 
-from ottla.client import Client, ClientSettings, ConnectionFailed, KafkaError, NoBroker
+from ottla.client import Admin, Client, ClientSettings, ConnectionFailed, KafkaError, NoBroker
+from ottla.client.cluster import TopicRecreated
+from ottla.embedded import Broker
 from ottla.wire.errors import ErrorCode
 from ottla.wire.message import Message
-from ottla.wire.messages.metadata import MetadataRequest, MetadataResponse
+from ottla.wire.messages.metadata import (
+    MetadataRequest,
+    MetadataResponse,
+    MetadataResponsePartition,
+)
 
 from .fake_broker import FakeBroker, HangUp
 
@@ -168,3 +174,42 @@ def test_a_broker_that_hangs_up_once_is_asked_again() -> None:
         client.topic("t")
         assert client.retry(lambda: client.metadata(["t"])).topics[0].name == "t"
         assert len(calls) == 3
+
+
+def test_a_partition_that_was_added_is_found_by_a_client_that_knew_the_topic_before(
+    client: Client, admin: Admin, ottla_broker: Broker, topic: str
+) -> None:
+    with Client(ottla_broker.bootstrap_servers) as other:
+        assert len(other.topic(topic).leaders) == 3
+        admin.create_partitions(topic, 5)
+        assert other.leader(topic, 4) == client.leader(topic, 0)
+
+
+def test_a_broker_that_hears_of_new_partitions_late_is_asked_again() -> None:
+    broker = FakeBroker()
+    asked: list[Message] = []
+
+    def metadata(request: Message) -> Message:
+        asked.append(request)
+        reply = broker.metadata()
+        if len(asked) > 3:
+            more = MetadataResponsePartition(partition_index=1, leader_id=1)
+            reply.topics[0].partitions.append(more)
+        return reply
+
+    broker.answer(MetadataRequest, metadata)
+    with broker, Client(quick(broker.address)) as client:
+        assert client.leader("t", 1) == 1
+
+
+def test_a_topic_that_was_created_again_is_known_by_its_id(
+    client: Client, admin: Admin, ottla_broker: Broker, topic: str
+) -> None:
+    first = client.topic(topic).id
+    admin.delete_topic(topic)
+    admin.create_topic(topic, partitions=3)
+    with pytest.raises(TopicRecreated, match=f"topic {topic} was deleted and created again"):
+        client.topic_with_id(topic, first)
+    with Client(ottla_broker.bootstrap_servers) as other:
+        second = other.topic(topic).id
+    assert client.topic_with_id(topic, second).id == second

@@ -1,7 +1,8 @@
 """A client of a cluster: which brokers there are, who leads what, and trying again.
 
 Rules kept here:
-1. Metadata is asked for when it is needed and kept until an error says that it is old.
+1. Metadata is asked for when it is needed and kept until an error says that it is old. A partition
+   is called missing, and a topic recreated, only by what the cluster says now.
 2. A retriable error is retried with growing pauses until the deadline; then it is raised. When no
    bootstrap server has ever answered, that is raised at once: waiting rarely mends an address.
 3. There is one connection to each broker, made when it is needed, made again when it was lost.
@@ -35,6 +36,8 @@ UNKNOWN_TOPIC_WAIT = 0.5
 
 
 NO_LEADER = -1
+NO_TOPIC_ID = UUID(int=0)
+"""What a broker that is too old for topic ids says."""
 
 
 class TopicPartition(NamedTuple):
@@ -148,9 +151,24 @@ class Client:
         """
         return self._topics.get(name) or self._find_topic(name, create)
 
+    def topic_with_id(self, name: str, topic_id: UUID) -> Topic:
+        """A topic that must have this id; TopicRecreated where another one has its name now.
+
+        A broker that knows no topic ids is believed by the name.
+        """
+        found = self.topic(name)
+        if found.id not in (topic_id, NO_TOPIC_ID):
+            found = self._ask_again(name, lambda now: now.id == topic_id)
+        if found.id not in (topic_id, NO_TOPIC_ID):
+            raise TopicRecreated(name, topic_id, found.id)
+        return found
+
     def leader(self, topic: str, partition: int) -> int:
         """The broker that leads a partition; LEADER_NOT_AVAILABLE where there is none just now."""
         found = self.topic(topic)
+        if partition not in found.leaders:
+            # Partitions may have been added since the topic was asked for.
+            found = self._ask_again(topic, lambda now: partition in now.leaders)
         if partition not in found.leaders:
             self.forget(topic)
             raise KafkaError(
@@ -208,6 +226,18 @@ class Client:
                 self._topics[item.name] = _topic(item, item.name)
         return reply
 
+    def _ask_again(self, name: str, fits: Callable[[Topic], bool]) -> Topic:
+        """A topic as the cluster knows it now. Brokers hear of a change one after another, so a
+        reply that does not fit is asked for again for a moment.
+        """
+        give_up = monotonic() + UNKNOWN_TOPIC_WAIT
+        while True:
+            self.forget(name)
+            found = self.topic(name)
+            if fits(found) or monotonic() > give_up:
+                return found
+            self.pause(self.settings.backoff)
+
     def _find_topic(self, name: str, create: bool) -> Topic:
         give_up = monotonic() + UNKNOWN_TOPIC_WAIT
 
@@ -256,6 +286,21 @@ class UnknownTopic(KafkaError):  # noqa: N818 (it names what happened)
     @property
     def retriable(self) -> bool:
         """False: it was asked for long enough."""
+        return False
+
+
+class TopicRecreated(KafkaError):  # noqa: N818 (it names what happened)
+    """The topic was deleted, and another one was created with its name. Not worth a retry."""
+
+    def __init__(self, name: str, was: UUID, now: UUID) -> None:
+        super().__init__(
+            ErrorCode.UNKNOWN_TOPIC_ID,
+            f"topic {name} was deleted and created again: its id was {was} and is now {now}",
+        )
+
+    @property
+    def retriable(self) -> bool:
+        """False: the old topic does not come back."""
         return False
 
 

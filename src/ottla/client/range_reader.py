@@ -12,13 +12,15 @@ Rules kept here:
    did not move until the deadline.
 5. An answer's batches stay where they were received, in a buffer that the next answer is received
    into: they are good until the next answer is asked for.
-6. It uses the client's own connection to the leader, and leaves it unused by anybody else while it
+6. With a topic id, nothing is read of another topic that has the name by now.
+7. It uses the client's own connection to the leader, and leaves it unused by anybody else while it
    reads. A reader that is given up in the middle closes that connection.
 """
 
 from collections.abc import Iterator
 from time import monotonic
 from typing import NamedTuple
+from uuid import UUID
 
 from ottla.client.cluster import Client, TopicPartition
 from ottla.client.committed import visible_batches
@@ -52,9 +54,13 @@ def read_range(
     read_committed: bool = False,
     max_bytes: int = 4 << 20,
     max_wait: float = 0.5,
+    topic_id: UUID | None = None,
 ) -> Iterator[RangeAnswer]:
-    """The batches that hold the offsets from `start` on, up to `end`."""
-    reader = _RangeReader(client, where, end, read_committed, max_bytes, max_wait)
+    """The batches that hold the offsets from `start` on, up to `end`.
+
+    With `topic_id`, TopicRecreated is raised where another topic has the name.
+    """
+    reader = _RangeReader(client, where, end, read_committed, max_bytes, max_wait, topic_id)
     try:
         yield from reader.answers(start)
     finally:
@@ -70,8 +76,10 @@ class _RangeReader:
         read_committed: bool,
         max_bytes: int,
         max_wait: float,
+        topic_id: UUID | None,
     ) -> None:
         self._client = client
+        self._topic_id = topic_id
         self._where = where
         self._end = end
         self._read_committed = read_committed
@@ -115,6 +123,8 @@ class _RangeReader:
 
     def _send(self, position: int) -> FetchReply:
         topic, partition = self._where
+        if self._topic_id is not None:
+            self._client.topic_with_id(topic, self._topic_id)
         leader = self._client.leader(topic, partition)
         found = self._client.topic(topic)
         connection = self._client.connection(leader)

@@ -30,7 +30,7 @@ class BatchReader(DataSourceReader):
         settings = self._settings
         with borrowed(settings.client) as client:
             cluster = SourceCluster(client, settings)
-            wanted = cluster.partitions()
+            wanted, ids = cluster.wanted()
             if not wanted:
                 raise OptionError(
                     f"option subscribePattern: no topic fits {settings.subscription.pattern!r}"
@@ -46,7 +46,7 @@ class BatchReader(DataSourceReader):
             settings.min_partitions,
             settings.max_records_per_partition,
         )
-        return [RangePartition(part) for part in parts]
+        return [RangePartition(part, ids.get(part.topic)) for part in parts]
 
     def _check_order(
         self, start: Offsets, end: Offsets, logs: Mapping[TopicPartition, Bounds]

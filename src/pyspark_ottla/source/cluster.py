@@ -1,7 +1,9 @@
 """What the cluster has of that which a source is to read: its partitions and their offsets.
 
 Rules kept here:
-1. The cluster is asked each time: partitions and topics come and go while a stream runs.
+1. The cluster is asked each time: partitions and topics come and go while a stream runs. What a
+   query has read of and is not there is asked for again before it is called lost: brokers hear of a
+   new topic or partition one after another.
 2. With read_committed a log ends at its last stable offset: what lies after it is not decided.
 3. A topic that was named and does not exist is an error, never nothing.
 4. A pattern finds no internal topic (`__consumer_offsets`), as in Spark's Kafka source: one that
@@ -11,23 +13,34 @@ Rules kept here:
 
 import logging
 import re
-from collections.abc import Collection, Iterable
+from collections.abc import Callable, Collection, Iterable
+from time import monotonic
+from typing import NamedTuple
+from uuid import UUID
 
 from ottla.audit.events import AUDIT_TOPIC
 from ottla.client import Admin, Client, TopicPartition
 from ottla.client.admin import EARLIEST, LATEST
-from ottla.client.cluster import UnknownTopic
+from ottla.client.cluster import UNKNOWN_TOPIC_WAIT, UnknownTopic
 from ottla.client.errors import check
 from ottla.wire.errors import ErrorCode, KafkaError
 from pyspark_ottla.errors import DataLossError, OptionError
 from pyspark_ottla.sink.marker import MARKER_TOPIC
 from pyspark_ottla.source.loss import HINT, Bounds
-from pyspark_ottla.source.offsets import Offsets, in_words
+from pyspark_ottla.source.offsets import NOTHING, Offsets, Position, in_words, known_ids
 from pyspark_ottla.source.settings import NoMatch, Place, SourceSettings
 
 OWN_TOPICS = frozenset({AUDIT_TOPIC, MARKER_TOPIC})
 
 _log = logging.getLogger("pyspark_ottla")
+
+
+class Existing(NamedTuple):
+    """What there is to read."""
+
+    partitions: list[TopicPartition]
+    ids: dict[str, UUID]
+    """The ids of their topics, as far as the brokers have them."""
 
 
 class SourceCluster:
@@ -38,7 +51,7 @@ class SourceCluster:
         self._admin = Admin(client)
         self._settings = settings
 
-    def partitions(self) -> list[TopicPartition]:
+    def wanted(self) -> Existing:
         """All that the source is to read; each topic or partition that was named must exist."""
         wanted = self._settings.subscription
         if wanted.pattern is not None:
@@ -46,47 +59,63 @@ class SourceCluster:
         topics = sorted({*wanted.topics, *(topic for topic, _ in wanted.partitions)})
         option = "assign" if wanted.partitions else "subscribe"
         try:
-            found = {
-                TopicPartition(topic.name, item.partition)
-                for topic in self._admin.describe_topics(topics)
-                for item in topic.partitions
-            }
+            described = self._admin.describe_topics(topics)
         except UnknownTopic as problem:
             raise OptionError(f"option {option}: {problem}") from None
         except KafkaError as problem:
             if problem.code is not ErrorCode.INVALID_TOPIC_EXCEPTION:
                 raise
             raise OptionError(f"option {option}: no topic has such a name: {problem}") from None
+        ids = known_ids((topic.name, topic.id) for topic in described)
+        found = {
+            TopicPartition(topic.name, item.partition)
+            for topic in described
+            for item in topic.partitions
+        }
         if not wanted.partitions:
-            return sorted(found)
+            return Existing(sorted(found), ids)
         missing = set(wanted.partitions) - found
         if missing:
             raise OptionError(f"option assign: {in_words(missing)} does not exist")
-        return list(wanted.partitions)
+        return Existing(list(wanted.partitions), ids)
 
-    def existing_partitions(self) -> list[TopicPartition]:
-        """Those of them that exist just now, for a stream that outlives a topic."""
+    def existing(self, known: Position = NOTHING) -> Existing:
+        """What exists just now of all that the source is to read, for a stream that outlives a
+        topic. What is `known` did exist once.
+        """
+        give_up = monotonic() + UNKNOWN_TOPIC_WAIT
+        while True:
+            found = self._client.retry(self._found())
+            is_all_there = known.offsets.keys() <= set(found.partitions)
+            if (is_all_there and not known.recreated(found.ids)) or monotonic() > give_up:
+                return found
+            self._client.pause(self._client.settings.backoff)
+
+    def _found(self) -> Callable[[], Existing]:
+        """A question for what exists, which may have to be asked again."""
         wanted = self._settings.subscription
-        if wanted.pattern is not None:
-            return self._matching(wanted.pattern)
+        pattern = wanted.pattern
+        if pattern is not None:
+            return lambda: self._matching(pattern)
         topics = sorted({*wanted.topics, *(topic for topic, _ in wanted.partitions)})
+        assigned = set(wanted.partitions)
 
-        def attempt() -> list[TopicPartition]:
-            found = []
+        def attempt() -> Existing:
+            found, ids = [], []
             for topic in self._client.metadata(topics).topics:
                 if topic.error_code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION:
                     self._client.forget(topic.name or "")
                     continue
                 check(topic.error_code, None, f"topic {topic.name}")
+                ids.append((topic.name or "", topic.topic_id))
                 found += [
                     TopicPartition(topic.name or "", item.partition_index)
                     for item in topic.partitions
                 ]
-            return sorted(found)
+            read = [item for item in sorted(found) if not assigned or item in assigned]
+            return Existing(read, known_ids(ids))
 
-        found = self._client.retry(attempt)
-        assigned = set(wanted.partitions)
-        return [item for item in found if item in assigned] if assigned else found
+        return attempt
 
     def earliest(self, partitions: Iterable[TopicPartition]) -> Offsets:
         """Where logs start."""
@@ -134,14 +163,21 @@ class SourceCluster:
         for loss in losses:
             _log.warning("%s", loss)
 
-    def _matching(self, pattern: str) -> list[TopicPartition]:
+    def _matching(self, pattern: str) -> Existing:
         fits = re.compile(pattern).fullmatch
-        return [
-            TopicPartition(topic.name, item.partition)
+        topics = [
+            topic
             for topic in self._admin.list_topics()
             if fits(topic.name) and not topic.internal and topic.name not in OWN_TOPICS
-            for item in topic.partitions
         ]
+        return Existing(
+            [
+                TopicPartition(topic.name, item.partition)
+                for topic in topics
+                for item in topic.partitions
+            ],
+            known_ids((topic.name, topic.id) for topic in topics),
+        )
 
     def _offsets(
         self, specs: dict[TopicPartition, int], *, read_committed: bool | None = None

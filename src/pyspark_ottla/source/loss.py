@@ -5,12 +5,13 @@ Rules kept here:
    Lost is what lies before a log's start, and what lies after its end.
 2. With failOnDataLoss every loss is an error that names topic, partition and offsets; without it
    the rest is read, and the same sentence is a warning.
-3. A log that ends before the place where reading was to go on is another log by the same name: a
-   topic that was deleted and made again. Without failOnDataLoss it is read from its start, by the
-   batch that goes back: one that was planned for the old log reads nothing of the new one.
+3. A topic that was deleted and created again is another topic, known by its id. Where an id is not
+   known, a log that ends before the place where reading was to go on tells the same. Without
+   failOnDataLoss it is read from its start, by the batch that goes back: one that was planned for
+   the old topic reads nothing of the new one.
 """
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from typing import NamedTuple
 
 from ottla.client import TopicPartition
@@ -40,28 +41,34 @@ def available(
     logs: Mapping[TopicPartition, Bounds],
     *,
     goes_on: bool = False,
+    recreated: Collection[str] = (),
 ) -> Found:
-    """Compare stretches with logs. A partition that `logs` does not know has vanished.
+    """Compare ranges with logs. A partition that `logs` does not have does not exist any more.
 
-    With `goes_on`, the starts are ends of earlier batches, and no user's choice (rule 3).
+    With `goes_on`, the starts are ends of earlier batches, and no user's choice (rule 3). The
+    ranges of topics in `recreated` are those of a topic that was deleted.
     """
     found = Found({}, {}, [])
     for partition, wanted_end in end.items():
         wanted_start = start[partition]
-        log = logs.get(partition)
+        log = None if partition.topic in recreated else logs.get(partition)
         if log is None:
             if wanted_start < wanted_end:
-                found.losses.append(
-                    f"{in_words([partition])} does not exist any more: "
-                    f"its offsets {wanted_start} to {wanted_end - 1} cannot be read"
+                what = (
+                    f"topic {partition.topic} was deleted and created again: offsets "
+                    f"{wanted_start} to {wanted_end - 1} of {in_words([partition])}, as it was,"
+                    if partition.topic in recreated
+                    else f"{in_words([partition])} does not exist any more: "
+                    f"its offsets {wanted_start} to {wanted_end - 1}"
                 )
+                found.losses.append(f"{what} cannot be read")
             found.start[partition] = found.end[partition] = wanted_end
             continue
         first, last = wanted_start, wanted_end
         if first > min(log.end, last):
             found.losses.append(
                 f"{in_words([partition])} was to be read from offset {first} on, "
-                f"but its log ends at offset {log.end}: the topic may have been made anew"
+                f"but its log ends at offset {log.end}: the topic may have been created again"
             )
             last = min(last, log.end)
             first = log.first if goes_on and wanted_end < wanted_start else last
@@ -90,3 +97,18 @@ def vanished(known: Mapping[TopicPartition, int], there: Mapping[TopicPartition,
         for partition, offset in sorted(known.items())
         if partition not in there
     ]
+
+
+def recreations(known: Mapping[TopicPartition, int], topics: Collection[str]) -> list[str]:
+    """What can never be read of topics that were deleted and created again."""
+    losses = []
+    for topic in sorted(topics):
+        read = {item: offset for item, offset in sorted(known.items()) if item.topic == topic}
+        places = ", ".join(
+            f"offset {offset} of {in_words([item])}" for item, offset in read.items()
+        )
+        losses.append(
+            f"topic {topic} was deleted and created again: what came after {places} in the "
+            "deleted one cannot be read, and the new one is to be read from its start"
+        )
+    return losses

@@ -6,15 +6,20 @@ Rules kept here:
 2. The first micro-batch of a query must begin where it began at first, even when it is run again
    after a crash: Spark does not keep that place, so it is written into the batch's end under
    PINNED, a name that no topic can have.
-3. JSON from an option must be of exactly the expected shape; the error names the option.
+3. A topic's name is not its identity: offsets carry the topic's id, under IDS. An offset of a topic
+   that was deleted and created again says nothing about the new one. Offsets without ids (of an
+   older Ottla, or of a broker that has none) are believed by the name.
+4. JSON from an option must be of exactly the expected shape; the error names the option.
 """
 
 import json
 import re
 from collections.abc import Iterable, Mapping
-from typing import Any
+from typing import Any, NamedTuple
+from uuid import UUID
 
 from ottla.client import TopicPartition
+from ottla.client.cluster import NO_TOPIC_ID
 from pyspark_ottla.errors import OptionError
 from pyspark_ottla.options import LARGEST
 
@@ -22,34 +27,58 @@ Offsets = dict[TopicPartition, int]
 
 PARTITION = re.compile("[0-9]{1,10}")
 PINNED = "@start"
+IDS = "@ids"
 
 
-def to_json(offsets: Mapping[TopicPartition, int]) -> dict[str, Any]:
+class Position(NamedTuple):
+    """How far partitions were read, and of which topics."""
+
+    offsets: Offsets
+    """The next offset of each partition."""
+    ids: dict[str, UUID]
+    """The ids of their topics, as far as they are known."""
+
+    def recreated(self, now: Mapping[str, UUID]) -> set[str]:
+        """The topics that have another id in `now`."""
+        return {topic for topic, known in self.ids.items() if now.get(topic, known) != known}
+
+
+NOTHING = Position({}, {})
+
+"""Nothing is known yet."""
+
+
+def known_ids(ids: Iterable[tuple[str, UUID]]) -> dict[str, UUID]:
+    """The ids of topics; a broker that is too old for them says nothing."""
+    return {topic: found for topic, found in ids if found != NO_TOPIC_ID}
+
+
+def to_json(offsets: Mapping[TopicPartition, int], ids: Mapping[str, UUID]) -> dict[str, Any]:
     """Offsets as Spark keeps them."""
     by_topic: dict[str, Any] = {}
     for (topic, partition), offset in sorted(offsets.items()):
         by_topic.setdefault(topic, {})[str(partition)] = offset
-    return by_topic
+    of_topics = {topic: str(ids[topic]) for topic in by_topic if topic in ids}
+    return {IDS: of_topics, **by_topic} if of_topics else by_topic
 
 
-def from_json(kept: Mapping[str, Any]) -> Offsets:
+def from_json(kept: Mapping[str, Any]) -> Position:
     """What to_json() or with_pinned_start() made."""
-    return {
+    offsets = {
         TopicPartition(topic, int(partition)): offset
         for topic, partitions in kept.items()
-        if topic != PINNED
+        if topic not in (PINNED, IDS)
         for partition, offset in partitions.items()
     }
+    return Position(offsets, {topic: UUID(found) for topic, found in kept.get(IDS, {}).items()})
 
 
-def with_pinned_start(
-    end: Mapping[TopicPartition, int], start: Mapping[TopicPartition, int]
-) -> dict[str, Any]:
+def with_pinned_start(end: Position, start: Position) -> dict[str, Any]:
     """The end of a first micro-batch, with its start."""
-    return {PINNED: to_json(start), **to_json(end)}
+    return {PINNED: to_json(*start), **to_json(*end)}
 
 
-def pinned_start(end: Mapping[str, Any]) -> Offsets | None:
+def pinned_start(end: Mapping[str, Any]) -> Position | None:
     """Where the micro-batch that ends here began, if it was a query's first."""
     return from_json(end[PINNED]) if PINNED in end else None
 

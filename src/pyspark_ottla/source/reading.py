@@ -3,16 +3,21 @@
 Rules kept here:
 1. A task keeps nothing: all it needs is in its settings and its stretch.
 2. No Python object is made for a record: batches go from the socket to Arrow columns.
+3. A range is of one topic, known by its id: where another topic has the name by now, the range is
+   lost, and nothing of the new topic is read in its place.
+4. The process and its connections are older than the batch: nothing is called lost by what they
+   remember. The client asks the cluster again before it says so.
 """
 
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
+from uuid import UUID
 
 from pyspark.sql.datasource import InputPartition
 
 from ottla.client import Client, OffsetOutOfRange, TopicPartition
-from ottla.client.cluster import UnknownTopic
+from ottla.client.cluster import TopicRecreated, UnknownTopic
 from ottla.client.range_reader import read_range
 from ottla.wire.errors import ErrorCode, KafkaError
 from pyspark_ottla.connections import borrowed
@@ -35,6 +40,7 @@ class RangePartition(InputPartition):
     """A stretch for a task."""
 
     range: Range
+    topic_id: UUID | None = None
 
 
 def read(settings: SourceSettings, partition: InputPartition) -> Iterator["pa.RecordBatch"]:
@@ -44,7 +50,7 @@ def read(settings: SourceSettings, partition: InputPartition) -> Iterator["pa.Re
     if not isinstance(partition, RangePartition):
         return  # Spark's stand-in where there was nothing to read at all.
     settle()
-    wanted = partition.range
+    wanted, topic_id = partition.range, partition.topic_id
     gathered = RecordColumns(headers=settings.include_headers)
     batches = RowBatches(wanted.topic, wanted.partition)
     audit = None if settings.audit is None else SourceAudit(settings.audit, wanted)
@@ -58,7 +64,7 @@ def read(settings: SourceSettings, partition: InputPartition) -> Iterator["pa.Re
     with borrowed(settings.client) as client:
         while wanted.size:
             try:
-                for position in _gather(client, settings, wanted, gathered):
+                for position in _gather(client, settings, wanted, topic_id, gathered):
                     wanted = wanted._replace(start=position)
                     if len(gathered) >= ROWS or gathered.nbytes >= BYTES:
                         yield from take()
@@ -72,7 +78,11 @@ def read(settings: SourceSettings, partition: InputPartition) -> Iterator["pa.Re
 
 
 def _gather(
-    client: Client, settings: SourceSettings, wanted: Range, gathered: "RecordColumns"
+    client: Client,
+    settings: SourceSettings,
+    wanted: Range,
+    topic_id: UUID | None,
+    gathered: "RecordColumns",
 ) -> Iterator[int]:
     """Gather rows, and say after each answer up to which offset."""
     for answer in read_range(
@@ -83,6 +93,7 @@ def _gather(
         read_committed=settings.read_committed,
         max_bytes=min(settings.max_partition_fetch_bytes, settings.fetch_max_bytes),
         max_wait=settings.fetch_max_wait,
+        topic_id=topic_id,
     ):
         try:
             after = gathered.add(answer.batches, answer.start, wanted.end)
@@ -102,13 +113,17 @@ def _what_is_left(
     where = TopicPartition(wanted.topic, wanted.partition)
     start = wanted.start
     logs: dict[TopicPartition, Bounds] = {}
+    recreated = {where.topic} if isinstance(problem, TopicRecreated) else set()
     cluster = SourceCluster(client, settings)
     if isinstance(problem, OffsetOutOfRange):
         start = max(start, problem.offset)
         logs = cluster.bounds([where])
-    elif not isinstance(problem, UnknownTopic) and problem.code is not ErrorCode.INVALID_PARTITIONS:
+    elif (
+        not isinstance(problem, UnknownTopic | TopicRecreated)
+        and problem.code is not ErrorCode.INVALID_PARTITIONS
+    ):
         raise problem
-    found = available({where: start}, {where: wanted.end}, logs)
+    found = available({where: start}, {where: wanted.end}, logs, recreated=recreated)
     cluster.report(found.losses)
     if not found.losses:
         raise problem

@@ -7,7 +7,8 @@ Rules kept here:
 1. The start of a query is resolved once and written into the end of its first micro-batch, which
    runs even when there is nothing to read: from then on a restart begins at the same place.
 2. A place that has not moved is returned as the very value that Spark gave.
-3. Partitions and topics that appear while a query runs are read from offset 0.
+3. Partitions and topics that appear while a query runs are read from offset 0. So is a topic that
+   was deleted and created again, which its id tells, where failOnDataLoss allows it.
 4. A query that reads what is available now ends at what was there when it was started.
 5. A group is told an end only when Spark is done with that batch: Spark says so one batch later in
    commit(), but starts the next batch from there at once, and for the last batch that is all.
@@ -15,7 +16,7 @@ Rules kept here:
 """
 
 import logging
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence, Set
 from time import monotonic
 from typing import TYPE_CHECKING, Any
 
@@ -28,16 +29,19 @@ from pyspark.sql.streaming.datasource import (
     SupportsTriggerAvailableNow,
 )
 
+from ottla.client import TopicPartition
 from ottla.client.group_admin import GroupAdmin
 from ottla.wire.errors import KafkaError
 from pyspark_ottla.connections import borrowed
 from pyspark_ottla.errors import OptionError
 from pyspark_ottla.source.cluster import SourceCluster
 from pyspark_ottla.source.limits import Patience, limited, waiting
-from pyspark_ottla.source.loss import Bounds, available, vanished
+from pyspark_ottla.source.loss import Bounds, available, recreations, vanished
 from pyspark_ottla.source.offsets import (
+    NOTHING,
     PINNED,
     Offsets,
+    Position,
     from_json,
     pinned_start,
     to_json,
@@ -58,12 +62,14 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
     def __init__(self, settings: SourceSettings) -> None:
         self._settings = settings
-        self._initial: Offsets | None = None
-        self._target: Offsets | None = None
+        self._initial: Position | None = None
+        self._target: Position | None = None
         """Where a query over what is available now ends."""
         self._latest: Offsets | None = None
         """Where logs ended when that was last asked."""
-        self._committed: Offsets = {}
+        self._missing: Set[TopicPartition] = frozenset()
+        """Partitions that were read and do not exist any more."""
+        self._committed: Position | None = None
         least = settings.min_offsets_per_trigger
         self._patience = Patience(least or 0, settings.max_trigger_delay)
 
@@ -75,9 +81,10 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
                 self._initial = self._resolve_start(cluster)
             if self._target is not None:
                 # What came between the two questions belongs to the next run.
-                for partition, offset in self._initial.items():
-                    self._target[partition] = max(offset, self._target.get(partition, 0))
-        return to_json(self._initial)
+                target = self._target.offsets
+                for partition, offset in self._initial.offsets.items():
+                    target[partition] = max(offset, target.get(partition, 0))
+        return to_json(*self._initial)
 
     def getDefaultReadLimit(self) -> ReadLimit:  # noqa: N802 (Spark's name)
         """What the options say. Spark cannot combine two limits: the lower one is known here."""
@@ -91,7 +98,7 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         """Note what is there now."""
         with borrowed(self._settings.client) as client:
             cluster = SourceCluster(client, self._settings)
-            self._target = cluster.latest(cluster.existing_partitions())
+            self._target = self._latest_of(cluster, NOTHING)
 
     def latestOffset(self, start: dict[str, Any], limit: ReadLimit) -> dict[str, Any]:  # noqa: N802 (Spark's name)
         """Where the micro-batch that begins at `start` ends."""
@@ -104,35 +111,41 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             end = self._end(cluster, begin, limit)
         if is_first:
             return with_pinned_start(end, begin)
-        return start if end == begin else to_json(end)
+        return (
+            start
+            if end.offsets == begin.offsets and not begin.recreated(end.ids)
+            else to_json(*end)
+        )
 
     def reportLatestOffset(self) -> dict[str, Any] | None:  # noqa: N802 (Spark's name)
         """Where logs end: the lag in a query's progress is the distance to it."""
-        return None if self._latest is None else to_json(self._latest)
+        return None if self._latest is None else to_json(self._latest, {})
 
     def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> Sequence[InputPartition]:
         """The stretches of a micro-batch that tasks read."""
         if start == end:
             return []
-        pinned = pinned_start(end)
-        begin = from_json(start) if pinned is None else pinned
+        begin = pinned_start(end) or from_json(start)
         stop = from_json(end)
         settings = self._settings
+        # The batch that goes over to a topic that was created again begins at its start.
+        offsets = dict.fromkeys(stop.offsets, 0) | _without(
+            begin.offsets, begin.recreated(stop.ids)
+        )
+        moved = {item: last for item, last in sorted(stop.offsets.items()) if offsets[item] != last}
         with borrowed(settings.client) as client:
             cluster = SourceCluster(client, settings)
-            begin = dict.fromkeys(stop, 0) | begin
-            moved = {partition for partition in stop if begin[partition] != stop[partition]}
-            logs = cluster.bounds(sorted(moved.intersection(cluster.existing_partitions())))
-            found = available(
-                begin, {item: stop[item] for item in sorted(moved)}, logs, goes_on=True
-            )
+            there = cluster.existing(Position(moved, stop.ids))
+            recreated = stop.recreated(there.ids)
+            logs = cluster.bounds([item for item in there.partitions if item in moved])
+            found = available(offsets, moved, logs, goes_on=True, recreated=recreated)
             cluster.report(found.losses)
         parts = split(
             ranges(found.start, found.end),
             settings.min_partitions,
             settings.max_records_per_partition,
         )
-        return [RangePartition(part) for part in parts]
+        return [RangePartition(part, stop.ids.get(part.topic)) for part in parts]
 
     def read(self, partition: InputPartition) -> Iterator["pa.RecordBatch"]:
         """The rows of one stretch."""
@@ -142,18 +155,33 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         """Spark is done with what lies before `end`."""
         self._tell_group(from_json(end))
 
-    def _resolve_start(self, cluster: SourceCluster) -> Offsets:
-        wanted = cluster.partitions()
+    def _resolve_start(self, cluster: SourceCluster) -> Position:
+        wanted, ids = cluster.wanted()
         start = cluster.resolve(self._settings.start, wanted)
         found = available(start, start, cluster.bounds(wanted))
         cluster.report(found.losses)
-        return found.start
+        return Position(found.start, ids)
 
-    def _end(self, cluster: SourceCluster, begin: Offsets, limit: ReadLimit) -> Offsets:
+    def _latest_of(self, cluster: SourceCluster, known: Position) -> Position:
+        """Where logs end now."""
+        there = cluster.existing(known)
+        return Position(cluster.latest(there.partitions), there.ids)
+
+    def _end(self, cluster: SourceCluster, begin: Position, limit: ReadLimit) -> Position:
+        # What was found missing before is not waited for in each batch.
+        expected = {item: at for item, at in begin.offsets.items() if item not in self._missing}
+        target = self._target or self._latest_of(cluster, Position(expected, begin.ids))
+        self._missing = begin.offsets.keys() - target.offsets.keys()
+        recreated = begin.recreated(target.ids)
+        cluster.report(recreations(begin.offsets, recreated))
+        start = _without(begin.offsets, recreated)
+        end = self._end_of(cluster, start, target.offsets, limit)
+        return Position(end, begin.ids | target.ids)
+
+    def _end_of(
+        self, cluster: SourceCluster, begin: Offsets, latest: Offsets, limit: ReadLimit
+    ) -> Offsets:
         settings = self._settings
-        latest = self._target
-        if latest is None:
-            latest = cluster.latest(cluster.existing_partitions())
         # A query that read uncommitted records before may be past a transaction that is open.
         past = [item for item, end in latest.items() if end < begin.get(item, 0)]
         ends = cluster.undecided_ends(past)
@@ -179,16 +207,17 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             return limited(begin, latest, limit.max_rows)
         return latest
 
-    def _tell_group(self, offsets: Offsets) -> None:
-        """Commit to the group; what cannot be told now is told with the next batch."""
+    def _tell_group(self, position: Position) -> None:
+        """Commit to the group; what cannot be committed now is committed with the next batch."""
         group = self._settings.commit_group
-        if group is None or offsets == self._committed:
+        if group is None or position == self._committed:
             return
         try:
             with borrowed(self._settings.client) as client:
                 # For a topic that is gone the broker would be asked again until the deadline.
-                there = set(SourceCluster(client, self._settings).existing_partitions())
-                told = {item: offset for item, offset in offsets.items() if item in there}
+                there = SourceCluster(client, self._settings).existing()
+                kept = _without(position.offsets, position.recreated(there.ids))
+                told = {item: kept[item] for item in there.partitions if item in kept}
                 if told:
                     GroupAdmin(client).commit_offsets(group, told)
         except KafkaError as problem:
@@ -196,4 +225,9 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
                 raise OptionError(f"option commitGroup is {group!r}: {problem}") from None
             _log.warning("offsets were not committed to group %s: %s", group, problem)
             return
-        self._committed = offsets
+        self._committed = position
+
+
+def _without(offsets: Offsets, topics: Collection[str]) -> Offsets:
+    """The offsets of other topics than these."""
+    return {item: offset for item, offset in offsets.items() if item.topic not in topics}

@@ -64,7 +64,7 @@ def test_micro_batches_are_no_larger_than_asked_and_the_lag_is_told(
     assert sorted(values(batches.rows), key=int) == numbers(0, 10)
     progress = [item["sources"][0] for item in query.recentProgress if item["numInputRows"]]
     assert json.loads(progress[1]["startOffset"])[topic] == {"0": 2, "1": 2}
-    assert json.loads(progress[1]["endOffset"]) == {topic: {"0": 4, "1": 4}}
+    assert json.loads(progress[1]["endOffset"])[topic] == {"0": 4, "1": 4}
     assert json.loads(progress[1]["latestOffset"]) == {topic: {"0": 5, "1": 5}}
 
 
@@ -89,6 +89,57 @@ def test_new_partitions_and_topics_are_read_from_their_start(
     batches, _ = read_available(frame, tmp_path)
     assert nothing.rows == []
     assert sorted(values(batches.rows)) == ["in a new partition", "in a new topic"]
+
+
+@pytest.mark.parametrize("fails", [True, False])
+def test_partitions_that_are_added_under_a_running_query_are_read(
+    spark: SparkSession,
+    bootstrap: str,
+    client: Client,
+    admin: Admin,
+    topic: str,
+    tmp_path: Path,
+    fails: bool,
+) -> None:
+    """The Python processes of the query have seen the topic with one partition."""
+    batches = Batches()
+    frame = streaming(spark, bootstrap, subscribe=topic, failOnDataLoss=fails)
+    query = (
+        frame.writeStream.foreachBatch(batches.take)
+        .option("checkpointLocation", str(tmp_path))
+        .start()
+    )
+    try:
+        query.processAllAvailable()
+        write(client, topic, numbers(0, 3))
+        query.processAllAvailable()
+        admin.create_partitions(topic, 4)
+        client.forget(topic)
+        for partition in (1, 2, 3):
+            write(client, topic, numbers(3, 103), partition)
+        query.processAllAvailable()
+    finally:
+        query.stop()
+    assert sorted(values(batches.rows)) == sorted([*numbers(0, 3), *3 * numbers(3, 103)])
+
+
+def test_a_topic_that_was_created_again_is_an_error_though_its_log_is_longer(
+    spark: SparkSession, bootstrap: str, client: Client, admin: Admin, topic: str, tmp_path: Path
+) -> None:
+    options = {"subscribe": topic, "startingOffsets": "earliest"}
+    write(client, topic, numbers(0, 3))
+    read_available(streaming(spark, bootstrap, **options), tmp_path)
+    admin.delete_topic(topic)
+    admin.create_topic(topic, partitions=1)
+    client.forget(topic)
+    write(client, topic, numbers(100, 110))
+    with pytest.raises(Exception, match=rf"topic {topic} was deleted and created again: what came"):
+        read_available(streaming(spark, bootstrap, **options), tmp_path)
+    careless = streaming(spark, bootstrap, **options, failOnDataLoss=False)
+    batches, _ = read_available(careless, tmp_path)
+    assert values(batches.rows) == numbers(100, 110)
+    nothing, _ = read_available(careless, tmp_path)
+    assert nothing.rows == []
 
 
 def test_a_running_query_reads_what_arrives(

@@ -14,6 +14,7 @@ from ottla.client.group_admin import GroupAdmin
 from pyspark_ottla.errors import DataLossError
 from pyspark_ottla.options import Use
 from pyspark_ottla.sink.marker import MARKER_TOPIC
+from pyspark_ottla.source.offsets import IDS
 from pyspark_ottla.source.ranges import Range
 from pyspark_ottla.source.reading import RangePartition
 from pyspark_ottla.source.settings import SourceSettings
@@ -31,6 +32,11 @@ def through_spark(offset: dict[str, Any]) -> dict[str, Any]:
     """Offsets are text on Spark's side."""
     kept: dict[str, Any] = json.loads(json.dumps(offset))
     return kept
+
+
+def offsets(offset: dict[str, Any]) -> dict[str, Any]:
+    """What an offset says, without the ids of topics."""
+    return {topic: item for topic, item in offset.items() if topic != IDS}
 
 
 def ranges(stream: StreamReader, start: dict[str, Any], end: dict[str, Any]) -> list[Range]:
@@ -97,7 +103,7 @@ def test_a_batch_waits_for_the_least_number_of_offsets(
     write(client, topic, ["b", "c"])
     assert stream.latestOffset(first, limit) == first
     write(client, topic, ["d"])
-    assert stream.latestOffset(first, limit) == {topic: {"0": 4}}
+    assert offsets(stream.latestOffset(first, limit)) == {topic: {"0": 4}}
 
 
 def test_what_is_available_now_does_not_grow(bootstrap: str, client: Client, topic: str) -> None:
@@ -133,7 +139,7 @@ def test_a_topic_that_was_made_anew_is_read_from_its_start(
     admin.create_topic(topic, partitions=1)
     write(client, topic, ["d"])
     anew = stream.latestOffset(first, ReadAllAvailable())
-    assert anew == {topic: {"0": 1}}
+    assert offsets(anew) == {topic: {"0": 1}}
     assert ranges(stream, first, anew) == [Range(topic, 0, 0, 1)]
 
 
@@ -151,6 +157,75 @@ def test_a_topic_that_was_made_anew_under_a_planned_batch_is_read_once(
     assert ranges(stream, first, planned) == []
     anew = stream.latestOffset(planned, ReadAllAvailable())
     assert ranges(stream, planned, anew) == [Range(topic, 0, 0, 1)]
+
+
+def recreate(client: Client, topic: str, values: list[str], partitions: int = 1) -> None:
+    Admin(client).delete_topic(topic)
+    Admin(client).create_topic(topic, partitions=partitions)
+    client.forget(topic)
+    write(client, topic, values)
+
+
+@pytest.mark.parametrize("partitions", [1, 3])
+def test_a_longer_topic_of_the_same_name_is_another_topic(
+    bootstrap: str, client: Client, topic: str, partitions: int
+) -> None:
+    write(client, topic, ["a", "b"])
+    options = {"subscribe": topic, "startingOffsets": "earliest"}
+    stream = reader(bootstrap, **options, failOnDataLoss=False)
+    first = stream.latestOffset(stream.initialOffset(), ReadAllAvailable())
+    recreate(client, topic, ["c", "d", "e"], partitions)
+    strict = reader(bootstrap, **options)
+    with pytest.raises(DataLossError, match=rf"topic {topic} was deleted and created again"):
+        strict.latestOffset(first, ReadAllAvailable())
+    anew = stream.latestOffset(through_spark(first), ReadAllAvailable())
+    assert ranges(stream, first, anew) == [Range(topic, 0, 0, 3)]
+    assert stream.latestOffset(through_spark(anew), ReadAllAvailable()) == anew
+
+
+def test_a_batch_that_was_planned_for_a_deleted_topic_reads_nothing_of_the_new_one(
+    bootstrap: str, client: Client, topic: str
+) -> None:
+    write(client, topic, ["a", "b"])
+    options = {"subscribe": topic, "startingOffsets": "earliest"}
+    stream = reader(bootstrap, **options, failOnDataLoss=False)
+    start = stream.initialOffset()
+    planned = stream.latestOffset(start, ReadAllAvailable())
+    recreate(client, topic, ["c", "d", "e"])
+    with pytest.raises(DataLossError, match=rf"offsets 0 to 1 of {topic}-0, as it was, cannot"):
+        ranges(reader(bootstrap, **options), start, planned)
+    assert ranges(stream, start, planned) == []
+    anew = stream.latestOffset(planned, ReadAllAvailable())
+    assert ranges(stream, planned, anew) == [Range(topic, 0, 0, 3)]
+
+
+@pytest.mark.parametrize("fails", [True, False])
+def test_a_task_reads_nothing_of_a_topic_that_was_created_after_it_was_planned(
+    bootstrap: str, client: Client, topic: str, fails: bool
+) -> None:
+    write(client, topic, ["a", "b"])
+    options = {"startingOffsets": "earliest", "failOnDataLoss": fails}
+    stream = reader(bootstrap, subscribe=topic, **options)
+    start = stream.initialOffset()
+    (part,) = stream.partitions(start, stream.latestOffset(start, ReadAllAvailable()))
+    recreate(client, topic, ["c", "d", "e"])
+    if fails:
+        with pytest.raises(DataLossError, match=rf"topic {topic} was deleted and created again"):
+            list(stream.read(part))
+    else:
+        assert list(stream.read(part)) == []
+
+
+def test_a_group_is_told_nothing_of_a_topic_that_was_created_again(
+    bootstrap: str, client: Client, topic: str
+) -> None:
+    write(client, topic, ["a", "b"])
+    group = f"of {topic}"
+    stream = reader(bootstrap, subscribe=topic, startingOffsets="earliest", commitGroup=group)
+    end = stream.latestOffset(stream.initialOffset(), ReadAllAvailable())
+    recreate(client, topic, ["c", "d", "e"])
+    stream.commit(end)
+    assert GroupAdmin(client).committed_offsets(group) == {}
 
 
 @pytest.mark.parametrize("fails", [True, False])
@@ -191,7 +266,7 @@ def test_a_query_that_turns_to_committed_records_waits_for_an_open_transaction(
     write(client, topic, ["d"])
     later = reader(bootstrap, subscribe=topic)
     until = {topic: {"0": 5}}
-    assert later.latestOffset(read, ReadAllAvailable()) == until
+    assert offsets(later.latestOffset(read, ReadAllAvailable())) == until
     assert ranges(later, read, until) == [Range(topic, 0, 3, 5)]
 
 
