@@ -36,7 +36,7 @@ def test_a_leader_of_nothing_but_broken_logs_is_not_asked(tmp_path: Path) -> Non
 
 
 def test_a_replica_that_is_given_back_is_named_again(tmp_path: Path) -> None:
-    """Its leader has forgotten how far it is, and hears of it only where it is named."""
+    """Its removal began another leader epoch, in which the leader knows no position of it."""
 
     async def live() -> None:
         async with beside_another(tmp_path) as (node, leader):
@@ -47,12 +47,14 @@ def test_a_replica_that_is_given_back_is_named_again(tmp_path: Path) -> None:
             assert fetcher._request().topics == []
             state = node.image.partitions["t", 0]
             given_back = changed(
-                state, state.leader, state.isr, state.isr_epochs, adding=[node.id], removing=[]
+                state, state.leader, state.isr, state.isr_epochs, removes_replica=True
             )
             assert given_back is not None
             await node.store.commit([change_partition(state, given_back)])
             await node.caught_up()
             (topic,) = fetcher._request().topics
-            assert [each.partition for each in topic.partitions] == [0]
+            assert [(each.partition, each.current_leader_epoch) for each in topic.partitions] == [
+                (0, state.leader_epoch + 1)
+            ]
 
     asyncio.run(live())

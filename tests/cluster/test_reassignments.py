@@ -4,9 +4,11 @@ import pytest
 
 from ottla.cluster.controller import Controller, take_role
 from ottla.cluster.documents import PartitionState, encode, partition_key
+from ottla.cluster.image import PartitionImage
 from ottla.cluster.reassignments import Reassignment, alter_reassignments, reassignments
+from ottla.cluster.replicas import Leadership
 from ottla.cluster.store import Update
-from ottla.wire.errors import ErrorCode
+from ottla.wire.errors import ErrorCode, KafkaError
 
 from .world import Cluster
 
@@ -54,6 +56,13 @@ class Moving(Cluster):
         return self.image.topics["t"].assignment[0]
 
 
+def leadership(state: PartitionImage, replicas: list[int]) -> Leadership:
+    """What the leader of a state knows of its followers: nothing."""
+    return Leadership(
+        state.leader, state, replicas, log_end=10, high_watermark=10, min_isr=1, lag=100, now=0
+    )
+
+
 @pytest.fixture
 def cluster() -> Moving:
     return Moving()
@@ -88,7 +97,7 @@ def test_a_leader_in_the_target_stays(cluster: Moving) -> None:
     cluster.settle()
     partition = cluster.partition()
     assert cluster.replicas == [4, 1]
-    assert (partition.leader, partition.leader_epoch, partition.isr) == (1, 0, [4, 1])
+    assert (partition.leader, partition.leader_epoch, partition.isr) == (1, 1, [4, 1])
 
 
 def test_a_target_that_bounced_must_come_in_sync_again(cluster: Moving) -> None:
@@ -106,6 +115,7 @@ def test_fewer_replicas_are_done_at_once(cluster: Moving) -> None:
     assert cluster.replicas == [2, 1]
     assert cluster.partition().leader == 1
     assert cluster.partition().isr == [2, 1]
+    assert cluster.partition().leader_epoch == 1
 
 
 def test_another_order_needs_no_move(cluster: Moving) -> None:
@@ -113,7 +123,50 @@ def test_another_order_needs_no_move(cluster: Moving) -> None:
     cluster.settle()
     assert cluster.replicas == [3, 2, 1]
     assert reassignments(cluster.image) == {}
-    assert cluster.partition().leader == 1
+    assert (cluster.partition().leader, cluster.partition().leader_epoch) == (1, 0)
+
+
+def test_replicas_that_are_only_added_leave_the_leader_epoch(cluster: Moving) -> None:
+    cluster.move([1, 2, 3, 4])
+    cluster.joins(4)
+    cluster.settle()
+    assert cluster.replicas == [1, 2, 3, 4]
+    assert cluster.partition().leader_epoch == 0
+
+
+def test_a_cancelled_removal_leaves_the_leader_epoch(cluster: Moving) -> None:
+    """A replica that was about to go stays, and has not deleted its log."""
+    cluster.down(2)
+    cluster.settle()
+    cluster.move([1, 3])
+    cluster.up(2)
+    before = cluster.partition().leader_epoch
+    cluster.move([1, 2, 3])
+    assert cluster.partition().removing == []
+    assert cluster.partition().leader_epoch == before
+
+
+def test_a_replica_that_is_removed_and_added_again_is_unknown_to_its_leader(
+    cluster: Moving,
+) -> None:
+    """The leader sees the first and the last state only, and they look the same otherwise."""
+    cluster.move([1, 2, 3, 4, 5])
+    before = cluster.partition()
+    epoch = cluster.image.brokers[4].epoch
+    term = leadership(before, cluster.replicas)
+    term.check_fetch(4, epoch, before.leader_epoch)
+    term.fetched(4, epoch, 10, 0, 1)
+    assert term.may_join(4, cluster.image.brokers, 1)
+    cluster.move(None)
+    cluster.move([1, 2, 3, 4, 5])
+    after = cluster.partition()
+    assert (after.leader, after.isr, after.adding) == (before.leader, before.isr, before.adding)
+    assert after.leader_epoch > before.leader_epoch
+    again = leadership(after, cluster.replicas)
+    assert not again.may_join(4, cluster.image.brokers, 1)
+    with pytest.raises(KafkaError) as refused:  # sent before the log was deleted
+        again.check_fetch(4, epoch, before.leader_epoch)
+    assert refused.value.code == ErrorCode.FENCED_LEADER_EPOCH
 
 
 def test_a_cancelled_reassignment_leaves_the_replicas_from_before(cluster: Moving) -> None:

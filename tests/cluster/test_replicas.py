@@ -122,24 +122,6 @@ def test_a_fetch_past_the_end_is_out_of_range() -> None:
         fetch(leadership([1, 2]), 2, 11)
 
 
-def test_a_replica_that_was_taken_away_and_given_back_unseen_earns_its_place_anew() -> None:
-    """Its log may be empty by now, though it once had everything."""
-    term = leadership([1, 3], replicas=(1, 3, 2))
-    term.learned(state([1, 3], 1, adding=(3,), removing=(2,)))
-    fetch(term, 3, 10)
-    fetch(term, 2, 10)
-    term.learned(state([1, 3], 4, adding=(2,), removing=(3,)))
-    term.assigned((1, 2, 3), now=1)
-    assert not term.has_heard(2)
-    assert not term.may_join(2, BROKERS, 1)
-    fetch(term, 2, 0)
-    assert not term.may_join(2, BROKERS, 1)
-    fetch(term, 2, 10)
-    assert term.may_join(2, BROKERS, 1)
-    term.learned(state([1, 3], 5, adding=(2,), removing=(3,)))
-    assert term.may_join(2, BROKERS, 1)
-
-
 # Epochs
 
 

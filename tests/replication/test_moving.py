@@ -41,9 +41,12 @@ def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ClusterProcess
         yield brokers
 
 
-def move(cluster: ClusterProcesses, topic: str, replicas: list[int] | None) -> int:
-    """Ask for other replicas of partition 0; the error code."""
-    with Connection(cluster.any_alive().bootstrap) as connection:
+def move(
+    cluster: ClusterProcesses, topic: str, replicas: list[int] | None, *, of: int | None = None
+) -> int:
+    """Ask a broker for other replicas of partition 0; the error code."""
+    broker = cluster.any_alive() if of is None else cluster.brokers[of]
+    with Connection(broker.bootstrap) as connection:
         answer = connection.ask(
             AlterPartitionReassignmentsRequest(
                 topics=[

@@ -186,8 +186,6 @@ class Fetch:
             diverging = None
             if self._follower is not None:
                 diverging = follower_fetches.check(partition, self._follower, ask)
-                if diverging is None:
-                    follower_fetches.check_heard(partition, self._follower, ask)
                 limit = log.end_offset
             else:
                 partition.check_leader_epoch(ask.current_leader_epoch)

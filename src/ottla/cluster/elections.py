@@ -14,7 +14,9 @@ Rules kept here:
    the others would help only if their machines did not, and would stop a cluster that was killed as
    a whole. Nobody outside that ISR leads, but by rule 5.
 4. The leader epoch grows by one with every change of the leader, or of its life: to lead again
-   after a bounce is a new term. Without a leader (-1) nothing is written, so the ISR stays.
+   after a bounce is a new term. It also grows when a replica is removed from the assignment, as in
+   Kafka: that broker deletes its log, so what the leader knows of it, and fetches that it has sent,
+   must not count if it is added again. Without a leader (-1) nothing is written, so the ISR stays.
 5. A replica outside the ISR leads only where `unclean.leader.election.enable` says so, or a person
    (ElectLeaders), and only when no member of the ISR could.
 6. A broker that is shutting down loses its leadership and its places to fresh members that stay;
@@ -80,7 +82,8 @@ def settle(
     target = [one for one in replicas if one not in partition.removing]
     moving = partition.adding or partition.removing
     if moving and leader != NO_LEADER and target and set(target) <= set(isr):
-        return Settled(_completed(partition, state, target, brokers), target)
+        removes_replica = len(target) < len(replicas)
+        return Settled(_completed(partition, state, target, brokers, removes_replica), target)
     return None if state is None else Settled(state)
 
 
@@ -92,12 +95,14 @@ def changed(
     *,
     adding: list[int] | None = None,
     removing: list[int] | None = None,
+    removes_replica: bool = False,
 ) -> PartitionState | None:
     """The document after a change, its epochs raised as they must be; None if nothing differs."""
     adding = partition.adding if adding is None else adding
     removing = partition.removing if removing is None else removing
     led_by = (leader, _epoch_in(leader, isr, isr_epochs))
-    new_term = led_by != (partition.leader, partition.isr_epoch(partition.leader))
+    same_leader = led_by == (partition.leader, partition.isr_epoch(partition.leader))
+    new_term = removes_replica or not same_leader
     if (
         not new_term
         and (isr, isr_epochs) == (partition.isr, partition.isr_epochs)
@@ -138,6 +143,7 @@ def _completed(
     state: PartitionState | None,
     target: Sequence[int],
     brokers: Brokers,
+    removes_replica: bool,
 ) -> PartitionState:
     """The state with the target replicas alone, on top of what else changes."""
     isr = list(target)
@@ -145,7 +151,9 @@ def _completed(
     if leader not in target:
         leader = next((one for one in target if available(one, brokers)), target[0])
     epochs = [brokers[member].epoch for member in isr]
-    completed = changed(partition, leader, isr, epochs, adding=[], removing=[])
+    completed = changed(
+        partition, leader, isr, epochs, adding=[], removing=[], removes_replica=removes_replica
+    )
     assert completed is not None, "a completed reassignment changes the state"
     return completed
 

@@ -6,6 +6,7 @@
    every target replica is in sync, so a target broker that dies costs time and no data.
 3. A reassignment may be changed while it is under way, or cancelled: then the replicas are those
    from before the first of them. What is in sync stays in sync.
+   Whenever that removes a replica, a new leader epoch begins (elections, rule 4).
 4. A target must name registered brokers, each once: or nothing changes.
 """
 
@@ -113,7 +114,10 @@ def _cancelled(image: Image, partition: PartitionImage, replicas: Sequence[int])
         # Where nobody is fit the controller decides, by the rules of elections.
         fit = (one for one in before if one in isr and _fit(image, partition, one))
         leader = next(fit, NO_LEADER)
-    state = changed(partition, leader, isr, epochs, adding=[], removing=[])
+    removes_replica = len(before) < len(replicas)
+    state = changed(
+        partition, leader, isr, epochs, adding=[], removing=[], removes_replica=removes_replica
+    )
     assert state is not None, "a cancelled reassignment changes the state"
     return Settled(state, before)
 

@@ -9,9 +9,10 @@ leads no more. It takes facts (appended, fetched, learned, the outcome of a prop
 2. It never goes back within a term, and does not advance while the ISR is below
    `min.insync.replicas` (at most the number of replicas).
 3. A position counts only in a fetch of this leader epoch, and for a member of the ISR only in the
-   life (broker epoch) that the ISR names. A fetch that must first truncate counts for nothing. Who
-   is added anew has none: where it was a replica before, it was taken away meanwhile, though this
-   leader may not have seen that, and its log may be another.
+   life (broker epoch) that the ISR names. A fetch that must first truncate counts for nothing.
+   A replica that is removed and added again has deleted its log in between. Its removal began
+   another leader epoch (elections, rule 4), so no position and no fetch from before counts, even
+   where this leader did not see the state in between.
 4. One change of the ISR is on its way at a time, expecting the version it was decided on.
    - accepted: the store names the new ISR, at the next version.
    - refused: it did not happen, and somebody else's change did: nothing is proposed until that one
@@ -188,9 +189,6 @@ class Leadership:
         if state.version <= self._base.version:
             return False
         assert state.leader_epoch == self.leader_epoch, "another term is another Leadership"
-        for broker in state.adding:
-            if broker in self._positions and broker not in self._base.adding:
-                self._positions[broker] = Position(NO_EPOCH, float("-inf"))
         self._take_isr(state)
         return self._advance()
 
@@ -335,11 +333,6 @@ class Leadership:
     def position(self, broker: int) -> Position | None:
         """What is known of a follower."""
         return self._positions.get(broker)
-
-    def has_heard(self, broker: int) -> bool:
-        """Whether a follower has said in this term where its log ends."""
-        position = self._positions.get(broker)
-        return position is not None and position.end != UNKNOWN_OFFSET
 
     # ---------------------------------------------------------------------------------------
 

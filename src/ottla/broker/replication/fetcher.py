@@ -79,12 +79,6 @@ class ReplicaFetcher:
         if self._task is None:
             self._task = asyncio.get_running_loop().create_task(self._run())
 
-    def ask_again(self, partition: Partition) -> None:
-        """Name this partition in the next fetch."""
-        key = (partition.topic_id, partition.index)
-        if self._partitions.get(key) is partition and key not in self._resting:
-            self._ask_about(key)
-
     def remove(self, partition: Partition) -> None:
         """Copy this partition no more."""
         key = (partition.topic_id, partition.index)

@@ -28,12 +28,6 @@ class ReplicaFetchers:
         self._of[partition] = fetcher
         fetcher.add(partition)
 
-    def ask_again(self, partition: Partition) -> None:
-        """Name a partition in the next fetch, though nothing has changed in it."""
-        fetcher = self._of.get(partition)
-        if fetcher is not None:
-            fetcher.ask_again(partition)
-
     def remove(self, partition: Partition) -> None:
         """Copy a partition no more."""
         fetcher = self._of.pop(partition, None)

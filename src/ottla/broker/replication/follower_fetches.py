@@ -5,8 +5,6 @@ Rules kept here (the arithmetic is in `cluster/replicas.py` and `cluster/epochs.
 2. It counts only where the follower knows this term, lives the life that is known, and has a log
    that agrees with the leader's as far as it goes.
 3. A follower reads to the end of the log: what it copies is what gets committed.
-4. A follower whose session remembers a partition of which its leader has heard nothing (it was
-   taken away and given back) is made to name it again: else it would be silent without news.
 """
 
 from __future__ import annotations
@@ -57,16 +55,6 @@ def check(partition: Partition, follower: Follower, ask: FetchPartition) -> tupl
     if ask.last_fetched_epoch < 0:
         return None
     return partition.diverging_epoch(ask.last_fetched_epoch, ask.fetch_offset)
-
-
-def check_heard(partition: Partition, follower: Follower, ask: FetchPartition) -> None:
-    """Refuse a fetch that agrees with the log, and whose position nobody has noted."""
-    if ask.fetch_offset <= partition.log.end_offset and not _leadership(partition).has_heard(
-        follower.broker
-    ):
-        raise KafkaError(
-            ErrorCode.UNKNOWN_LEADER_EPOCH, f"nothing is known of {follower.broker} in {partition}"
-        )
 
 
 def _note(

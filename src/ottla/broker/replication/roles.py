@@ -8,6 +8,8 @@ Rules kept here:
 4. A replica whose disk has failed or is full, or that cannot be opened, leaves the ISR, if anybody
    else is in it: a leader hands over, and for a follower nobody waits until
    `replica.lag.time.max.ms` is over.
+5. A replica that is not assigned to this broker has no role. Its log may be deleted at any time, so
+   no fetch is sent for it: the leader would count the position if the replica is added again.
 """
 
 from __future__ import annotations
@@ -82,10 +84,17 @@ class Roles:
             or state.topic_id != partition.topic_id
         ):
             return  # it is being deleted
-        if leads(state, node.id, node.broker_epoch):
+        if node.id not in topic.assignment[partition.index]:
+            self._stand_by(partition, state)
+        elif leads(state, node.id, node.broker_epoch):
             self._lead(partition, state, topic)
         else:
             self._follow(partition, state)
+
+    def _stand_by(self, partition: Partition, state: PartitionImage) -> None:
+        """The replica was removed, and its log will be deleted: fetch nothing more for it."""
+        self._resign(partition)
+        partition.follow(state.leader_epoch, None)
 
     def give_up(self, partition: Partition) -> None:
         """A replica leaves this broker."""
@@ -173,9 +182,6 @@ class Roles:
         known = NO_LEADER if following is None else following.leader
         same_term = partition.leader_epoch == state.leader_epoch and known == leader
         if same_term and not partition.leads:
-            if self._node.id in state.adding:
-                # The leader may have forgotten how far it is: taken away, and given back since.
-                self.fetchers.ask_again(partition)
             return
         self._resign(partition)
         following = None if leader == NO_LEADER else Following(leader, state.leader_epoch)
