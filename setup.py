@@ -10,6 +10,7 @@ MODULES = (
     "ottla.log.native.syncing",
     "ottla.records.native.decoding",
     "ottla.records.native.encoding",
+    "ottla.records.native.examining",
     "ottla.records.native.gathering",
     "ottla.wire.native.reading",
 )

@@ -8,6 +8,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from ottla.api.registry import Request, api, error_of
+from ottla.broker.turns import Turns
 from ottla.wire.apis import ApiKey
 from ottla.wire.errors import ErrorCode, KafkaError
 from ottla.wire.messages.find_coordinator import (
@@ -32,11 +33,12 @@ async def find_coordinator(
 ) -> FindCoordinatorResponse:
     """Name the coordinator of each key; internal topics are made on first use."""
     if request.version >= FIRST_WITH_MANY_KEYS:
-        return FindCoordinatorResponse(
-            coordinators=[
-                await _find(request, key, asked.key_type) for key in asked.coordinator_keys
-            ]
-        )
+        answer = FindCoordinatorResponse()
+        turns = Turns()
+        for key in asked.coordinator_keys:
+            answer.coordinators.append(await _find(request, key, asked.key_type))
+            await turns.give_way()
+        return answer
     found = await _find(request, asked.key, asked.key_type)
     return FindCoordinatorResponse(
         error_code=found.error_code,

@@ -2,7 +2,7 @@
 
 Rules kept here:
 1. An index only says where to start; what is found is read from the log.
-2. Only the batch that holds the answer is decoded.
+2. Only the batch that holds the answer is looked into, and no record of it is made.
 3. Who looks for a time may say that it does not wait for the disk: it is told what has to be read
    first (ColdReadError), and asks again.
 """
@@ -14,8 +14,11 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from ottla.log.files import ColdReadError
 from ottla.log.scan import CorruptLog, Scan
-from ottla.records import decode_batch
-from ottla.wire.errors import KafkaError
+from ottla.records.compression import body_of
+from ottla.records.kernel import KERNEL
+from ottla.records.record import INT64_MIN
+from ottla.wire.batch import HEADER_SIZE, BatchHeader, crc_is_right
+from ottla.wire.errors import ErrorCode, KafkaError
 
 if TYPE_CHECKING:
     from ottla.log.files import Slice
@@ -60,17 +63,35 @@ def _search(
         if batch.header.max_timestamp >= timestamp and batch.header.last_offset >= start_offset:
             epoch = batch.header.leader_epoch
             try:
-                records = decode_batch(scan.read(batch))
+                found = _seek(batch.header, scan.read(batch), timestamp, start_offset)
             except KafkaError:
                 # A producer wrote bytes that are no records. A batch is as near as it gets.
                 first = max(batch.header.base_offset, start_offset)
                 return TimestampAndOffset(batch.header.max_timestamp, first, epoch)
-            for record in records:
-                if record.timestamp >= timestamp and record.offset >= start_offset:
-                    return TimestampAndOffset(record.timestamp, record.offset, epoch)
+            if found is not None:
+                return TimestampAndOffset(*found, epoch)
     if scan.problem is not None:
         raise CorruptLog(f"{segment.path}.log is damaged at {scan.position}: {scan.problem}")
     return None
+
+
+def _seek(
+    header: BatchHeader, batch: memoryview, timestamp: int, start_offset: int
+) -> tuple[int, int] | None:
+    """Timestamp and offset of a batch's first record at or after both; raises CORRUPT_MESSAGE."""
+    if not crc_is_right(batch, header):
+        raise KafkaError(ErrorCode.CORRUPT_MESSAGE, "a batch's CRC does not fit its bytes")
+    base = header.base_offset
+    least = max(0, start_offset - base)
+    if header.is_log_append_time:  # all records have the batch's own
+        base_timestamp, timestamp = 0, INT64_MIN
+    else:
+        base_timestamp = header.base_timestamp
+    body = body_of(header.codec, batch[HEADER_SIZE:])
+    found = KERNEL.seek_timestamp(body, header.record_count, base_timestamp, timestamp, least)
+    if found is None:
+        return None
+    return header.max_timestamp if header.is_log_append_time else found[0], base + found[1]
 
 
 def max_timestamp_offset(log: Storage, limit: int, *, may_wait: bool) -> TimestampAndOffset | None:

@@ -9,7 +9,10 @@ from struct import Struct
 from crc32c import crc32c
 
 from ottla.log.config import LogConfig
-from ottla.records import decode_batch
+from ottla.records.compression import body_of
+from ottla.records.kernel import KERNEL
+from ottla.records.layout import Examined
+from ottla.records.record import INT64_MAX, INT64_MIN
 from ottla.wire.batch import (
     CODEC_MASK,
     CONTROL,
@@ -134,11 +137,10 @@ def check_timestamps(batch: memoryview, now: int, config: LogConfig) -> None:
     problem.record_errors = [
         (
             at,
-            f"Timestamp {record.timestamp} of message with offset {at} is out of range. "
+            f"Timestamp {timestamp} of message with offset {at} is out of range. "
             f"The timestamp should be within [{earliest}, {latest}]",
         )
-        for at, record in enumerate(decode_batch(batch))
-        if record.timestamp != NO_TIMESTAMP and not earliest <= record.timestamp <= latest
+        for at, timestamp in _examined(batch, earliest, latest).untimely
     ]
     raise problem
 
@@ -154,7 +156,7 @@ def check_first_sequence(is_known: bool, api_version: int) -> None:
 
 def check_keys(batch: memoryview) -> None:
     """Refuse a record without a key: a compacted topic could never tell what replaces it."""
-    keyless = [at for at, record in enumerate(decode_batch(batch)) if record.key is None]
+    keyless = _examined(batch).keyless
     if keyless:
         problem = KafkaError(
             ErrorCode.INVALID_RECORD, "a compacted topic does not take records without a key"
@@ -169,12 +171,25 @@ def restamp_max_timestamp(batch: memoryview) -> int:
     Kafka does so for every batch. Here it is for clients that leave it out: Sarama did until 1.45.
     """
     try:
-        largest = max(record.timestamp for record in decode_batch(batch))
+        largest = _examined(batch).max_timestamp
     except KafkaError:  # what the records are is nobody's business here
         return read_header(batch).max_timestamp
     _TIMESTAMP.pack_into(batch, MAX_TIMESTAMP_AT, largest)
     _CRC.pack_into(batch, CRC_COVERS_FROM - 4, crc32c(batch[CRC_COVERS_FROM:]))
     return largest
+
+
+def _examined(batch: memoryview, earliest: int = INT64_MIN, latest: int = INT64_MAX) -> Examined:
+    """Look at the records of a batch whose CRC is right, without making any of them."""
+    header = read_header(batch)
+    body = body_of(header.codec, batch[HEADER_SIZE : header.size])
+    return KERNEL.examine_records(
+        body,
+        header.record_count,
+        header.base_timestamp,
+        max(earliest, INT64_MIN),
+        min(latest, INT64_MAX),
+    )
 
 
 def restamp_attributes(batch: memoryview, attributes: int) -> None:

@@ -7,9 +7,10 @@ from array import array
 from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, NamedTuple, Protocol
 
-from ottla.records.layout import Binary, Gathered, Headers, RawRecord
+from ottla.records.layout import Binary, Examined, Gathered, Headers, RawRecord
 from ottla.records.pure import decoding as pure_decoding
 from ottla.records.pure import encoding as pure_encoding
+from ottla.records.pure import examining as pure_examining
 from ottla.records.pure import gathering as pure_gathering
 from ottla.records.pure import locating as pure_locating
 from ottla.records.record import Record
@@ -67,6 +68,8 @@ class Kernel(NamedTuple):
 
     name: str
     decode_records: "Callable[[Buffer, int, int, int, int | None], list[Record]]"
+    examine_records: Callable[..., Examined]
+    seek_timestamp: "Callable[[Buffer, int, int, int, int], tuple[int, int] | None]"
     locate_records: Callable[[bytes, int], list[RawRecord]]
     encode_records: Callable[[Iterable[Record], int, int], bytes]
     gathering: Callable[..., Gathering]
@@ -77,6 +80,8 @@ class Kernel(NamedTuple):
 PURE = Kernel(
     "pure",
     pure_decoding.decode_records,
+    pure_examining.examine_records,
+    pure_examining.seek_timestamp,
     pure_locating.locate_records,
     pure_encoding.encode_records,
     pure_gathering.Gathering,
@@ -87,12 +92,14 @@ PURE = Kernel(
 
 def _native() -> Kernel | None:
     try:
-        from ottla.records.native import decoding, encoding, gathering
+        from ottla.records.native import decoding, encoding, examining, gathering
     except ImportError:  # There was no compiler at install.
         return None
     return Kernel(
         "native",
         decoding.decode_records,
+        examining.examine_records,
+        examining.seek_timestamp,
         decoding.locate_records,
         encoding.encode_records,
         gathering.Gathering,

@@ -14,6 +14,22 @@ RawRecord: TypeAlias = tuple[int, int, int, int, int, bytes | None, bool]
 delta and key; whether it has a value. A plain tuple: one is made for each record of a log."""
 
 
+NO_TIMESTAMP = -1
+MOST_NAMED = 100
+"""How many records of a kind are named one by one: a batch may have millions."""
+
+
+class Examined(NamedTuple):
+    """What was found in the records of a batch."""
+
+    max_timestamp: int
+    """NO_TIMESTAMP where no record has a later one."""
+    keyless: list[int]
+    """Indexes of the first records without a key, at most MOST_NAMED."""
+    untimely: list[tuple[int, int]]
+    """Index and timestamp of the first records out of the range allowed, at most MOST_NAMED."""
+
+
 class Binary(NamedTuple):
     """A column of bytes or text."""
 

@@ -31,7 +31,7 @@ def decode_records(
     at = 0
     try:
         for _ in range(count):
-            record, at = _read_record(body, at, base_offset, base_timestamp, append_time)
+            record, at = read_record(body, at, base_offset, base_timestamp, append_time)
             records.append(record)
     except IndexError:
         corrupt("a record passes the end of its batch")
@@ -40,9 +40,10 @@ def decode_records(
     return records
 
 
-def _read_record(
+def read_record(
     data: bytes, at: int, base_offset: int, base_timestamp: int, append_time: int | None
 ) -> tuple[Record, int]:
+    """Read the record at a position; return it and the position after it."""
     size, at = read_varint(data, at)
     stop = at + size
     if size < SMALLEST_RECORD - 1 or stop > len(data):

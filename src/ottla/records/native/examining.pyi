@@ -1,0 +1,14 @@
+from typing_extensions import Buffer
+
+from ottla.records.layout import Examined
+
+def examine_records(
+    data: Buffer,
+    count: int,
+    base_timestamp: int,
+    earliest: int = ...,
+    latest: int = ...,
+) -> Examined: ...
+def seek_timestamp(
+    data: Buffer, count: int, base_timestamp: int, timestamp: int, least_delta: int
+) -> tuple[int, int] | None: ...
