@@ -6,7 +6,7 @@ READY := $(VENV)/.ready
 # Brokers are started hundreds of times: what they import is compiled once, as after `pip install`.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: demo test java lint bench compat faults simulate clean
+.PHONY: demo test java lint bench compat faults simulate mutate clean
 
 $(READY): pyproject.toml constraints.txt setup.py $(wildcard src/ottla/*/native/*.p*)
 	@echo "Setting up $(VENV) ..."
@@ -41,6 +41,9 @@ faults: $(READY)
 
 simulate: $(READY)
 	@$(BIN)/python -m tests.simulation --minutes 20
+
+mutate: $(READY)
+	@nice $(BIN)/python -m tools.mutate $(MUTATE)
 
 clean:
 	rm -rf $(VENV) build *.egg-info src/*.egg-info .mypy_cache .ruff_cache .pytest_cache .import_linter_cache src/ottla/*/native/*.so

@@ -65,6 +65,7 @@ class BrokerProcess:
         self.data = folder / "data"
         self.log = folder / "broker.log"
         self.settings = dict(settings or {})
+        self.environment: dict[str, str] = {}
         self.port = free_port()
         self._process: subprocess.Popen[bytes] | None = None
 
@@ -103,7 +104,7 @@ class BrokerProcess:
                 stdout=log,
                 stderr=subprocess.STDOUT,
                 start_new_session=True,
-                env=plain_environment(),
+                env=plain_environment() | self.environment,
             )
         return self._process
 

@@ -18,6 +18,7 @@ from rich.console import Console
 from rich.table import Table
 
 from faults.availability import histogram, quantile
+from faults.plan import Kind
 from faults.run import BOUND_SECONDS, Report, run
 
 WIDTH = 120
@@ -34,7 +35,15 @@ WIDTH = 120
     type=click.Path(path_type=Path),
     help="Where data and logs are while it runs, and afterwards if it failed.",
 )
-def main(minutes: float, seed: int | None, store: str, folder: Path | None) -> None:
+@click.option(
+    "--only",
+    type=click.Choice([kind.value for kind in Kind]),
+    multiple=True,
+    help="Only steps with this kind of fault; may be repeated.",
+)
+def main(
+    minutes: float, seed: int | None, store: str, folder: Path | None, only: tuple[str, ...]
+) -> None:
     """Hurt a cluster of three brokers under load, and see that nothing is lost."""
     console = Console(width=None if sys.stdout.isatty() else WIDTH, highlight=False)
     seed = random.randrange(1_000_000) if seed is None else seed
@@ -44,6 +53,7 @@ def main(minutes: float, seed: int | None, store: str, folder: Path | None) -> N
     def say(line: str) -> None:
         console.print(f"{datetime.now():%H:%M:%S} {line}", soft_wrap=True)
 
+    kinds = [Kind(name) for name in only]
     stop = threading.Event()
 
     def on_signal(*_: object) -> None:
@@ -54,7 +64,7 @@ def main(minutes: float, seed: int | None, store: str, folder: Path | None) -> N
 
     for each in (signal.SIGINT, signal.SIGTERM):
         signal.signal(each, on_signal)
-    report = run(where, seed, store, minutes * 60, say, is_enough=stop.is_set)
+    report = run(where, seed, store, minutes * 60, say, is_enough=stop.is_set, only=kinds)
     show(report, console)
     sys.exit(0 if report.passed else 1)
 

@@ -7,6 +7,9 @@
 | copy      | the copiers                        | nobody before the end                           |
 | transfers | transactional producers            | the two groups                                  |
 | probe     | the writers that measure the gaps  | nobody before the end                           |
+| moved     | an idempotent producer             | nobody; its two replicas are moved              |
+| trimmed   | an idempotent producer             | nobody; its records are deleted                 |
+| recreated | at each creation                   | before each deletion                            |
 | idle      | nobody                             | nobody; its replicas must get in sync, too      |
 """
 
@@ -21,17 +24,29 @@ from compat.exactly_once import Copier
 from faults import verdict
 from faults.availability import Probe
 from faults.groups import Group, Member
+from faults.recreated import NAME as RECREATED
+from faults.recreated import Recreated
 from faults.transactors import Transactor
 from faults.verdict import Found, Reader
 from faults.world import BROKERS, World
 from faults.writers import Writer
 
-PARTITIONS = {"events": 6, "source": 3, "copy": 3, "transfers": 4, "probe": 3, "idle": 3}
+PARTITIONS = {
+    "events": 6,
+    "source": 3,
+    "copy": 3,
+    "transfers": 4,
+    "probe": 3,
+    "idle": 3,
+    "moved": 3,
+    "trimmed": 3,
+}
+TWO_REPLICAS = ("moved",)
 INTERNAL = ("__consumer_offsets", "__transaction_state")
 READ_BY_GROUPS = ["events", "transfers"]
 COPIERS = 2
 KEYS = 40
-PER_SECOND = {"events": 200, "source": 40}
+PER_SECOND = {"events": 200, "source": 40, "moved": 60, "trimmed": 60}
 PROTOCOLS = ("classic", "consumer")
 CATCH_UP_SECONDS = 240.0
 COPIER_SESSION_MS = 6_000
@@ -42,7 +57,7 @@ class Load:
 
     def __init__(self, world: World, seed: int) -> None:
         for topic, partitions in PARTITIONS.items():
-            world.brokers.create(topic, partitions)
+            world.brokers.create(topic, partitions, 2 if topic in TWO_REPLICAS else 3)
         bootstrap = world.bootstrap
         self._world = world
         self.writers = {
@@ -50,8 +65,10 @@ class Load:
                 Writer(bootstrap, "events", f"writer-{number}", KEYS, PER_SECOND["events"])
                 for number in range(2)
             ],
-            "source": [Writer(bootstrap, "source", "source", KEYS, PER_SECOND["source"])],
         }
+        for topic in ("source", "moved", "trimmed"):
+            self.writers[topic] = [Writer(bootstrap, topic, topic, KEYS, PER_SECOND[topic])]
+        self.recreated = Recreated(world, seed)
         self.transactors = [
             Transactor(
                 bootstrap,
@@ -76,7 +93,8 @@ class Load:
     @property
     def topics(self) -> list[str]:
         """All that must be in sync, once clients have made the internal ones."""
-        return [*PARTITIONS, *INTERNAL]
+        recreated = [RECREATED] if self.recreated.lives else []
+        return [*PARTITIONS, *INTERNAL, *recreated]
 
     def start(self) -> None:
         """Let all of them begin."""
@@ -163,16 +181,20 @@ class Load:
         for group in self.groups:
             yield from group.findings
         self.close()
-        yield from verdict.check_replicas(
-            [self._world.broker(number).data for number in range(BROKERS)],
-            [(topic, index) for topic, count in PARTITIONS.items() for index in range(count)],
-        )
 
     def _of_records(self, committed: Reader, uncommitted: Reader) -> Iterator[str]:
-        transfers = [("transfers", index) for index in range(PARTITIONS["transfers"])]
-        yield from verdict.check_stable(committed, uncommitted, transfers)
+        transactional = [
+            (topic, index) for topic in ("transfers", "copy") for index in range(PARTITIONS[topic])
+        ]
+        yield from verdict.check_stable(committed, uncommitted, transactional)
         events = self._read(uncommitted, "events")
         yield from verdict.check_keys("events", events, self._written("events"))
+        moved = self._read(uncommitted, "moved")
+        yield from verdict.check_keys("moved", moved, self._written("moved"))
+        trimmed = self._read(uncommitted, "trimmed")
+        yield from verdict.check_keys("trimmed", trimmed, self._written("trimmed"), whole=False)
+        yield from self.recreated.findings
+        yield from self.recreated.problems()
         found = self._read(committed, "transfers")
         yield from verdict.check_transactions(found.values(), self.transactors)
         for index, probe in enumerate(self.probes):

@@ -13,7 +13,7 @@ import shutil
 import time
 import traceback
 from collections import defaultdict
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Collection, Iterable
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
@@ -21,8 +21,10 @@ from pathlib import Path
 from faults.availability import longest_gap
 from faults.injector import Injected, Injector
 from faults.load import PARTITIONS, Load, log_file, tracebacks
-from faults.plan import Step, steps
+from faults.operator import Operator
+from faults.plan import Kind, Step, steps
 from faults.processors import Shares
+from faults.replicas import Watch
 from faults.stalls import Stalls
 from faults.world import SESSION_SECONDS, TICK_SECONDS, World
 
@@ -84,6 +86,7 @@ def run(
     say: Say,
     plan: Iterable[Step] | None = None,
     is_enough: Callable[[], bool] = lambda: False,
+    only: Collection[Kind] = (),
 ) -> Report:
     """Hurt a cluster; the folder is there afterwards only if something was found.
 
@@ -96,6 +99,8 @@ def run(
     with World(folder, store) as world:
         if not world.mounts:
             say("no right to mount: disks are filled by a limit on the size of files")
+        if not world.clocks:
+            say("no C compiler: clocks are not stepped")
         load = Load(world, seed)
         stalls = Stalls(folder)
         try:
@@ -103,10 +108,12 @@ def run(
             load.start()
             time.sleep(WARM_UP_SECONDS)
             world.until_in_sync(load.topics)
-            chosen = plan or steps(seed, world.has_zookeeper, world.mounts)
+            chosen = plan or steps(seed, world.has_zookeeper, world.mounts, only)
             end = time.monotonic() + seconds
+            operator = Operator(world, load.recreated, seed)
+            watch = Watch(world, PARTITIONS, operator.trimmed)
             injected = _hurt(
-                world,
+                Injector(world, lambda: load.topics, log.note, PROBED, operator, watch),
                 load,
                 report,
                 itertools.takewhile(lambda _: time.monotonic() < end and not is_enough(), chosen),
@@ -115,7 +122,8 @@ def run(
             )
             say("the faults are over: all replicas must come in sync, and readers to the end")
             world.until_in_sync(load.topics)
-            report.findings += load.findings()
+            report.findings += [*operator.findings, *load.findings()]
+            report.findings += watch.look(all_of_it=True, is_over=True)
             report.late += _late(load, injected, stalls, report)
         except Exception as problem:  # noqa: BLE001 it is reported with what was found before
             report.findings.append(f"the run ended early: {problem!r}")
@@ -139,14 +147,13 @@ def run(
 
 
 def _hurt(
-    world: World,
+    injector: Injector,
     load: Load,
     report: Report,
     plan: Iterable[Step],
     log: Log,
     say: Say,
 ) -> list[Injected]:
-    injector = Injector(world, load.topics, log.note, PROBED)
     injected: list[Injected] = []
     began = told = time.monotonic()
     shares = Shares()

@@ -8,6 +8,7 @@ Rules kept here:
 """
 
 import os
+import shutil
 import signal
 from collections.abc import Iterable
 from contextlib import ExitStack
@@ -18,6 +19,8 @@ from compat.cluster import ClusterProcesses
 from compat.process import METADATA_VERSION, BrokerProcess
 from compat.raw import ClosedError, Connection
 from compat.waiting import until
+from faults.backups import Backups
+from faults.clocks import Clock, build_library
 from faults.disks import Disk, LimitedFiles, MountedDisk, can_mount
 from faults.proxy import Gate, Gates, Mode
 from ottla.wire.messages.metadata import (
@@ -43,6 +46,7 @@ SETTINGS = {
     "group.initial.rebalance.delay.ms": "300",
     "log.segment.bytes": str(8 << 20),
     "log.retention.ms": "-1",
+    "log.cleaner.backoff.ms": "1000",
 }
 NO_ZOOKEEPER_AT_START = "ottla: ZooKeeper "
 UNREACHABLE = (OSError, ClosedError, StopIteration)
@@ -56,8 +60,12 @@ class World:
         self.has_zookeeper = store == "zookeeper"
         self.keep = True
         self._stack = ExitStack()
+        self.zookeeper: Ensemble | None = None
         self.disks: list[Disk] = []
         self.zookeeper_disks: list[Disk] = []
+        self._backups: Backups | None = None
+        self.clocks: list[Clock] = []
+        """Empty where there is no C compiler."""
         self._damaged: set[int] = set()
         self.mounts = can_mount(folder / "mounted")
 
@@ -65,7 +73,6 @@ class World:
         with ExitStack() as stack:
             self._gates = stack.enter_context(Gates())
             self._fronts = [self._gates.gate() for _ in range(BROKERS)]
-            self.zookeeper: Ensemble | None = None
             # The gates of each broker to each server of ZooKeeper:
             self._ways: list[list[Gate]] = [[] for _ in range(BROKERS)]
             stack.callback(self._close_disks)
@@ -84,11 +91,14 @@ class World:
             if not self.mounts:
                 for broker in self.brokers.brokers:
                     self.disks.append(LimitedFiles(broker.data, lambda its=broker: its.pid))  # type: ignore[misc]  # mypy cannot infer a default
+            self._give_clocks()
             for gate, broker in zip(self._fronts, self.brokers.brokers, strict=True):
                 gate.target = broker.port
             stack.callback(self.brokers.kill_all)
             for number in range(BROKERS):
                 self.brokers.start(number)
+            if self._backups is not None:
+                self._backups.take_first()
             self._stack = stack.pop_all()
         return self
 
@@ -100,10 +110,19 @@ class World:
             for number in range(1, BROKERS + 1):
                 self.zookeeper_disks.append(MountedDisk(self.folder / f"zookeeper-{number}"))
         self.zookeeper = Ensemble(self.folder, BROKERS)
+        self._backups = Backups(self.zookeeper, self.folder / "backups")
         stack.callback(self.zookeeper.stop)
         self.zookeeper.start()
         for ways in self._ways:
             ways.extend(self._gates.gate(server.port) for server in self.zookeeper.servers)
+
+    def _give_clocks(self) -> None:
+        library = build_library(self.folder)
+        if library is not None:
+            for number, broker in enumerate(self.brokers.brokers):
+                clock = Clock(library, self.folder / f"clock-{number}")
+                broker.environment |= clock.environment
+                self.clocks.append(clock)
 
     def _settings_of(self, number: int) -> dict[str, str]:
         settings = {"advertised.listeners": f"PLAINTEXT://127.0.0.1:{self._fronts[number].port}"}
@@ -126,6 +145,12 @@ class World:
     def broker(self, number: int) -> BrokerProcess:
         """One broker's process."""
         return self.brokers.brokers[number]
+
+    @property
+    def backups(self) -> Backups:
+        """The backups of ZooKeeper's data."""
+        assert self._backups is not None
+        return self._backups
 
     def server(self, number: int) -> ZooKeeperServer:
         """One of ZooKeeper's servers, counted from 0."""
@@ -174,6 +199,8 @@ class World:
                 known = sorted(each.node_id for each in found.brokers)
                 return f"broker {number} knows only of {known}"
             for topic in found.topics:
+                if topic.error_code:
+                    return f"{topic.name}: error {topic.error_code}, says broker {number}"
                 for each in topic.partitions:
                     if each.leader_id < 0 or len(each.isr_nodes) != len(each.replica_nodes):
                         return (
@@ -182,7 +209,7 @@ class World:
                         )
         return ""
 
-    def until_in_sync(self, topics: Iterable[str]) -> None:
+    def until_in_sync(self, topics: Iterable[str], seconds: float = IN_SYNC_WITHIN_SECONDS) -> None:
         """Wait until all replicas are in sync; raises TimeoutError."""
         wanted = list(topics)
         problem = ""
@@ -196,7 +223,7 @@ class World:
             return not problem
 
         try:
-            until(is_in_sync, "all are in sync", IN_SYNC_WITHIN_SECONDS, LOOK_AGAIN_SECONDS)
+            until(is_in_sync, "all are in sync", seconds, LOOK_AGAIN_SECONDS)
         except TimeoutError as late:
             raise TimeoutError(f"{late}; {problem}") from None
 
@@ -232,6 +259,26 @@ class World:
         """Cut a broker off from ZooKeeper, or no longer."""
         for gate in self._ways[number]:
             gate.set(mode)
+
+    def step_clock(self, number: int, seconds: float) -> None:
+        """Set a broker's wall clock to the true time plus so many seconds."""
+        if self.clocks:
+            self.clocks[number].step(seconds)
+
+    def empty_disk(self, number: int) -> None:
+        """Remove all data of a broker that does not run."""
+        for path in self.broker(number).data.iterdir():
+            if path.is_dir():
+                shutil.rmtree(path)
+            else:
+                path.unlink()
+
+    def remove_folders(self, number: int, index: int) -> list[str]:
+        """Remove the folder of one partition of each topic of a broker that does not run."""
+        folders = sorted(self.broker(number).data.glob(f"*-{index}"))
+        for folder in folders:
+            shutil.rmtree(folder)
+        return [folder.name for folder in folders]
 
     # Hurting ZooKeeper --------------------------------------------------------------------
 

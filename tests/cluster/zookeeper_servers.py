@@ -83,6 +83,11 @@ class ZooKeeperServer:
             )
 
     @property
+    def data(self) -> Path:
+        """Where it keeps its snapshots and its transaction log."""
+        return self._folder / "data" / "version-2"
+
+    @property
     def process_id(self) -> int:
         """The id of the running process."""
         assert self._process is not None
@@ -144,7 +149,7 @@ class ZooKeeperServer:
 
     def replace(self) -> None:
         """Start anew without data: the others, which must serve, have all of it."""
-        shutil.rmtree(self._folder / "data" / "version-2")
+        shutil.rmtree(self.data)
         self.restart()
 
 

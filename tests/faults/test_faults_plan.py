@@ -2,7 +2,7 @@
 
 from itertools import islice
 
-from faults.plan import ZOOKEEPER_ROLES, Kind, steps
+from faults.plan import OF_DATA, ZOOKEEPER_ROLES, Kind, steps
 
 MANY = 2000
 
@@ -32,3 +32,20 @@ def test_without_zookeeper_nothing_happens_to_it() -> None:
     faults = [fault for step in islice(steps(1, False), MANY) for fault in step.faults]
     assert not any(fault.role in ZOOKEEPER_ROLES for fault in faults)
     assert Kind.CUT_STORE not in {fault.kind for fault in faults}
+    assert Kind.RESTORE not in {fault.kind for fault in faults}
+
+
+def test_what_takes_data_away_comes_alone_and_is_followed_by_calm() -> None:
+    taking = [
+        step
+        for step in islice(steps(1, True), MANY)
+        if any(fault.kind in OF_DATA for fault in step.faults)
+    ]
+    assert taking
+    assert all(len(step.faults) == 1 and step.settle for step in taking)
+
+
+def test_only_steps_with_the_wanted_faults() -> None:
+    wanted = {Kind.CLOCK, Kind.RECREATE}
+    for step in islice(steps(1, True, only=wanted), 50):
+        assert wanted & {fault.kind for fault in step.faults}

@@ -22,9 +22,14 @@ def test_nothing_is_lost_doubled_or_out_of_order_whatever_happens_to_one(tmp_pat
         alone(Kind.CUT_STORE, Role.LEADER, LONGER_THAN_A_SESSION, silent=True),
         alone(Kind.DISK, Role.LEADER, LAG_SECONDS / 2),
         alone(Kind.KILL, Role.SERVER_LEADER, 0.0),
+        alone(Kind.CLOCK, Role.LEADER, 1.0),
+        alone(Kind.EMPTY, Role.BROKER, LONGER_THAN_A_SESSION),
+        alone(Kind.RECREATE, Role.CLUSTER, 0.0),
+        alone(Kind.REASSIGN, Role.CLUSTER, 0.0),
+        alone(Kind.TRIM, Role.CLUSTER, 0.0),
     ]
     said: list[str] = []
-    report = run(tmp_path / "run", SEED, "zookeeper", 60.0, said.append, plan)
+    report = run(tmp_path / "run", SEED, "zookeeper", 120.0, said.append, plan)
     assert report.findings == [], "\n".join(said)
     assert report.faults == len(plan)
     if report.stalled < MUCH_SECONDS:  # a machine that stands still says nothing of time

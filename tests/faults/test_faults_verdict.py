@@ -1,13 +1,12 @@
 """The judge finds what is wrong: each claim is shown something that breaks it."""
 
 from collections import Counter
-from pathlib import Path
 
 import pytest
 
 from faults.groups import Group
 from faults.transactors import Outcome, Transactor
-from faults.verdict import check_group, check_keys, check_probe, check_replicas, check_transactions
+from faults.verdict import check_group, check_keys, check_probe, check_transactions
 
 WRITTEN = Counter({"a": 3})
 
@@ -75,14 +74,3 @@ def test_a_group_misses_what_nobody_was_given() -> None:
     assert not list(check_group(group, {("t", 0): [0, 2]}, seconds=0))
     assert list(check_group(group, {("t", 0): [0, 1, 2]}, seconds=0))
     assert list(check_group(group, {("t", 0): [0, 2, 3]}, seconds=0))
-
-
-def test_a_replica_that_differs_is_found(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("faults.verdict.SAME_WITHIN_SECONDS", 0.0)
-    for broker, content in enumerate((b"abc", b"abc", b"abd")):
-        folder = tmp_path / str(broker) / "t-0"
-        folder.mkdir(parents=True)
-        (folder / "00000000000000000000.log").write_bytes(content)
-    folders = [tmp_path / str(broker) for broker in range(3)]
-    assert not list(check_replicas(folders[:2], [("t", 0)]))
-    assert list(check_replicas(folders, [("t", 0)]))
