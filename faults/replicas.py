@@ -119,18 +119,18 @@ class Watch:
             self._compared.clear()
         self._is_over = is_over
         findings = []
+        deadline = time.monotonic() + SAME_WITHIN_SECONDS
         for topic, partitions in self._topics.items():
             for index in range(partitions):
                 place = (topic, index)
                 if place in self._reported:
                     continue
-                if problem := self._until_right(place):
+                if problem := self._until_right(place, deadline):
                     self._reported.add(place)
                     findings.append(f"{topic}-{index}: {problem}")
         return findings
 
-    def _until_right(self, place: Place) -> str:
-        deadline = time.monotonic() + SAME_WITHIN_SECONDS
+    def _until_right(self, place: Place, deadline: float) -> str:
         while True:
             try:
                 problem = self._problem(place)
