@@ -7,6 +7,7 @@ Rules kept here:
    that is told.
 3. An interrupt or SIGTERM stops all queries. What a batch had not finished is done again by the
    next run, from the checkpoint; nothing is lost or doubled by stopping, however roughly.
+4. Brokers that cannot be reached are named before Java is started, which takes long.
 """
 
 import json
@@ -20,9 +21,12 @@ from time import monotonic
 from types import FrameType
 from typing import TYPE_CHECKING
 
+from ottla.client import Client, KafkaError
+from pyspark_ottla.options import Options, Use
 from pyspark_ottla.pipeline.display import Display
 from pyspark_ottla.pipeline.failures import cause, failure_of
-from pyspark_ottla.pipeline.model import Pipeline
+from pyspark_ottla.pipeline.model import Pipeline, TopicSink, TopicSource
+from pyspark_ottla.pipeline.options import source_options, topic_options
 from pyspark_ottla.pipeline.places import is_local, local_path, resolve
 from pyspark_ottla.pipeline.problems import PipelineError, WrongFileError
 from pyspark_ottla.pipeline.progress import QueryProgress
@@ -34,6 +38,7 @@ from pyspark_ottla.pipeline.session import (
     started_elsewhere,
 )
 from pyspark_ottla.pipeline.sinks import Planned, plan
+from pyspark_ottla.source.settings import SourceSettings
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -54,6 +59,7 @@ def run_pipeline(
 
     PipelineError says what failed.
     """
+    probe(pipeline)
     shown = display or Display()
     log = log_file(pipeline)
     if log is not None and not started_elsewhere():
@@ -61,10 +67,31 @@ def run_pipeline(
     with stopping() as stop:
         chosen = settings_for(master, pipeline.spark, settings or {})
         spark = start_session(f"ottla pipeline {pipeline.name}", chosen, log)
+        with stopping(stop):  # PySpark has put a handler of its own in place of ours.
+            try:
+                return Run(spark, pipeline, shown, stop).run(once=once)
+            finally:
+                spark.stop()
+
+
+def probe(pipeline: Pipeline) -> None:
+    """PipelineError where the brokers of a source or a topic sink cannot be reached."""
+    settings = [
+        SourceSettings.of(source_options(pipeline, source, "probe"), Use.STREAM_READ).client
+        for source in pipeline.sources.values()
+        if isinstance(source, TopicSource)
+    ]
+    settings += [
+        Options(topic_options(pipeline, sink), Use.STREAM_WRITE).client_settings()
+        for sink in pipeline.sinks.values()
+        if isinstance(sink, TopicSink)
+    ]
+    for each in {found.bootstrap_servers: found for found in settings}.values():
         try:
-            return Run(spark, pipeline, shown, stop).run(once=once)
-        finally:
-            spark.stop()
+            with Client(each) as client:
+                client.metadata([])
+        except KafkaError as problem:
+            raise PipelineError(str(problem)) from None
 
 
 def log_file(pipeline: Pipeline) -> Path | None:
@@ -76,9 +103,9 @@ def log_file(pipeline: Pipeline) -> Path | None:
 
 
 @contextmanager
-def stopping() -> Iterator[threading.Event]:
+def stopping(event: threading.Event | None = None) -> Iterator[threading.Event]:
     """An event that an interrupt and SIGTERM set, as long as the block lasts."""
-    stop = threading.Event()
+    stop = event or threading.Event()
 
     def on_signal(number: int, frame: FrameType | None) -> None:
         stop.set()

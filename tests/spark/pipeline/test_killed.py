@@ -100,3 +100,20 @@ def test_a_pipeline_that_is_killed_or_stopped_loses_and_doubles_nothing(
     assert Counter(map(int, values)) == Counter(range(ROWS))
     lake = DeltaTable(str(tmp_path / "lake")).to_pyarrow_table(columns=["id"])
     assert Counter(lake["id"].to_pylist()) == Counter(range(ROWS))
+
+
+def test_an_interrupt_from_the_terminal_ends_with_a_summary_and_status_0(
+    bootstrap: str, client: Client, topic: str, tmp_path: Path
+) -> None:
+    file, out = tmp_path / "p.yaml", tmp_path / "out.txt"
+    file.write_text(PIPELINE.format(topic=topic))
+    send(client, topic, (event(n, "ab"[n % 2], "10:00:00") for n in range(ROWS)))
+    process = interrupt(file, bootstrap)
+    try:
+        os.killpg(process.pid, signal.SIGINT)  # Ctrl-C reaches all processes of the group.
+        assert process.wait(60) == 0, out.read_text()
+    finally:
+        if process.poll() is None:
+            kill(process)
+    assert out.read_text().splitlines()[-2].split()[0] == "out", out.read_text()
+    assert "Traceback" not in out.read_text()

@@ -3,7 +3,7 @@
 import os
 import sys
 from pathlib import Path
-from socket import socket
+from socket import create_server, socket
 from socketserver import BaseRequestHandler
 
 import pytest
@@ -11,6 +11,7 @@ from click.testing import CliRunner
 from pyspark.accumulators import AccumulatorTCPServer
 
 from ottla.cli.pipeline import command
+from pyspark_ottla.pipeline import running
 from pyspark_ottla.pipeline.failures import cause
 from pyspark_ottla.pipeline.problems import PipelineError
 from pyspark_ottla.pipeline.session import keep_quiet_at_the_end, require_java, settings_for
@@ -85,6 +86,22 @@ def test_run_refuses_settings_that_are_not_sparks(file: str) -> None:
     ran = CliRunner().invoke(command, ["run", file, "--set", "memory=4g"])
     assert ran.exit_code == 2
     assert "--set memory: Spark's settings begin with spark." in ran.output
+
+
+def test_run_names_a_broker_that_is_away_before_java_is_started(
+    monkeypatch: pytest.MonkeyPatch, file: str
+) -> None:
+    def started(*_: object) -> None:
+        raise AssertionError("Spark was started")
+
+    monkeypatch.setattr(running, "start_session", started)
+    with create_server(("127.0.0.1", 0)) as server:
+        port = server.getsockname()[1]
+    ran = CliRunner().invoke(command, ["run", file, "--bootstrap", f"127.0.0.1:{port}"])
+    assert (ran.exit_code, ran.output) == (
+        1,
+        f"cannot reach a broker at 127.0.0.1:{port}: Connection refused\n",
+    )
 
 
 def test_the_cause_of_a_failure_is_the_innermost_python_error() -> None:
