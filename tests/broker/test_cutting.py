@@ -5,10 +5,12 @@ from pathlib import Path
 
 import pytest
 
+from compat.batches import now_ms
 from ottla.broker.checkpoints import Checkpoints
 from ottla.broker.partition import Partition
 from ottla.broker.replication.copying import Copying
 from ottla.cluster.follower import Fetch, Following
+from ottla.records import Record, encode_batch
 from ottla.wire.fetch_answer import PartitionAnswer
 from tests.broker.nodes import killed, running, topic, write
 
@@ -29,6 +31,24 @@ def follow(partition: Partition) -> Fetch:
     partition.follow(EPOCH, following)
     log = partition.log
     return following.fetch(log.end_offset, log.epochs, log.start_offset)
+
+
+def test_batches_of_a_newer_epoch_are_not_copied(tmp_path: Path) -> None:
+    """They are of another leader's log; the partition rests, for a new term is at hand."""
+
+    async def live() -> None:
+        async with running(tmp_path) as node:
+            partition = await topic(node, "t")
+            write(partition, KEPT)
+            asked = follow(partition)
+            for epoch, taken in ((EPOCH + 1, False), (EPOCH, True)):
+                record = Record(KEPT, now_ms(), None, b"x")
+                batch = encode_batch([record], base_offset=KEPT, leader_epoch=epoch)
+                answer = PartitionAnswer(0, 0, KEPT, 0, None, memoryview(batch))
+                assert await Copying(node).take(partition, asked, answer) is taken
+                assert partition.log.end_offset == KEPT + taken
+
+    asyncio.run(live())
 
 
 def test_a_flush_ends_though_the_log_is_cut_meanwhile(tmp_path: Path) -> None:

@@ -66,7 +66,7 @@ def test_what_no_client_sent_is_flushed_too_when_it_is_enough(tmp_path: Path) ->
             await until(lambda: partition.log.recovery_point == 2)
             for offset in (2, 3):
                 copied = encode_batch([Record(offset, now_ms(), b"k", b"v")], base_offset=offset)
-                partition.copy(memoryview(copied), now_ms())
+                partition.copy(memoryview(copied), now_ms(), 0)
             await until(lambda: partition.log.recovery_point == 4)
 
     asyncio.run(live())

@@ -75,6 +75,20 @@ def test_a_batch_that_is_cut_off_waits_for_the_next_fetch(logs: Logs) -> None:
     assert log.end_offset == 1
 
 
+def test_batches_of_a_newer_epoch_than_was_fetched_for_are_left_out(logs: Logs) -> None:
+    log = logs.open()
+    first, second = batch(1, leader_epoch=4), batch(1, base_offset=1, leader_epoch=5)
+    newer, last = batch(1, base_offset=2, leader_epoch=6), batch(1, base_offset=3, leader_epoch=5)
+    assert not log.append_as_follower(joined(first, second, newer, last), leader_epoch=5)
+    assert read_all(log) == joined(first, second)
+    assert log.epochs.entries() == [(4, 0), (5, 1)]
+    assert not log.append_as_follower(newer, leader_epoch=5)
+    assert log.end_offset == 2
+    assert log.append_as_follower(newer, leader_epoch=6)
+    assert log.append_as_follower(memoryview(b""), leader_epoch=6)
+    assert log.end_offset == 3
+
+
 def test_an_empty_log_takes_a_batch_that_begins_before_its_start(logs: Logs) -> None:
     log = logs.open(start_offset=7)
     log.append_as_follower(joined(batch(5, base_offset=5), batch(1, base_offset=10)))

@@ -156,7 +156,7 @@ def test_where_something_was_cold_what_follows_is_not_believed_for_a_while(
     now = 100.0
     warm = False
     monkeypatch.setattr(outbox_module, "monotonic", lambda: now)
-    monkeypatch.setattr(outbox_module, "_in_page_cache", lambda *_: warm)
+    monkeypatch.setattr(outbox_module, "in_page_cache", lambda *_: warm)
 
     def is_read_by_a_thread() -> bool:
         outbox.add_file(stretch(log_file, 0, 1000))
@@ -193,7 +193,7 @@ def test_what_a_slow_client_takes_late_is_looked_for_again(
         return True
 
     monkeypatch.setattr(outbox_module, "monotonic", lambda: now)
-    monkeypatch.setattr(outbox_module, "_in_page_cache", probe)
+    monkeypatch.setattr(outbox_module, "in_page_cache", probe)
     outbox.add_file(stretch(log_file, 0, 1 << 20))
     first = outbox.send()
     assert 0 < first < 1 << 20

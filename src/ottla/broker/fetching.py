@@ -6,7 +6,10 @@ Rules kept here:
 2. `max.bytes` and a partition's own limit hold, except that the first batch found is returned
    whole (KIP-74), so that a reader always gets on.
 3. A partition that gave records goes behind the others, so that none is starved.
-4. Log files stay pinned from the moment they are read here until they are sent.
+4. Log files stay pinned from the moment they are read here until they are sent. What a follower
+   gets at or above the high watermark can still be truncated and overwritten, even while it is
+   queued in a socket: sendfile queues the pages of the file. So it is copied when the answer is
+   made. One partition's answer is either committed, and leaves by sendfile, or it is copied.
 5. A partition that a consumer's fetch names and that is not known when it comes answers it only
    where none of the others is known either, as in Kafka: else its client would ask in a busy loop.
    Followers hear of it at once: they may be ahead of this broker.
@@ -22,7 +25,7 @@ from ottla.broker.cold_reads import begin_to_read
 from ottla.broker.fetch_sessions import NO_SESSION, FetchSession, Wanted
 from ottla.broker.leader_hints import leader_hint
 from ottla.broker.replication import follower_fetches, nearby
-from ottla.log.files import ColdReadError, Slice
+from ottla.log.files import ColdReadError, Slice, in_page_cache, read_stretch
 from ottla.wire.errors import ErrorCode, KafkaError
 from ottla.wire.fetch import READ_COMMITTED, FetchRequest, PartitionData
 from ottla.wire.produce import TopicKey
@@ -155,8 +158,8 @@ class Fetch:
             partition, data = self._look(wanted, room, whole_first=size == 0)
             found.append((wanted, partition, data))
             if data.records is not None:
-                size += data.records.size
-                room = max(0, room - data.records.size)
+                size += data.size
+                room = max(0, room - data.size)
             elif data.error_code or data.diverging or data.preferred_read_replica >= 0:
                 if self._is_unknown(wanted, data):
                     self._unknown.add(wanted)
@@ -187,6 +190,8 @@ class Fetch:
             if self._follower is not None:
                 diverging = follower_fetches.check(partition, self._follower, ask)
                 limit = log.end_offset
+                if ask.fetch_offset < partition.high_watermark:
+                    limit = partition.high_watermark
             else:
                 partition.check_leader_epoch(ask.current_leader_epoch)
                 limit = partition.readable_to(self._committed)
@@ -209,14 +214,16 @@ class Fetch:
                         log.start_offset,
                         preferred_read_replica=better,
                     )
-            records = None
+            records: Slice | bytes | None = None
             if ask.fetch_offset != limit:
                 # Past the limit, but in the log: an earlier leader may have shown it. It waits.
-                records = self._read(wanted, log, min(ask.max_bytes, room), limit, whole_first)
+                copied = limit > partition.high_watermark
+                most = min(ask.max_bytes, room)
+                records = self._read(wanted, log, most, limit, whole_first, copied=copied)
             elif log.offline:
                 raise KafkaError(ErrorCode.KAFKA_STORAGE_ERROR)
             aborted = None
-            if self._committed:
+            if self._committed and not isinstance(records, bytes):
                 aborted = _aborted(partition, ask.fetch_offset, records, limit)
             return partition, PartitionData(
                 ask.partition,
@@ -252,17 +259,19 @@ class Fetch:
             return near
 
     def _read(
-        self, wanted: Wanted, log: Log, most: int, limit: int, whole_first: bool
-    ) -> Slice | None:
+        self, wanted: Wanted, log: Log, most: int, limit: int, whole_first: bool, *, copied: bool
+    ) -> Slice | bytes | None:
         """Read, or if the disk is needed, look at the partition again when a thread has read it."""
         offset = wanted.ask.fetch_offset
         warm, wanted.warm = wanted.warm, ""
         try:
-            return log.read(offset, most, limit, whole_first, may_wait=False)
+            found = log.read(offset, most, limit, whole_first, may_wait=False)
+            return _copy(log, found, may_wait=False) if copied and found is not None else found
         except ColdReadError as cold:
             place = str(cold)
             if place == warm:  # the kernel has dropped it again
-                return log.read(offset, most, limit, whole_first)
+                found = log.read(offset, most, limit, whole_first)
+                return _copy(log, found, may_wait=True) if copied and found is not None else found
             if not wanted.warming:
                 wanted.warming = True
                 reading = begin_to_read(self._node, cold)
@@ -329,6 +338,19 @@ def _is_warm(reading: asyncio.Future[None], wanted: Wanted, place: str) -> None:
     if not reading.cancelled():
         reading.exception()  # whoever reads it again hears of it
         wanted.has_been_read(place)
+
+
+def _copy(log: Log, stretch: Slice, *, may_wait: bool) -> bytes:
+    """The bytes of a stretch, which is let go of; ColdReadError as Log.read()."""
+    file, position, size = stretch
+    try:
+        if not may_wait and not in_page_cache(file.fd, position, size):
+            raise ColdReadError(stretch)
+        return read_stretch(stretch)
+    except OSError as error:
+        raise log.failed(error) from error
+    finally:
+        file.unpin()
 
 
 def _aborted(

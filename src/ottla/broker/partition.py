@@ -170,11 +170,15 @@ class Partition:
 
     # Copying ------------------------------------------------------------------------------
 
-    def copy(self, batches: memoryview, now: int) -> None:
-        """Append what the leader has sent, byte for byte."""
-        self.log.append_as_follower(batches, now)
+    def copy(self, batches: memoryview, now: int, leader_epoch: int) -> bool:
+        """Append what the leader of an epoch has sent, byte for byte.
+
+        False where some of it is of a newer epoch: that is left out.
+        """
+        is_all = self.log.append_as_follower(batches, now, leader_epoch=leader_epoch)
         self._has_grown()
         self._flush_if_due()
+        return is_all
 
     def mark(self, high_watermark: int, log_start: int) -> None:
         """Where the leader says that commits end and the log begins, as far as it goes here."""

@@ -410,6 +410,27 @@ class FileCache:
         return False
 
 
+def in_page_cache(fd: int, position: int, size: int) -> bool:
+    """True where a stretch of a file can be read without waiting for the disk, as far as is known.
+
+    One byte is asked for in every `READ_AT_ONCE`, about what the kernel reads ahead.
+    """
+    if not NOWAIT:
+        return True
+    byte = bytearray(1)
+    last = position + size - 1
+    try:
+        while position < last:
+            os.preadv(fd, (byte,), position, NOWAIT)
+            position += READ_AT_ONCE
+        os.preadv(fd, (byte,), last, NOWAIT)
+    except BlockingIOError:
+        return False
+    except OSError:  # a file system without RWF_NOWAIT: reading it says what is wrong
+        return True
+    return True
+
+
 def read_from_disk(stretch: Slice) -> None:
     """Bring a stretch of a file into the page cache; runs in a thread."""
     buffer = bytearray(READ_AT_ONCE)
@@ -423,7 +444,7 @@ def read_from_disk(stretch: Slice) -> None:
 
 
 def read_stretch(stretch: Slice) -> bytes:
-    """The bytes of a stretch of a file; runs in a thread."""
+    """The bytes of a stretch of a file; in a thread, where they may not be in the page cache."""
     parts: list[bytes] = []
     position, left = stretch.position, stretch.size
     while left:

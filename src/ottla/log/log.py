@@ -318,9 +318,14 @@ class Log(FlushedStorage):
         self.write_batches(batch, [(0, read_header(batch))], now)
         return Appended(offset, offset, -1, self.start_offset, False, self.flush_is_due)
 
-    def append_as_follower(self, batches: memoryview, now: int | None = None) -> None:
-        """Append a leader's batches byte for byte, with its offsets and epochs."""
-        replication.append_as_follower(self, batches, now)
+    def append_as_follower(
+        self, batches: memoryview, now: int | None = None, *, leader_epoch: int | None = None
+    ) -> bool:
+        """Append a leader's batches byte for byte, with its offsets and epochs.
+
+        False where some were of a newer epoch than the leader's: those are left out.
+        """
+        return replication.append_as_follower(self, batches, now, leader_epoch)
 
     # Reading ------------------------------------------------------------------------------
 

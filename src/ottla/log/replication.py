@@ -5,6 +5,8 @@ Rules kept here:
    (compaction), never go back.
 2. All batches of a call are checked before the first is written. A batch cut off at the end, where
    the leader's answer was full, is left for the next fetch.
+   So is a batch of a newer leader epoch than the one that was fetched for, with all that follow it
+   (KAFKA-18723): the leader of that epoch has no such batch, so they come from another log.
 3. Truncation goes to a batch's beginning. Everything derived (indexes, epochs, producers, the
    recovery point) goes back with it.
 """
@@ -12,6 +14,7 @@ Rules kept here:
 from __future__ import annotations
 
 import time
+from itertools import takewhile
 from typing import TYPE_CHECKING
 
 from ottla.log.scan import CorruptLog
@@ -23,12 +26,17 @@ if TYPE_CHECKING:
     from ottla.log.storage import Storage
 
 
-def append_as_follower(log: Storage, view: memoryview, now: int | None) -> None:
-    """Append a leader's batches."""
+def append_as_follower(
+    log: Storage, view: memoryview, now: int | None, leader_epoch: int | None
+) -> bool:
+    """Append a leader's batches; False where some are of a newer epoch than its, and left out."""
     log.check_online()
-    batches = list(headers(view))
+    found = list(headers(view))
+    batches = found
+    if leader_epoch is not None:
+        batches = list(takewhile(lambda each: each[1].leader_epoch <= leader_epoch, found))
     if not batches:
-        return
+        return not found
     first = batches[0][1].base_offset
     expected = log.end_offset
     if first < expected and log.start_offset == log.end_offset and log.size == 0:
@@ -49,6 +57,7 @@ def append_as_follower(log: Storage, view: memoryview, now: int | None) -> None:
     if first < log.end_offset:
         truncate_fully_and_start_at(log, first, log.start_offset)
     log.write_batches(view, batches, now)
+    return len(batches) == len(found)
 
 
 def end_if_truncated_to(log: Storage, offset: int) -> int:

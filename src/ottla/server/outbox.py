@@ -16,16 +16,13 @@ from collections import deque
 from time import monotonic
 from typing import Final
 
-from ottla.log.files import Slice
+from ottla.log.files import Slice, in_page_cache
 
 TURN_BYTES: Final = 1 << 20
-PROBE_EVERY: Final = 128 << 10
-"""A read ahead by the kernel is of this order: a probe a stretch finds what it did not bring."""
 WARM_FOR_SECONDS: Final = 0.02
 COLD_FOR_SECONDS: Final = 5.0
 MOST_VECTORS: Final = 64
 _MSG_MORE: Final = getattr(socket, "MSG_MORE", 0)
-_NOWAIT: Final = getattr(os, "RWF_NOWAIT", 0)
 
 
 class Outbox:
@@ -134,7 +131,7 @@ class Outbox:
             if now < self._cold_until:
                 self.cold = Slice(file, position, size)
                 return 0
-            if not _in_page_cache(file.fd, position, size):
+            if not in_page_cache(file.fd, position, size):
                 self._cold_until = now + COLD_FOR_SECONDS
                 self.cold = Slice(file, position, size)
                 return 0
@@ -159,20 +156,3 @@ class Outbox:
                 part.file.unpin()
         self._parts.clear()
         self.size = 0
-
-
-def _in_page_cache(fd: int, position: int, size: int) -> bool:
-    if not _NOWAIT:
-        return True
-    byte = bytearray(1)
-    last = position + size - 1
-    try:
-        while position < last:
-            os.preadv(fd, (byte,), position, _NOWAIT)
-            position += PROBE_EVERY
-        os.preadv(fd, (byte,), last, _NOWAIT)
-    except BlockingIOError:
-        return False
-    except OSError:  # a file system without RWF_NOWAIT: sendfile will tell what is wrong
-        return True
-    return True

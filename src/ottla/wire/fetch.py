@@ -2,7 +2,7 @@
 
 Rules kept here:
 1. A request is read whole before anything of it is acted on.
-2. A reply is a list of parts: bytes made here, and stretches of files that the server sends.
+2. A reply is a list of parts: bytes, and stretches of files that the server sends.
 3. A topic is named by a string up to version 12 and by its id from 13 on.
 """
 
@@ -98,12 +98,20 @@ class PartitionData(NamedTuple):
     log_start_offset: int = -1
     aborted: Sequence[tuple[int, int]] | None = None
     """Producer id and first offset of each aborted transaction; None where it was not asked."""
-    records: FileSlice | None = None
+    records: FileSlice | bytes | None = None
     diverging: tuple[int, int] | None = None
     """Epoch and end offset up to which a reader's log agrees with this one."""
     leader: tuple[int, int] | None = None
     """Id and epoch of the present leader, for a client that came to the wrong broker (KIP-951)."""
     preferred_read_replica: int = -1
+
+    @property
+    def size(self) -> int:
+        """Bytes of records."""
+        records = self.records
+        if records is None:
+            return 0
+        return len(records) if isinstance(records, bytes) else records.size
 
 
 def read_request(view: memoryview, at: int, version: int) -> FetchRequest:
@@ -241,8 +249,7 @@ def response(
                         out.append(b"\x00")
             if version >= 11:
                 out.append(INT32.pack(data.preferred_read_replica))
-            records = data.records
-            size = 0 if records is None else records.size
+            records, size = data.records, data.size
             out.append(uvarint(size + 1) if flexible else INT32.pack(size))
             if records is not None:
                 parts.append(b"".join(out))

@@ -4,7 +4,8 @@ Rules kept here (the decision is in `cluster/follower.py`):
 1. Before a log is cut, the recovery point's checkpoint is lowered: a log that ends before it counts
    as damaged. Then it is looked whether the term is still the same, and whether no flush has raised
    it again.
-2. Nothing is copied in another term than the one that asked.
+2. Nothing is copied in another term than the one that asked, nor batches of a newer epoch than the
+   one that was fetched for.
 3. A log that now starts earlier has that in the checkpoint before more is copied: what lies below
    the start offset of the checkpoint is dropped when the log is opened.
 """
@@ -64,12 +65,22 @@ class Copying:
         step = following.answered(fetch, answer, its_log.end_offset, its_log.epochs)
         match step.action:
             case Action.APPEND:
+                is_all = True
                 if data.records:
-                    partition.copy(data.records, self._node.now_ms())
+                    now = self._node.now_ms()
+                    is_all = partition.copy(data.records, now, fetch.leader_epoch)
                 known = marks(
                     answer, partition.high_watermark, its_log.end_offset, its_log.start_offset
                 )
                 partition.mark(known.high_watermark, known.log_start)
+                if not is_all:
+                    log.warning(
+                        "leader sent batches of a newer leader epoch; dropped them",
+                        partition=str(partition),
+                        fetched_for_epoch=fetch.leader_epoch,
+                        from_offset=its_log.end_offset,
+                    )
+                    return False
             case Action.TRUNCATE:
                 await self._truncate(partition, step.offset)
             case Action.RESTART:
