@@ -4,8 +4,9 @@ Every fetch runs on a `FetchSession`; one that wants no session gets one that no
 
 Rules kept here:
 1. A session knows which of its partitions are `ready`: those with something to look at. A
-   partition without news leaves the set and comes back when it wakes, so that a fetch costs
-   what has changed and not what is subscribed.
+   partition that is read to the end leaves the set and comes back when it wakes, so that a fetch
+   costs what has changed and not what is subscribed. Where that end is depends on the isolation
+   level: a request with another one looks at all partitions again.
 2. An incremental reply names a partition only if it has records, an error, or another high
    watermark or log start than was last told.
 3. The cache holds a fixed number of sessions. A newcomer takes the place of one unused for two
@@ -132,6 +133,7 @@ class FetchSession:
         "created",
         "epoch",
         "id",
+        "isolation_level",
         "last_used",
         "parked",
         "privileged",
@@ -148,9 +150,17 @@ class FetchSession:
         """Followers' sessions are kept in preference to consumers'."""
         self.created = now
         self.last_used = now
+        self.isolation_level = 0
         self.wanted: dict[tuple[TopicKey, int], Wanted] = {}
         self.ready: dict[Wanted, None] = {}
         self.parked: Waiting | None = None
+
+    def isolate(self, level: int) -> None:
+        """Read with this isolation level from now on."""
+        if level != self.isolation_level:
+            self.isolation_level = level
+            for wanted in self.wanted.values():
+                self.ready[wanted] = None
 
     def want(self, topics: Iterable[tuple[TopicKey, list[FetchPartition]]]) -> None:
         """Add partitions, or change what is wanted of them."""
@@ -212,6 +222,7 @@ class FetchSessions:
         if request.session_epoch in (INITIAL_EPOCH, FINAL_EPOCH):
             self.remove(request.session_id)
             session = FetchSession(uses_topic_ids, request.replica_id >= 0, now)
+            session.isolate(request.isolation_level)
             session.want(request.topics)
             if request.session_epoch == INITIAL_EPOCH:
                 self._keep(session, now)
@@ -223,6 +234,7 @@ class FetchSessions:
             raise KafkaError(ErrorCode.INVALID_FETCH_SESSION_EPOCH)
         if found.uses_topic_ids is not uses_topic_ids:
             raise KafkaError(ErrorCode.FETCH_SESSION_TOPIC_ID_ERROR)
+        found.isolate(request.isolation_level)
         found.want(request.topics)
         found.forget(request.forgotten)
         found.next_epoch()

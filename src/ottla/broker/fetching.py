@@ -10,7 +10,12 @@ Rules kept here:
    gets at or above the high watermark can still be truncated and overwritten, even while it is
    queued in a socket: sendfile queues the pages of the file. So it is copied when the answer is
    made. One partition's answer is either committed, and leaves by sendfile, or it is copied.
-5. A partition that a consumer's fetch names and that is not known when it comes answers it only
+5. A partition leaves the session's ready ones only when the reader has all that it may read of it.
+   One whose next batch had no room this time, or is not in memory yet, stays: nothing else would
+   bring it back.
+6. A consumer learns no log start from an error, as in Kafka (-1). A follower does: it may have to
+   begin there.
+7. A partition that a consumer's fetch names and that is not known when it comes answers it only
    where none of the others is known either, as in Kafka: else its client would ask in a busy loop.
    Followers hear of it at once: they may be ahead of this broker.
 """
@@ -154,17 +159,22 @@ class Fetch:
         size = 0
         urgent = last_chance
         session = self.session
-        for wanted in list(session.wanted.values() if self._full else session.ready):
-            partition, data = self._look(wanted, room, whole_first=size == 0)
-            found.append((wanted, partition, data))
-            if data.records is not None:
-                size += data.size
-                room = max(0, room - data.size)
-            elif data.error_code or data.diverging or data.preferred_read_replica >= 0:
-                if self._is_unknown(wanted, data):
-                    self._unknown.add(wanted)
-                else:
-                    urgent = True
+        try:
+            for wanted in list(session.wanted.values() if self._full else session.ready):
+                partition, data = self._look(wanted, room, whole_first=size == 0)
+                found.append((wanted, partition, data))
+                if data.records is not None:
+                    size += data.size
+                    room = max(0, room - data.size)
+                elif data.error_code or data.diverging or data.preferred_read_replica >= 0:
+                    if self._is_unknown(wanted, data):
+                        self._unknown.add(wanted)
+                    else:
+                        urgent = True
+        except BaseException:
+            for _, _, data in found:
+                _unpin(data)
+            raise
         if len(self._unknown) == len(session.wanted):
             urgent = True
         if not urgent and size < self._min_bytes:
@@ -224,7 +234,7 @@ class Fetch:
                 raise KafkaError(ErrorCode.KAFKA_STORAGE_ERROR)
             aborted = None
             if self._committed and not isinstance(records, bytes):
-                aborted = _aborted(partition, ask.fetch_offset, records, limit)
+                aborted = _aborted(log, ask.fetch_offset, records, limit)
             return partition, PartitionData(
                 ask.partition,
                 0,
@@ -235,9 +245,11 @@ class Fetch:
                 records,
             )
         except KafkaError as problem:
-            start = -1 if partition is None else partition.log.start_offset
+            start = -1
             if partition is not None:
                 partition.metrics.failed_fetches += 1
+                if self._follower is not None:
+                    start = partition.log.start_offset
             leader = None
             if problem.code in SENT_TO_THE_LEADER:
                 leader = leader_hint(self._node, wanted.topic, ask.partition)
@@ -281,15 +293,15 @@ class Fetch:
     def _wait(self, found: list[tuple[Wanted, Partition | None, PartitionData]]) -> None:
         ready = self.session.ready
         for wanted, partition, data in found:
-            if data.records is not None:
-                _unpin(data)
-            elif partition is None:
-                continue  # not known: it is told when the wait is over
-            elif self._follower is None or not wanted.is_news(data):
-                # A follower is told of a new high watermark at the latest when its wait is over.
+            _unpin(data)
+            if partition is None:
+                continue  # unknown: reported when the wait is over
+            if self._has_read_all(wanted, partition, data) and (
+                # A new high watermark is reported to a follower when its wait is over.
+                self._follower is None or not wanted.is_news(data)
+            ):
                 ready.pop(wanted, None)
-            if partition is not None:
-                wanted.wait_on(partition)
+            wanted.wait_on(partition)
 
     def _answer(self, found: list[tuple[Wanted, Partition | None, PartitionData]]) -> Answer:
         session = self.session
@@ -353,12 +365,14 @@ def _copy(log: Log, stretch: Slice, *, may_wait: bool) -> bytes:
         file.unpin()
 
 
-def _aborted(
-    partition: Partition, offset: int, records: Slice | None, limit: int
-) -> list[tuple[int, int]]:
+def _aborted(log: Log, offset: int, records: Slice | None, limit: int) -> list[tuple[int, int]]:
     if records is None:
         return []
-    return partition.log.aborted_in(offset, records, limit)
+    try:
+        return log.aborted_in(offset, records, limit)
+    except BaseException:
+        records.file.unpin()
+        raise
 
 
 def _unpin(data: PartitionData) -> None:
