@@ -6,7 +6,10 @@ READY := $(VENV)/.ready
 # Brokers are started hundreds of times: what they import is compiled once, as after `pip install`.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: demo test java lint bench compat faults simulate mutate clean
+.PHONY: demo test test-fast coverage readme java lint bench compat faults simulate stalls mutate clean
+# Processes that share the tests: most of them wait for servers, so more than there are cores.
+TEST_PROCESSES ?= 3
+PYTEST := $(BIN)/pytest --numprocesses $(TEST_PROCESSES) --dist loadgroup --durations 20
 
 $(READY): pyproject.toml constraints.txt setup.py $(wildcard src/ottla/*/native/*.p*)
 	@echo "Setting up $(VENV) ..."
@@ -18,8 +21,25 @@ $(READY): pyproject.toml constraints.txt setup.py $(wildcard src/ottla/*/native/
 demo: java $(READY)
 	@$(BIN)/python examples/demo.py
 
-test: java lint
-	@$(BIN)/pytest tests
+# Lint and types run beside the tests, and are shown after them.
+test: java $(READY)
+	@$(MAKE) --no-print-directory lint > $(VENV)/lint.log 2>&1 & lint=$$!; \
+	$(PYTEST) tests; tested=$$?; \
+	wait $$lint; linted=$$?; cat $(VENV)/lint.log; exit $$((tested + linted))
+
+# What needs neither Java nor seconds of waiting.
+test-fast: $(READY)
+	@$(PYTEST) tests/audit tests/config tests/coordinator tests/log tests/records tests/simulation tests/wire
+
+coverage: java $(READY)
+	@$(BIN)/coverage erase
+	@$(BIN)/coverage run -m pytest tests
+	@$(BIN)/coverage combine --quiet
+	@$(BIN)/coverage report
+
+# Every command and snippet of the README, in a clean environment.
+readme: java $(READY)
+	@$(BIN)/python -m tools.readme
 
 java:
 	@sh tools/java.sh
@@ -41,6 +61,9 @@ faults: $(READY)
 
 simulate: $(READY)
 	@$(BIN)/python -m tests.simulation --minutes 20
+
+stalls: $(READY)
+	@$(BIN)/python -m tests.stalls
 
 mutate: $(READY)
 	@nice $(BIN)/python -m tools.mutate $(MUTATE)

@@ -7,7 +7,8 @@ Sections: `clients` (the claims of tests/e2e with kcat and the Java client besid
 (DumpLogSegments over Ottla's files), `kill` (kill -9 under load), `exactly-once` (kill -9 of broker
 and application), `spark` (the same jobs through Spark's own connector and ours), `spark-faults`
 (kill -9 of Spark's processes and the broker), `spark-cluster` (the same and the audit, with kill -9
-of one of three brokers) and `fuzz`. The exit status is 1 if anything failed.
+of one of three brokers), `fuzz`, and `differential` (random requests to Ottla and to Apache Kafka,
+replies compared). The exit status is 1 if anything failed.
 """
 
 import subprocess
@@ -39,10 +40,14 @@ from compat import (
 from compat.checks import CHECKS, Check, CheckError, Ending, Result, try_check
 from compat.clients import BY_NAME
 from compat.clients.kcat import Kcat
+from compat.differential import section as differential
 from compat.process import BrokerProcess
 from compat.workers import WorkersProcess
 
-JAVA_SECTIONS = ("clients", "tools", "java-groups", "java-transactions", "java-apps", "dump")
+JAVA_SECTIONS = (
+    *("clients", "tools", "java-groups", "java-transactions", "java-apps", "dump"),
+    differential.SECTION,
+)
 SECTIONS = (
     *JAVA_SECTIONS,
     *("franz-go", "franz-go-cluster"),
@@ -96,15 +101,18 @@ def _exactly_once(clients: list[str], rounds: int, seed: int) -> Check:
     return Check("exactly-once", f"exactly once with {clients[0]}, {rounds} kills", run)
 
 
-def _spark_faults(rounds: int, seed: int) -> Check:
+def _spark_faults(rounds: int, seed: int, *, by_foreach_batch: bool) -> Check:
     def run(_: BrokerProcess) -> str:
         with (
             TemporaryDirectory() as folder,
             BrokerProcess(Path(folder) / "broker", spark_faults.SETTINGS) as broker,
         ):
-            return spark_faults.run(broker, Path(folder), rounds, seed)
+            return spark_faults.run(
+                broker, Path(folder), rounds, seed, by_foreach_batch=by_foreach_batch
+            )
 
-    return Check("spark-faults", f"exactly once with Spark's sink, {rounds} kills", run)
+    how = "foreachBatch" if by_foreach_batch else "Spark's sink"
+    return Check("spark-faults", f"exactly once with {how}, {rounds} kills", run)
 
 
 def _spark_cluster(rounds: int, seed: int) -> Check:
@@ -181,19 +189,25 @@ def _is(check: Check, wanted: str) -> bool:
 @click.option(
     "--inputs", default=1_000_000, show_default=True, help="How many inputs `fuzz` sends."
 )
+@click.option(
+    "--steps", default=5_000, show_default=True, help="Steps of each family of `differential`."
+)
 @click.option("--seed", default=1, show_default=True, help="Of what is drawn by chance.")
 @click.option("--first-round", default=0, help="Where `fuzz` starts: to see a failed round again.")
-def main(only: tuple[str, ...], rounds: int, inputs: int, seed: int, first_round: int) -> None:
+def main(
+    only: tuple[str, ...], rounds: int, inputs: int, steps: int, seed: int, first_round: int
+) -> None:
     """Run the checks and show the table."""
     checks = [
         Check("clients", "stock clients", _clients),
         *CHECKS,
         _kill(rounds, seed),
         *(_exactly_once(clients, rounds // 4, seed) for clients in COPIERS),
-        _spark_faults(rounds // 2, seed),
+        *(_spark_faults(rounds // 4, seed, by_foreach_batch=how) for how in (False, True)),
         Check("spark-faults", "speculation", _speculation),
         _spark_cluster(rounds // 10, seed),
         _fuzz(inputs, seed, first_round),
+        *(differential.check(name, steps, seed) for name in differential.FAMILIES),
     ]
     wanted = [check for check in checks if not only or any(_is(check, part) for part in only)]
     console = Console() if sys.stdout.isatty() else Console(width=PLAIN_WIDTH)

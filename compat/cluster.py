@@ -21,6 +21,7 @@ from ottla.wire.messages.create_topics import (
     CreateTopicsRequest,
     CreateTopicsResponse,
 )
+from ottla.wire.messages.delete_topics import DeleteTopicsRequest, DeleteTopicsResponse
 from ottla.wire.messages.metadata import (
     MetadataRequest,
     MetadataRequestTopic,
@@ -183,6 +184,13 @@ class ClusterProcesses:
         assert answer.topics[0].error_code == 0, answer.topics[0]
         self.until_in_sync(topic, replicas)
         return topic
+
+    def delete(self, topic: str) -> None:
+        """Delete a topic."""
+        with Connection(self.any_alive().bootstrap) as connection:
+            request = DeleteTopicsRequest(topic_names=[topic], timeout_ms=20_000)
+            answer = connection.ask(request, DeleteTopicsResponse, 5)
+        assert answer.responses[0].error_code == 0, answer.responses[0]
 
     def log_bytes(self, number: int, topic: str, index: int = 0) -> bytes:
         """All segments of a replica's log, one behind another."""

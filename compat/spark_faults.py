@@ -44,7 +44,7 @@ KINDS = ("worker", "driver", "broker")
 class OneBroker(Copying):
     """A copy on one broker, which may be struck as well."""
 
-    def __init__(self, broker: BrokerProcess, folder: Path) -> None:
+    def __init__(self, broker: BrokerProcess, folder: Path, *, by_foreach_batch: bool) -> None:
         self._broker = broker
         self._user = Confluent(broker.bootstrap)
         for topic in (SOURCE, COPY):
@@ -52,7 +52,14 @@ class OneBroker(Copying):
         reader = Consumer({"bootstrap.servers": broker.bootstrap, **WATCHER})
         reader.assign([TopicPartition(COPY, number, 0) for number in range(PARTITIONS)])
         checkpoint = str(folder / "checkpoint")
-        task = StreamTask(broker.bootstrap, SOURCE, COPY, checkpoint, ROWS_IN_A_BATCH)
+        task = StreamTask(
+            broker.bootstrap,
+            SOURCE,
+            COPY,
+            checkpoint,
+            ROWS_IN_A_BATCH,
+            by_foreach_batch=by_foreach_batch,
+        )
         super().__init__(Driver(task, folder / "driver.log"), reader)
 
     def write_ahead(self) -> None:
@@ -108,12 +115,14 @@ def run(
     rounds: int,
     seed: int,
     say: Callable[[str], None] = print,
+    *,
+    by_foreach_batch: bool = False,
 ) -> str:
     """Kill so many times in all, and say how each went; what was seen."""
     chance = random.Random(seed)
     struck: Counter[str] = Counter()
     began = time.monotonic()
-    with OneBroker(broker, folder) as copying:
+    with OneBroker(broker, folder, by_foreach_batch=by_foreach_batch) as copying:
         driver = copying.driver
         copying.write_ahead()
         copying.watch_until_finished(0)

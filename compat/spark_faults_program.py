@@ -17,6 +17,7 @@ from pyspark.sql import SparkSession
 from pyspark.sql.streaming.query import StreamingQuery
 
 from compat.member_program import input_has_ended
+from pyspark_ottla import each_batch
 from pyspark_ottla.pipeline.failures import cause, failure_of
 
 POLL_SECONDS = 1
@@ -34,11 +35,13 @@ class StreamTask(msgspec.Struct, frozen=True):
     checkpoint: str
     rows_in_a_batch: int
     audit: bool = False
+    by_foreach_batch: bool = False
+    """Write by `foreachBatch`, in place of the sink for streams."""
 
 
 def start(spark: SparkSession, task: StreamTask) -> StreamingQuery:
     """The query, from where its checkpoint says."""
-    return (
+    rows = (
         spark.readStream.format("ottla")
         .option("kafka.bootstrap.servers", task.bootstrap)
         .option("subscribe", task.source)
@@ -47,13 +50,16 @@ def start(spark: SparkSession, task: StreamTask) -> StreamingQuery:
         .option("audit", str(task.audit).lower())
         .load()
         .selectExpr("value as key", "value")
-        .writeStream.format("ottla")
-        .option("kafka.bootstrap.servers", task.bootstrap)
-        .option("topic", task.target)
-        .option("checkpointLocation", task.checkpoint)
-        .option("audit", str(task.audit).lower())
-        .start()
     )
+    options = {
+        "kafka.bootstrap.servers": task.bootstrap,
+        "topic": task.target,
+        "audit": str(task.audit).lower(),
+    }
+    writer = rows.writeStream.option("checkpointLocation", task.checkpoint)
+    if task.by_foreach_batch:
+        return writer.foreachBatch(each_batch(options)).start()
+    return writer.format("ottla").options(**options).start()
 
 
 def main(task: StreamTask) -> int:

@@ -2,6 +2,8 @@
 
     python examples/click_events.py --bootstrap 127.0.0.1:9092 --events 1000000
 
+Without --bootstrap it sends to OTTLA_BOOTSTRAP, as the `ottla` command does.
+
 An hour of a shop, in order but for the late ones: some events come minutes late, some twice, some
 broken. The number of events that were sent so far is printed now and then, and at the end one
 line of JSON that says what is in the topic: what a pipeline must find.
@@ -9,6 +11,7 @@ line of JSON that says what is in the topic: what a pipeline must find.
 
 import argparse
 import json
+import os
 import random
 import sys
 from collections import Counter
@@ -18,6 +21,8 @@ from datetime import UTC, datetime, timedelta
 from confluent_kafka import KafkaException, Producer
 
 from ottla.audit.confluent import AuditedProducer
+from ottla.client import Admin, Client, ClientSettings
+from ottla.wire.errors import KafkaError
 
 TYPES = ("view", "search", "cart", "buy")
 TYPE_WEIGHTS = (62, 22, 11, 5)
@@ -105,15 +110,27 @@ def send(producer: Producer, topic: str, count: int, truth: Counter[str]) -> Non
         if number % REPORT_EVERY == 0:
             producer.poll(0)
             print(number, flush=True)
-    producer.flush(60)
+    unsent = producer.flush(60)
     if failed:
         raise failed[0]
+    if unsent:
+        raise SystemExit(f"{unsent} events were not acknowledged")
+
+
+def probe(bootstrap: str) -> None:
+    """End with a line where no broker answers; librdkafka would try for minutes."""
+    try:
+        with Client(ClientSettings(bootstrap_servers=bootstrap, deadline=5)) as client:
+            Admin(client).describe_cluster()
+    except KafkaError as problem:
+        raise SystemExit(f"{problem} (start a broker with: ottla serve)") from None
 
 
 def main() -> int:
     """The command."""
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--bootstrap", default="127.0.0.1:9092")
+    bootstrap = os.environ.get("OTTLA_BOOTSTRAP", "127.0.0.1:9092")
+    parser.add_argument("--bootstrap", default=bootstrap)
     parser.add_argument("--topic", default="clicks")
     parser.add_argument("--events", type=int, default=1_000_000)
     given = parser.parse_args()
@@ -125,6 +142,7 @@ def main() -> int:
         "compression.type": "lz4",
     }
     truth: Counter[str] = Counter()
+    probe(given.bootstrap)
     producer = AuditedProducer(settings)
     send(producer, given.topic, given.events, truth)
     producer.close()

@@ -38,6 +38,8 @@ IN_SYNC_WITHIN_SECONDS = 90.0
 SERVES_AGAIN_WITHIN_SECONDS = 15.0
 LOOK_AGAIN_SECONDS = 0.25
 SETTINGS = {
+    # Or a producer that was there before would create a deleted topic again, with other settings.
+    "auto.create.topics.enable": "false",
     "broker.heartbeat.interval.ms": "500",
     "broker.session.timeout.ms": str(int(SESSION_SECONDS * 1000)),
     "replica.lag.time.max.ms": str(int(LAG_SECONDS * 1000)),

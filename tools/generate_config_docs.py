@@ -16,13 +16,13 @@ PAGE = Path(__file__).resolve().parents[1] / "docs" / "configuration.md"
 INTRODUCTION = """\
 # Configuration
 
-This page is made from the table of settings by `tools/generate_config_docs.py`. Names, types,
+This page is generated from the table of settings by `tools/generate_config_docs.py`. Names, types,
 defaults and meanings are Kafka 4.3's; where Ottla differs on purpose, the text of the setting says
 so.
 
 ## Where settings are made
 
-A broker takes its settings from three places; a later one wins:
+A broker reads its settings from three sources; later ones take precedence:
 
 1. a properties file, `ottla serve --config server.properties`, in Java's syntax: Kafka's own
    `server.properties` works;
@@ -30,21 +30,22 @@ A broker takes its settings from three places; a later one wins:
    need no second prefix: `OTTLA_METRICS_PORT` is `ottla.metrics.port`;
 3. flags: `ottla serve --set log.retention.ms=3600000`.
 
-A wrong name or value stops the start with one line that says what is wrong, where it was set, and
-what comes nearest. Settings of Kafka that mean nothing here (thread counts, the quorum of KRaft,
-ZooKeeper, Java's TLS files) are accepted with a warning. Settings that promise protection Ottla
-does not give (an authorizer, a policy class, a TLS or SASL listener) are refused.
+With a wrong name or value the broker does not start, and prints one line: what is wrong, where it
+was set, and the nearest valid name. Kafka settings without a meaning in Ottla (thread counts, the
+KRaft quorum, ZooKeeper, Java's TLS files) are accepted with a warning. Security settings that Ottla
+does not support (an authorizer, a policy class, a TLS or SASL listener) are refused.
 
-While the broker runs, settings marked *cluster-wide* can be changed with `ottla config`, with
-Kafka's `kafka-configs.sh` or with any admin client, for one broker or for all; settings of
-topics and of consumer groups always can.
+Settings marked *cluster-wide* can be changed without a restart, with `ottla config`, Kafka's
+`kafka-configs.sh` or any admin client, for one broker or for all; so can all settings of topics and
+consumer groups.
 
-## Which setting counts
+## Precedence
 
 - For a topic or a consumer group: its own setting, then the broker's (named under *falls back to*).
 - For a broker: the dynamic setting of that broker, then the dynamic default of the cluster, then
   flags, environment and file, then the default.
-- Of several units for the same thing, `ms` is stronger than `minutes`, and `minutes` than `hours`.
+- Of several units for the same setting, `ms` takes precedence over `minutes`, and `minutes` over
+  `hours`.
 """
 
 
@@ -61,9 +62,9 @@ def render() -> str:
             INTRODUCTION,
             "## Topic settings\n",
             *_entries(shown),
-            "## Settings of consumer groups\n",
-            "Of groups with the consumer protocol (`group.protocol=consumer`). The broker's",
-            "`group.consumer.min.*` and `group.consumer.max.*` bound them.\n",
+            "## Consumer group settings\n",
+            "For groups with the consumer protocol (`group.protocol=consumer`). The broker's",
+            "`group.consumer.min.*` and `group.consumer.max.*` limit them.\n",
             *_entries(GROUP_CONFIGS.values()),
             "## Broker settings\n",
             *_entries(BROKER_CONFIGS.values()),

@@ -38,7 +38,10 @@ MTIME_STEP = 2
 _CLUSTER = "src/ottla/cluster/"
 _BROKER = "src/ottla/broker/"
 TESTS: dict[str, tuple[str, ...]] = {
-    f"{_CLUSTER}replicas.py": ("tests/cluster/test_replicas.py",),
+    f"{_CLUSTER}replicas.py": (
+        "tests/cluster/test_replicas.py",
+        "tests/cluster/test_positions.py",
+    ),
     f"{_CLUSTER}epochs.py": ("tests/cluster/test_follower.py", "tests/cluster/test_replicas.py"),
     f"{_CLUSTER}follower.py": ("tests/cluster/test_follower.py", "tests/broker/test_fetcher.py"),
     f"{_CLUSTER}controller.py": ("tests/cluster/test_controller.py",),
@@ -82,6 +85,7 @@ TESTS: dict[str, tuple[str, ...]] = {
         "tests/replication/test_rules.py",
     ),
     f"{_BROKER}partition.py": (
+        "tests/broker/test_partition.py",
         "tests/broker/test_carrying_out.py",
         "tests/broker/test_follower_fetches.py",
         "tests/broker/test_cutting.py",

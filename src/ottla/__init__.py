@@ -5,7 +5,9 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from ottla.embedded import Broker
 
-__all__ = ["Broker"]
+__all__ = ["Broker", "__version__"]
+
+__version__ = "0.1.0"
 
 
 def __getattr__(name: str) -> object:

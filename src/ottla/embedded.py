@@ -59,7 +59,7 @@ class Broker:
     def start(self) -> Self:
         """Start the broker and wait until it serves clients."""
         if self._thread is not None:
-            raise RuntimeError("this broker has been started already")
+            raise RuntimeError("this broker is already started")
         folder = self._data
         if folder is None:
             self._temporary = tempfile.TemporaryDirectory(prefix="ottla-")

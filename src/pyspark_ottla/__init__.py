@@ -1,12 +1,16 @@
 """Spark's format "ottla": `spark.read`, `readStream`, `write` and `writeStream`, with no jar.
 
 Spark finds `DefaultSource` by this package's name, in each session that uses any data source
-written in Python: importing it must stay cheap, so all else is imported when it is used.
+written in Python: importing it must stay cheap, so all else is imported when it is used. A driver's
+program that imports it gets `each_batch`, and writers that take what the format can do (`driver`).
 """
 
 from typing import TYPE_CHECKING
 
 from pyspark.sql.datasource import DataSource
+
+from pyspark_ottla.driver import change_writers
+from pyspark_ottla.each_batch import each_batch
 
 if TYPE_CHECKING:
     from pyspark.sql.datasource import (
@@ -16,6 +20,10 @@ if TYPE_CHECKING:
         DataSourceWriter,
     )
     from pyspark.sql.types import StructType
+
+__all__ = ["DefaultSource", "each_batch"]
+
+change_writers()
 
 
 class DefaultSource(DataSource):

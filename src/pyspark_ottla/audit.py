@@ -1,6 +1,6 @@
 """What the source and the sink share to count rows for `ottla audit`: options, and reporting.
 
-Trouble with the audit is told in the log, and is not the query's.
+Failures of the audit are logged, and do not fail the query.
 """
 
 import logging
@@ -52,4 +52,4 @@ def report(client: Client, events: Sequence[Event]) -> None:
 def not_reported(events: Sequence[Event], problem: KafkaError) -> None:
     """Say that events could not be written."""
     topics = ", ".join(event.topic for event in events)
-    _log.warning("counts of %s were not reported: %s", topics, problem)
+    _log.warning("failed to write audit events for %s: %s", topics, problem)

@@ -55,7 +55,7 @@ class Option(NamedTuple):
 
 OPTIONS = (
     Option("subscribe", Use.READ, "topics to read, separated by commas"),
-    Option("subscribePattern", Use.READ, "a regular expression that a topic's whole name fits"),
+    Option("subscribePattern", Use.READ, "a regular expression that matches a whole topic name"),
     Option("assign", Use.READ, 'partitions to read: {"events":[0,1]}'),
     Option(
         "startingOffsets",
@@ -76,20 +76,22 @@ OPTIONS = (
     Option(
         "startingOffsetsByTimestampStrategy",
         Use.READ,
-        "what to do where no record is that late: error (default), or latest",
+        "what to do where no record matches the timestamp: error (default), or latest",
     ),
     Option(
         "failOnDataLoss",
         Use.READ,
-        "true (default): offsets that are no longer there are an error; false: they are skipped",
+        "true (default): missing offsets are an error; false: they are skipped",
     ),
-    Option("minPartitions", Use.READ, "split large partitions until there are about as many tasks"),
+    Option(
+        "minPartitions", Use.READ, "split large partitions until there are about this many tasks"
+    ),
     Option("maxRecordsPerPartition", Use.READ, "split so that no task has more offsets than this"),
     Option("maxOffsetsPerTrigger", Use.READ, "the most offsets that one micro-batch takes"),
-    Option("minOffsetsPerTrigger", Use.READ, "wait until as many offsets are there"),
+    Option("minOffsetsPerTrigger", Use.READ, "wait until this many offsets are available"),
     Option("maxTriggerDelay", Use.READ, "the longest wait for minOffsetsPerTrigger (default 15m)"),
     Option("includeHeaders", Use.READ, "true: add the column headers"),
-    Option("commitGroup", Use.STREAM_READ, "the consumer group that is told what has been read"),
+    Option("commitGroup", Use.STREAM_READ, "the consumer group to which offsets are committed"),
     Option("audit", Use.READ | Use.WRITE, "true: count rows for `ottla audit`"),
     Option(
         "auditName",
@@ -101,16 +103,21 @@ OPTIONS = (
     Option("kafkaConsumer.pollTimeoutMs", Use.READ, "the longest wait for one answer of a broker"),
     Option("fetchOffset.numRetries", Use.READ, "without effect: retries follow kafka.retry.*"),
     Option("fetchOffset.retryIntervalMs", Use.READ, "without effect: see kafka.retry.backoff.ms"),
-    Option("topic", Use.WRITE, "where rows go; the column topic is not looked at then"),
+    Option("topic", Use.WRITE, "the topic to write to; the column topic is ignored then"),
     Option("includeHeaders", Use.WRITE, "without effect: a column headers is always written"),
     Option("guarantee", Use.WRITE, "exactly-once (default) or at-least-once"),
     Option(
         "unknownOutcome",
-        Use.STREAM_WRITE,
-        "what a transaction counts as when the log cannot tell any more: fail (default), committed "
-        "or aborted",
+        Use.WRITE,
+        "how to treat a transaction whose outcome is no longer in the log: fail (default), "
+        "committed or aborted",
     ),
     Option("sinkId", Use.WRITE, "the name of this sink in transactions; default: the query's id"),
+    Option(
+        "batchId",
+        Use.BATCH_WRITE,
+        "the number of this batch of the sinkId: it is written once, however often it is retried",
+    ),
     # Spark hands its own options over with those of the format.
     Option("checkpointLocation", Use.STREAM, "Spark's: where a query keeps its progress"),
     Option("queryName", Use.STREAM, "Spark's: the name of a query"),
@@ -209,7 +216,7 @@ def _check_name(name: str, use: Use) -> None:
             f"it is for {_names(known[0].use)}"
         )
     if name == "path":
-        hint = "there are no paths here: name topics by subscribe, or by topic when writing"
+        hint = "paths are not supported: use subscribe to read topics, or topic to write"
     else:
         by_lower = {option.name.lower(): option.name for option in OPTIONS if option.use & use}
         near = get_close_matches(name, by_lower, n=1)

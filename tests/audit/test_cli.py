@@ -8,8 +8,8 @@ import pytest
 
 from ottla.audit.check import Consumed, Row
 from ottla.audit.events import AUDIT_TOPIC, Event, Tier
-from ottla.cli.audit import duration_text
 from ottla.cli.audit_plot import png_plot, terminal_plot
+from ottla.cli.audit_table import duration_text
 from ottla.client import Admin, Client, Producer
 from ottla.embedded import Broker
 from tests.audit.auditing import Audited
@@ -30,13 +30,15 @@ def this_minute() -> int:
     return now - now % MINUTE
 
 
-def tell(audited: Audited, topic: str, tier: Tier, count: int, age: int = 0) -> None:
+def tell(
+    audited: Audited, topic: str, tier: Tier, count: int, age: int = 0, name: str = ""
+) -> None:
     """Let a tier say that it has seen all offsets of a topic, in so many records."""
     window = this_minute() - age * MINUTE
     event = Event(
         tier=tier,
-        name="billing" if tier is Tier.CONSUMER else "shop",
-        instance=f"{tier}-{age}",
+        name=name or ("billing" if tier is Tier.CONSUMER else "shop"),
+        instance=f"{tier}-{age}{name}",
         topic=topic,
         sequence=0,
         next=10,
@@ -73,6 +75,41 @@ def test_when_something_is_missing_the_status_is_1(
     assert "produced -> stored: 1 missing\n" in ran.out
     assert "stored -> billing: 2 missing\n" in ran.out
     assert ran.out.endswith("3 missing\n")
+
+
+def test_a_table_too_wide_for_the_terminal_has_a_line_for_each_tier(
+    audited: Audited, audit: Ottla, topic: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("NO_COLOR", "1")
+    sinks = [f"clicks.of_the_shop.{sink}" for sink in ("by_type", "minutes", "lake")]
+    tell(audited, topic, Tier.BROKER, 9)
+    for sink in sinks:
+        tell(audited, topic, Tier.SPARK_SOURCE, 7 if "lake" in sink else 9, name=sink)
+    wide = audit(topic).out.splitlines()
+    assert len(wide[3].split()) == 9
+    monkeypatch.setattr("sys.stdout.isatty", lambda: True, raising=False)
+    monkeypatch.setenv("COLUMNS", "80")
+    ran = audit(topic)
+    assert ran.status == 1
+    table = ran.out.splitlines()[1 : ran.out.splitlines().index("") - 1]
+    assert max(map(len, table)) <= 80
+    lines = [line.split() for line in table]
+    assert lines[0] == ["window", "and", "tier", "records", "missing", "duplicate", "late"]
+    assert lines[3] == ["stored", "9", "0", "0", "0"]
+    assert [sinks[2], "(spark-source)", "7", "2", "0", "0"] in lines
+    assert ran.out.endswith("2 missing\n")
+
+
+def test_internal_topics_are_shown_where_they_are_asked_for(
+    audited: Audited, audit: Ottla, topic: str
+) -> None:
+    internal = f"__{topic}"
+    tell(audited, topic, Tier.BROKER, 9)
+    tell(audited, internal, Tier.BROKER, 3)
+    assert f"{internal} " not in audit().out
+    assert f"{topic} " in audit().out
+    for words in (("--internal",), (internal,)):
+        assert f"{internal} " in audit(*words).out
 
 
 def test_json_says_the_same(audited: Audited, audit: Ottla, topic: str) -> None:
@@ -121,6 +158,19 @@ def test_plots_go_to_the_terminal_or_a_file(
     picture = tmp_path / "plot.png"
     assert audit(topic, "--plot", str(picture)).status == 0
     assert picture.read_bytes().startswith(b"\x89PNG")
+
+
+def test_a_plot_has_colours_unless_no_color_is_set(
+    audited: Audited, audit: Ottla, topic: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    tell(audited, topic, Tier.PRODUCER, 10)
+    tell(audited, topic, Tier.BROKER, 9)
+    monkeypatch.setattr("sys.stdout.isatty", lambda: True, raising=False)
+    for value, is_coloured in (("", True), ("1", False)):
+        monkeypatch.setenv("NO_COLOR", value)
+        ran = audit(topic, "--plot")
+        assert "1 missing" in ran.out
+        assert ("\x1b" in ran.out) == is_coloured
 
 
 @pytest.mark.parametrize(
@@ -181,7 +231,7 @@ def test_what_is_no_event_is_counted_and_passed_over(offline: Ottla) -> None:
             producer.send(AUDIT_TOPIC, b"hello")
         ran = offline("audit", "--bootstrap", broker.bootstrap_servers)
     assert ran.status == 0
-    assert "1 records of the audit topic are no audit events" in ran.out
+    assert "1 records of the audit topic are not audit events" in ran.out
 
 
 def test_a_picture_is_a_whole_png() -> None:

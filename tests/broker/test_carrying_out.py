@@ -6,9 +6,11 @@ from pathlib import Path
 import pytest
 
 from ottla.broker.opening import LogOpener
-from ottla.broker.topics import create_topic
+from ottla.broker.topics import create_topic, delete_topic
 from ottla.cluster.controller import change_assignment
+from ottla.cluster.documents import PartitionState
 from ottla.cluster.image import TopicImage
+from ottla.cluster.replicas import Proposal
 from ottla.cluster.topics import NewTopic
 from tests.broker.nodes import running
 from tests.broker.others import OTHER, beside_another
@@ -85,5 +87,28 @@ def test_a_replica_that_was_taken_away_and_given_back_meanwhile_keeps_its_log(
             await node.store.commit([moved])
             await node.caught_up()
             assert node.partitions.get("moved", 0) is None
+
+    asyncio.run(live())
+
+
+def test_a_queued_change_of_the_isr_does_not_reach_a_topic_created_since(tmp_path: Path) -> None:
+    async def live() -> None:
+        async with beside_another(tmp_path) as (node, _):
+            replicated = NewTopic("again", assignment={0: [node.id, OTHER]})
+            await create_topic(node, replicated)
+            partition = node.partitions.find("again", 0)
+            leadership, old = partition.leadership, node.image.partitions["again", 0]
+            assert leadership is not None
+            epochs = {node.id: old.isr_epoch(node.id)}
+            state = PartitionState(old.topic_id, node.id, 0, [node.id], 1, [*epochs.values()])
+            await delete_topic(node, "again")
+            await create_topic(node, replicated)
+            before = node.image.partitions["again", 0]
+            await node.roles.isr_changes._commit(
+                [(partition, leadership, Proposal(epochs, state, old.version))]
+            )
+            await node.caught_up()
+            assert node.image.partitions["again", 0] == before
+            assert node.partitions.find("again", 0).leads
 
     asyncio.run(live())

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from compat.waiting import until_on_loop as until
-from ottla.broker.checkpoints import Checkpoints
+from ottla.broker.checkpoints import Checkpoints, Offsets
 from ottla.broker.opening import LogOpener
 from ottla.broker.topics import delete_topic
 from ottla.cluster.controller import change_assignment
@@ -287,6 +287,72 @@ def test_a_write_that_was_given_up_ends_before_the_next_one_begins(
 
     asyncio.run(live())
     assert most_at_work == 1
+
+
+def test_a_write_that_was_given_up_or_failed_at_its_end_does_not_outlive_what_it_promised(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The file is replaced, and then the folder's fsync fails, or nobody waits any more."""
+    really_write = DataFolder.write_checkpoint
+    begun, may_end = threading.Event(), threading.Event()
+
+    def fail_at_the_end(folder: DataFolder, name: str, offsets: Offsets) -> None:
+        really_write(folder, name, offsets)
+        raise OSError(errno.EIO, "the folder is not on disk")
+
+    def write_slowly(folder: DataFolder, name: str, offsets: Offsets) -> None:
+        begun.set()
+        may_end.wait(10)
+        really_write(folder, name, offsets)
+
+    async def live() -> None:
+        async with running(tmp_path) as node:
+            partition = await topic(node, "a")
+            checkpoints: Checkpoints = node.maintenance.checkpoints
+            for each in (fail_at_the_end, write_slowly):
+                write(partition, 10)
+                await partition.flush()
+                with monkeypatch.context() as patched:
+                    patched.setattr(DataFolder, "write_checkpoint", each)
+                    writing = asyncio.create_task(checkpoints.write_recovery_points())
+                    if each is write_slowly:
+                        await asyncio.get_running_loop().run_in_executor(None, begun.wait, 10)
+                        writing.cancel()
+                        may_end.set()
+                    await asyncio.wait((writing,))
+                assert checkpoint(tmp_path) == {("a", 0): 10}
+                partition.log.lower_recovery_point(0)
+                await checkpoints.write_recovery_points()
+                assert checkpoint(tmp_path) == {}
+                partition.log.truncate_to(0)
+
+    asyncio.run(live())
+
+
+def test_a_deleted_topic_is_forgotten_where_the_write_that_named_it_failed_at_its_end(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    really_write = DataFolder.write_checkpoint
+
+    def fail_at_the_end(folder: DataFolder, name: str, offsets: Offsets) -> None:
+        really_write(folder, name, offsets)
+        raise OSError(errno.EIO, "the folder is not on disk")
+
+    async def live() -> None:
+        async with running(tmp_path) as node:
+            partition = await topic(node, "a")
+            write(partition, 10)
+            await partition.flush()
+            with monkeypatch.context() as patched:
+                patched.setattr(DataFolder, "write_checkpoint", fail_at_the_end)
+                with pytest.raises(OSError, match="not on disk"):
+                    await node.maintenance.checkpoints.write()
+            assert checkpoint(tmp_path) == {("a", 0): 10}
+            await delete_topic(node, "a")
+            await node.maintenance.checkpoints.forget_deleted(("a", 0))
+            assert checkpoint(tmp_path) == {}
+
+    asyncio.run(live())
 
 
 def test_a_full_disk_leaves_the_old_checkpoint_and_is_no_end(

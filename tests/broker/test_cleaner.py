@@ -11,16 +11,20 @@ from structlog.testing import capture_logs
 
 from compat.waiting import until_on_loop as until
 from ottla.broker import cleaner as cleaner_module
+from ottla.broker import opening
 from ottla.broker.child import Child
 from ottla.broker.cleaner import RETRY_MS, Cleaner
 from ottla.broker.node import Node
 from ottla.broker.partition import Partition
+from ottla.broker.replication.copying import Copying
 from ottla.broker.topics import create_topic, delete_topic
+from ottla.cluster.follower import Following
 from ottla.cluster.topics import NewTopic
 from ottla.config import BrokerConfig
 from ottla.log.config import LogConfig
 from ottla.log.folder import CLEANER_OFFSETS, RECOVERY_POINTS
-from tests.broker.nodes import running
+from ottla.wire.fetch_answer import PartitionAnswer
+from tests.broker.nodes import killed, running
 from tests.log.compacting import keyed, offsets
 
 SLOW = {"log.cleaner.io.max.bytes.per.second": "200000"}
@@ -31,7 +35,6 @@ SLOW = {"log.cleaner.io.max.bytes.per.second": "200000"}
 async def cleaning(node: Node) -> AsyncIterator[Cleaner]:
     """A cleaner that works when it is told to; it knows what an earlier one noted."""
     cleaner = Cleaner(node)
-    cleaner.read_checkpoint()
     try:
         yield cleaner
     finally:
@@ -105,6 +108,38 @@ def test_what_was_noted_counts_after_a_restart(tmp_path: Path) -> None:
             assert len(values(partition)) == 5
 
     asyncio.run(second(asyncio.run(first())))
+
+
+def test_what_is_written_where_a_clean_log_was_cut_is_dirty(tmp_path: Path) -> None:
+    """After an unclean election; also where the broker is killed before the next round."""
+
+    async def first() -> None:
+        async with running(tmp_path / "alive") as node, cleaning(node) as cleaner:
+            partition = await dirty(node, "t")
+            assert await cleaner.clean_dirtiest_logs()
+            noted = node.folder.read_checkpoint(CLEANER_OFFSETS)["t", 0]
+            assert noted > 10
+            following = Following(99, partition.leader_epoch, may_lose=True)
+            partition.follow(partition.leader_epoch, following)
+            log = partition.log
+            asked = following.fetch(log.end_offset, log.epochs, log.start_offset)
+            answer = PartitionAnswer(0, 0, -1, 0, (partition.leader_epoch, 10), memoryview(b""))
+            assert await Copying(node).take(partition, asked, answer)
+            assert log.end_offset <= 10
+            partition.lead(partition.leader_epoch, None)
+            write(node, partition)
+            await partition.flush()
+            assert log.end_offset > noted
+            killed(tmp_path / "alive", tmp_path / "dead")
+
+    async def second() -> None:
+        async with running(tmp_path / "dead") as node, cleaning(node) as cleaner:
+            partition = node.partitions.find("t", 0)
+            assert await cleaner.clean_dirtiest_logs()
+            assert len(values(partition)) == 5, "one value for each key"
+
+    asyncio.run(first())
+    asyncio.run(second())
 
 
 def test_only_compacted_logs_are_touched_and_the_dirtiest_come_first(
@@ -253,6 +288,52 @@ def test_a_partition_that_comes_after_one_of_its_name_is_all_dirty(tmp_path: Pat
     asyncio.run(story())
 
 
+def test_no_file_calls_clean_what_is_about_to_be_truncated(tmp_path: Path) -> None:
+    async def story() -> None:
+        async with running(tmp_path) as node, cleaning(node) as cleaner:
+            log = (await dirty(node, "table")).log
+            assert await cleaner.clean_dirtiest_logs()
+            (clean_to,) = node.folder.read_checkpoint(CLEANER_OFFSETS).values()
+            cut = clean_to - 3
+            log.lower_recovery_point(cut)
+            await node.maintenance.checkpoints.write_recovery_points()
+            # A kill between the two leaves this one.
+            assert node.folder.read_checkpoint(CLEANER_OFFSETS) == {("table", 0): cut}
+            log.truncate_to(cut)
+            await node.maintenance.checkpoint()
+            assert node.folder.read_checkpoint(CLEANER_OFFSETS) == {}
+
+    asyncio.run(story())
+
+
+def test_a_topic_created_again_is_all_dirty_where_the_checkpoint_could_not_be_written(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It is opened once the file has forgotten its predecessor."""
+    monkeypatch.setattr(opening, "TRY_AGAIN_SECONDS", 0.05)
+
+    async def story() -> None:
+        async with running(tmp_path) as node, cleaning(node) as cleaner:
+            await dirty(node, "table")
+            assert await cleaner.clean_dirtiest_logs()
+            rename = node.files.rename
+
+            def refuse(old: str, new: str) -> None:
+                if new.endswith(CLEANER_OFFSETS):
+                    raise OSError(errno.ENOSPC, "No space left on device")
+                rename(old, new)
+
+            node.files.rename = refuse
+            await delete_topic(node, "table")
+            await create_topic(node, NewTopic("table", 1, configs={"cleanup.policy": "compact"}))
+            assert node.partitions.get("table", 0) is None
+            node.files.rename = rename
+            await until(lambda: node.partitions.get("table", 0) is not None)
+            assert node.folder.read_checkpoint(CLEANER_OFFSETS) == {}
+
+    asyncio.run(story())
+
+
 # Failures -------------------------------------------------------------------------------------
 
 
@@ -280,7 +361,7 @@ def test_a_log_that_cannot_be_compacted_is_told_once_and_does_not_stop_the_other
             assert not leftovers(bad)
             [problem] = [each for each in told if each["log_level"] == "error"]
             assert problem["partition"] == "bad-0"
-            assert "wrong CRC" in problem["reason"]
+            assert "invalid CRC" in problem["reason"]
             gauges = {name: value for name, _, value in cleaner.gauges()}
             assert gauges["kafka_log_logcleanermanager_uncleanable_partitions_count"] == 1
             assert gauges["kafka_log_logcleanermanager_uncleanable_bytes"] == bad.log.size
@@ -313,8 +394,8 @@ def test_a_child_that_was_killed_is_no_reason_to_give_a_log_up(
             assert not leftovers(second)
             assert sorted(len(values(each)) == 5 for each in (first, second)) == [False, True]
             assert not await cleaner.clean_dirtiest_logs(), "it is tried again later"
-            now = node.now_ms() + RETRY_MS + 1
-            node.now_ms = lambda: now  # type: ignore[method-assign]  # the clock moves on
+            later = node.elapsed_ms() + RETRY_MS + 1
+            node.elapsed_ms = lambda: later  # type: ignore[method-assign]  # time passes
             assert await cleaner.clean_dirtiest_logs()
             assert [len(values(each)) for each in (first, second)] == [5, 5]
 
@@ -338,8 +419,8 @@ def test_a_full_disk_is_no_reason_to_give_a_log_up(tmp_path: Path) -> None:
             assert [each["log_level"] for each in told] == ["warning"]
             assert not leftovers(partition)
             node.files.rename = rename
-            now = node.now_ms() + RETRY_MS + 1
-            node.now_ms = lambda: now  # type: ignore[method-assign]  # the clock moves on
+            later = node.elapsed_ms() + RETRY_MS + 1
+            node.elapsed_ms = lambda: later  # type: ignore[method-assign]  # time passes
             assert await cleaner.clean_dirtiest_logs()
             assert len(values(partition)) == 5
 

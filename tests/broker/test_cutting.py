@@ -1,6 +1,7 @@
 """A follower's log is cut while something else is done to it: neither is spoilt."""
 
 import asyncio
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -11,6 +12,7 @@ from ottla.broker.partition import Partition
 from ottla.broker.replication.copying import Copying
 from ottla.cluster.follower import Fetch, Following
 from ottla.records import Record, encode_batch
+from ottla.wire.errors import ErrorCode
 from ottla.wire.fetch_answer import PartitionAnswer
 from tests.broker.nodes import killed, running, topic, write
 
@@ -26,8 +28,8 @@ def parting(offset: int) -> PartitionAnswer:
 
 
 def follow(partition: Partition) -> Fetch:
-    """Let a partition follow; what it asks."""
-    following = Following(LEADER, EPOCH)
+    """Let a partition follow a leader of an unclean election; what it asks."""
+    following = Following(LEADER, EPOCH, may_lose=True)
     partition.follow(EPOCH, following)
     log = partition.log
     return following.fetch(log.end_offset, log.epochs, log.start_offset)
@@ -111,5 +113,56 @@ def test_what_is_copied_below_an_earlier_start_offset_survives_a_kill(tmp_path: 
         async with running(tmp_path / "dead") as node:
             log = node.partitions.find("t", 0).log
             assert (log.start_offset, log.end_offset) == (KEPT, KEPT + 2)
+
+    asyncio.run(live())
+
+
+def leads_again(partition: Partition) -> None:
+    partition.lead(EPOCH + 1, None)
+
+
+def follows_another(partition: Partition) -> None:
+    partition.follow(EPOCH + 1, Following(LEADER + 1, EPOCH + 1))
+
+
+def is_deleted(partition: Partition) -> None:
+    partition.deleted = True
+
+
+@pytest.mark.parametrize("changes", [leads_again, follows_another, is_deleted])
+@pytest.mark.parametrize(
+    "answer",
+    [
+        parting(KEPT),
+        PartitionAnswer(
+            0, ErrorCode.OFFSET_OUT_OF_RANGE, WRITTEN, WRITTEN + 5, None, memoryview(b"")
+        ),
+    ],
+    ids=["cut", "begun again"],
+)
+def test_a_log_is_not_cut_in_another_term_than_the_one_that_asked(
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    changes: Callable[[Partition], None],
+    answer: PartitionAnswer,
+) -> None:
+    """The term may change while the checkpoint is written: then others count on these records."""
+
+    async def live() -> None:
+        async with running(tmp_path) as node:
+            partition = await topic(node, "t")
+            write(partition, WRITTEN)
+            asked = follow(partition)
+            partition.mark(KEPT, 0)
+            write_recovery_points = Checkpoints.write_recovery_points
+
+            async def change_first(checkpoints: Checkpoints) -> None:
+                await write_recovery_points(checkpoints)
+                changes(partition)
+
+            with monkeypatch.context() as patched:
+                patched.setattr(Checkpoints, "write_recovery_points", change_first)
+                await Copying(node).take(partition, asked, answer)
+            assert (partition.log.start_offset, partition.log.end_offset) == (0, WRITTEN)
 
     asyncio.run(live())

@@ -9,7 +9,9 @@ every fetch:
 2. A partition with data was passed over at most as often as there are partitions.
 3. What was returned are whole batches in order, of the reader's position, and none of them lies at
    or above what the reader may see.
-4. No file stays pinned.
+4. No file stays pinned, and nobody waits on a partition whose session has ended.
+
+All of it holds too where every fetch is one of many partitions, which looks at them in turns.
 """
 
 import asyncio
@@ -34,13 +36,14 @@ from msgspec.structs import replace
 
 from compat.batches import Batch, Plain, now_ms
 from compat.waiting import until_on_loop as until
-from ottla.broker.fetch_sessions import NO_SESSION
+from ottla.broker.fetch_sessions import NO_SESSION, Wanted
 from ottla.broker.fetching import Answer, Fetch
 from ottla.broker.node import Node
 from ottla.broker.partition import Partition
 from ottla.broker.topics import delete_topic
 from ottla.broker.transactions import marker_batch
 from ottla.cluster.replicas import Leadership
+from ottla.later import Later
 from ottla.log.files import Slice
 from ottla.records.control import Marker, MarkerType
 from ottla.wire.batch import TRANSACTIONAL, headers
@@ -81,23 +84,35 @@ def request(
 
 
 async def answered(
-    node: Node, asked: FetchRequest, meanwhile: Callable[[], object] | None = None
+    node: Node,
+    asked: FetchRequest,
+    meanwhile: Callable[[], object] | None = None,
+    turns: int = 0,
 ) -> tuple[int, Answer]:
-    """The session and the answer of a fetch; something may happen while it is parked."""
+    """The session and the answer of a fetch; something may happen so many turns after it began."""
     session, full = node.fetch_sessions.begin(asked, BY_NAME, node.now_ms())
-    work = Fetch(node, session, full, asked, "PLAINTEXT")
-    if asked.max_wait_ms <= 0:
-        return session.id, work.answer_at_last()
-    answer = work.answer_now()
-    if answer is not None:
+    answer = Fetch(node, session, full, asked, "PLAINTEXT").begin()
+    if not isinstance(answer, Later):
         return session.id, answer
-    late: asyncio.Future[Answer | None] = asyncio.get_running_loop().create_future()
-    work.park(asked.max_wait_ms, late.set_result)
+    done = asyncio.get_running_loop().create_future()
+    answer.then(lambda: done.set_result(None))
     if meanwhile is not None:
+        for _ in range(turns):
+            await asyncio.sleep(0)
         meanwhile()
-    answer = await late
-    assert answer is not None
-    return session.id, answer
+    await done
+    return session.id, answer.result()
+
+
+@pytest.fixture(params=[False, True], ids=["few", "many"])
+def looks_in_turns(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> bool:
+    """Whether fetches look at one partition in each turn, as if they were very many."""
+    if request.param:
+        monkeypatch.setattr("ottla.broker.fetching.MOST_AT_ONCE", 0)
+        monkeypatch.setattr("ottla.broker.fetching.FEW", 0)
+        monkeypatch.setattr("ottla.broker.fetching.PIECE", 1)
+        monkeypatch.setattr("ottla.broker.turns.TURN_SECONDS", -1)
+    return bool(request.param)
 
 
 def taken(part: object) -> bytes:
@@ -374,7 +389,7 @@ class Progress(RuleBasedStateMachine):
             log_end=partition.log.end_offset,
             high_watermark=partition.high_watermark,
             min_isr=1,
-            lag=1000,
+            lag=10**9,  # or the broker itself changes the ISR in a slow run
             now=0,
         )
         partition.lead(epoch, leadership)
@@ -412,14 +427,34 @@ class Progress(RuleBasedStateMachine):
         for _ in range(count):
             self._fetch(min_bytes, max_bytes, self.reader.isolation, wait_ms)
 
-    @rule(size=sizes, index=indexes)
-    def wait_for_append(self, size: int, index: int) -> None:
+    @rule(size=sizes, index=indexes, turns=st.integers(0, 2 * PARTITIONS))
+    def wait_for_append(self, size: int, index: int, turns: int) -> None:
         """A parked fetch is answered by an append; where it is not, this waits very long."""
         reader, partition = self.reader, self.partition(index)
         sees = partition.leadership is None and index not in self.in_transaction
         if index in reader.asks and index in self.led and sees and not self.due(reader.isolation):
             reader.want(index, offset=partition.log.end_offset)
-            self._fetch(1, 1 << 20, reader.isolation, 60_000, lambda: self._append(index, size))
+            append = partial(self._append, index, size)
+            self._fetch(1, 1 << 20, reader.isolation, 60_000, append, turns)
+
+    @precondition(lambda self: self.reader.asks)
+    @rule(
+        kind=st.sampled_from(("append", "roll", "delete", "evict")),
+        index=indexes,
+        part=st.floats(0, 1),
+        turns=st.integers(0, 4 * PARTITIONS),
+        min_bytes=st.sampled_from((1, 100_000)),
+    )
+    def disturb_fetch(self, kind: str, index: int, part: float, turns: int, min_bytes: int) -> None:
+        """The same things while a fetch is under way."""
+        partition = self.partition(index)
+        acts: dict[str, Callable[[], object]] = {
+            "append": partial(self._append, index, int(2000 * part)),
+            "roll": partition.log.roll,
+            "delete": partial(self._delete_records, partition, partition.high_watermark),
+            "evict": partial(self.node.fetch_sessions.remove, self.reader.session[0]),
+        }
+        self._fetch(min_bytes, 1 << 20, self.reader.isolation, 1, acts[kind], turns)
 
     def _fetch(
         self,
@@ -428,6 +463,7 @@ class Progress(RuleBasedStateMachine):
         isolation: int,
         wait_ms: int,
         meanwhile: Callable[[], object] | None = None,
+        turns: int = 0,
     ) -> None:
         reader = self.reader
         asks, forgotten = reader.changes()
@@ -441,8 +477,9 @@ class Progress(RuleBasedStateMachine):
             isolation=isolation,
         )
         due = self.due(isolation)
+        sessions = len(self.node.fetch_sessions)
         try:
-            session, answer = self.run(answered(self.node, asked, meanwhile))
+            session, answer = self.run(answered(self.node, asked, meanwhile, turns))
         except KafkaError as problem:
             if problem.code != ErrorCode.FETCH_SESSION_ID_NOT_FOUND:
                 raise
@@ -454,6 +491,10 @@ class Progress(RuleBasedStateMachine):
             reader.session = (session, reader.session[1] + 1)
             reader.sent = dict(reader.asks)
         got = self._take(answer, isolation)
+        if len(self.node.fetch_sessions) < sessions:
+            reader.passed_over.clear()
+            return  # it has ended meanwhile, maybe before anything was looked at
+        due &= self.due(isolation) | got  # the rest has been deleted
         for index in list(reader.passed_over):
             if index not in due or index in got:
                 del reader.passed_over[index]
@@ -497,7 +538,20 @@ class Progress(RuleBasedStateMachine):
             for segment in partition.log.segments:
                 assert segment.file.pins == 0
 
+    @invariant()
+    def nobody_waits_for_a_session_that_has_ended(self) -> None:
+        kept = self.node.fetch_sessions._sessions
+        for partition in self.node.partitions:
+            for waiting in (*partition._readers, *partition._followers):
+                assert isinstance(waiting, Wanted)
+                assert waiting.session.id in kept
 
+    @invariant()
+    def nothing_is_parked(self) -> None:
+        assert self.node.parked_fetches == 0
+
+
+@pytest.mark.usefixtures("looks_in_turns")
 def test_a_reader_makes_progress_whatever_happens(tmp_path: Path) -> None:
     with asyncio.Runner() as runner:
 

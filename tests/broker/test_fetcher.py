@@ -47,7 +47,12 @@ def test_a_replica_that_is_given_back_is_named_again(tmp_path: Path) -> None:
             assert fetcher._request().topics == []
             state = node.image.partitions["t", 0]
             given_back = changed(
-                state, state.leader, state.isr, state.isr_epochs, removes_replica=True
+                state,
+                state.leader,
+                state.isr,
+                state.isr_epochs,
+                node.image.brokers,
+                removes_replica=True,
             )
             assert given_back is not None
             await node.store.commit([change_partition(state, given_back)])

@@ -10,11 +10,12 @@ from threading import Event
 from compat.waiting import until_on_loop as until
 from ottla.broker.node import Node
 from ottla.broker.partition import Partition
-from ottla.broker.promise import Promise
 from ottla.broker.txn_markers import write_marker
+from ottla.broker.waiting import settled
 from ottla.coordinator.shard import RequestContext
 from ottla.coordinator.transactions_result import TxnMarkers
 from ottla.coordinator.transactions_state import TopicPartition
+from ottla.later import Later
 from ottla.wire.errors import ErrorCode
 from ottla.wire.messages.offset_commit import (
     OffsetCommitRequest,
@@ -70,7 +71,7 @@ async def slow(folder: Path, flush_messages: str) -> AsyncIterator[tuple[Node, S
             disk.go()
 
 
-def commit(node: Node, offset: int) -> OffsetCommitResponse | Promise[OffsetCommitResponse]:
+def commit(node: Node, offset: int) -> OffsetCommitResponse | Later[OffsetCommitResponse]:
     place = OffsetCommitRequestPartition(partition_index=0, committed_offset=offset)
     request = OffsetCommitRequest(
         group_id="g",
@@ -81,6 +82,7 @@ def commit(node: Node, offset: int) -> OffsetCommitResponse | Promise[OffsetComm
         "g",
         lambda shard, now: shard.handle_offset_commit(request, RequestContext(9), now),
         lambda code, _: OffsetCommitResponse(throttle_time_ms=code),
+        1,
     )
 
 
@@ -94,12 +96,12 @@ def test_a_commit_is_answered_when_it_is_on_disk(tmp_path: Path) -> None:
             first = commit(node, 7)
             await until(disk.is_asked.is_set)
             second = commit(node, 8)  # the flush that is under way does not cover it
-            assert isinstance(first, Promise)
-            assert isinstance(second, Promise)
-            assert not first._future.done()
+            assert isinstance(first, Later)
+            assert isinstance(second, Later)
+            assert not first.done
             disk.go()
-            assert (await first).throttle_time_ms == ErrorCode.NONE
-            assert (await second).throttle_time_ms == ErrorCode.NONE
+            assert (await settled(first)).throttle_time_ms == ErrorCode.NONE
+            assert (await settled(second)).throttle_time_ms == ErrorCode.NONE
             assert offsets_partition(node).log.recovery_point == 2
 
     asyncio.run(live())
@@ -110,9 +112,9 @@ def test_a_commit_that_does_not_reach_the_number_waits_for_nothing(tmp_path: Pat
         async with slow(tmp_path, "2") as (node, disk):
             assert isinstance(commit(node, 7), OffsetCommitResponse)
             second = commit(node, 8)
-            assert isinstance(second, Promise)
+            assert isinstance(second, Later)
             disk.go()
-            await second
+            await settled(second)
             assert offsets_partition(node).log.recovery_point == 2
 
     asyncio.run(live())

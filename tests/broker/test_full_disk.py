@@ -12,10 +12,11 @@ from compat.waiting import until_on_loop as until
 from ottla.broker import full_disk, maintenance, opening
 from ottla.broker.node import Node
 from ottla.log.files import Bytes
+from ottla.log.folder import START_OFFSETS
 from ottla.wire.errors import ErrorCode, KafkaError
 from tests.broker.nodes import running, topic, write
 
-BEGINS, ENDS = "no room: what needs it is refused until there is", "there is room again"
+BEGINS, ENDS = "disk full; refusing writes", "disk space available again; accepting writes"
 
 
 @pytest.fixture(autouse=True)
@@ -127,10 +128,61 @@ def test_flushes_and_openings_that_are_tried_again_and_again_are_told_once(
                         await topic(node, "b")
                     await until(lambda: tries > 30)
                     assert len(said) == 2
-                    assert {line["event"] for line in said} == {BEGINS, "a partition is offline"}
+                    assert {line["event"] for line in said} == {BEGINS, "partition is offline"}
                 await until(lambda: len(said) == 4)
                 ended = {line["event"] for line in said[2:]}
-                assert ended == {"a partition is online again", ENDS}
+                assert ended == {"partition is online again", ENDS}
             await until(lambda: partition.log.recovery_point == 1)
+
+    asyncio.run(live())
+
+
+def test_a_checkpoint_that_finds_no_room_gets_what_was_put_by(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    reserve = tmp_path / full_disk.RESERVE
+
+    def full_but_for_the_reserve(fd: int, data: Bytes, position: int) -> int:
+        return full(fd, data, position) if reserve.exists() else os.pwrite(fd, data, position)
+
+    async def live() -> None:
+        async with running(tmp_path) as node:
+            partition = await topic(node, "a")
+            write(partition, 3)
+            assert reserve.stat().st_size == full_disk.RESERVE_BYTES
+            with monkeypatch.context() as patched:
+                patched.setattr(node.files, "pwrite", full_but_for_the_reserve)
+                with pytest.raises(OSError, match="No space"):
+                    await node.maintenance.checkpoints.write_high_watermarks()
+                assert reserve.exists()  # that one only saves work
+                partition.log.raise_start_offset(2)
+                await node.maintenance.checkpoint_start_offsets()
+                assert not reserve.exists()
+                assert "a 0 2" in (tmp_path / START_OFFSETS).read_text()
+                patched.setattr(node.files, "pwrite", full)
+                partition.log.raise_start_offset(3)
+                with pytest.raises(OSError, match="No space"):
+                    await node.maintenance.checkpoint_start_offsets()
+            await until(reserve.exists)  # there is room again
+
+    asyncio.run(live())
+
+
+def test_a_broken_disk_does_not_cost_the_reserve(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def broken(_: int, __: Bytes, ___: int) -> int:
+        raise OSError(errno.EIO, "Input/output error")
+
+    async def live() -> None:
+        async with running(tmp_path) as node:
+            partition = await topic(node, "a")
+            write(partition, 3)
+            with monkeypatch.context() as patched:
+                patched.setattr(node.files, "pwrite", broken)
+                partition.log.raise_start_offset(2)
+                with pytest.raises(OSError, match="Input/output"):
+                    await node.maintenance.checkpoint_start_offsets()
+            assert (tmp_path / full_disk.RESERVE).exists()
 
     asyncio.run(live())

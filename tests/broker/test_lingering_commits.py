@@ -4,8 +4,10 @@ from collections.abc import Iterator
 
 import pytest
 
+from compat.batches import values
 from compat.raw import ClosedError, Connection
 from ottla.broker.partition import Partition
+from ottla.coordinator.shard import RequestContext
 from ottla.embedded import Broker
 from ottla.wire.errors import ErrorCode, KafkaError
 from ottla.wire.messages.offset_commit import (
@@ -14,6 +16,9 @@ from ottla.wire.messages.offset_commit import (
     OffsetCommitRequestTopic,
     OffsetCommitResponse,
 )
+from ottla.wire.messages.offset_fetch import OffsetFetchRequestGroup
+from ottla.wire.messages.produce import ProduceResponse
+from tests.e2e.asking import PRODUCE, produce_request
 from tests.e2e.asking_groups import committed, coordinated
 from tests.e2e.asking_transactions import (
     add_offsets,
@@ -26,6 +31,8 @@ from tests.server.inside import on_loop, running
 
 COMMIT = 9
 GROUP = "group"
+NOBODY = -1
+"""A connection that is not there."""
 FULL = KafkaError(ErrorCode.KAFKA_STORAGE_ERROR, "No space left on device")
 
 
@@ -147,6 +154,62 @@ def test_none_of_the_clients_whose_commits_were_lost_is_answered(
                 answers(each, 1)
 
 
+def test_those_who_did_not_commit_are_answered_though_commits_were_lost(
+    broker: Broker, client: Connection
+) -> None:
+    def full(_: Partition, __: memoryview, ___: int) -> None:
+        raise FULL
+
+    with Connection(broker.bootstrap_servers) as producer, pytest.MonkeyPatch.context() as patched:
+        patched.setattr(Partition, "append_own", full)
+
+        def send() -> None:
+            request = produce_request("topic", values(b"kept"))
+            producer.send_together([(request, PRODUCE)])
+            client.send_together([commit(1)])
+            producer.send_together([(request, PRODUCE)])
+
+        on_loop(broker, send)
+        for _ in range(2):
+            _, answer = producer.receive(ProduceResponse, PRODUCE)
+            assert answer.responses[0].partition_responses[0].error_code == 0
+        with pytest.raises(ClosedError):
+            answers(client, 1)
+
+
+def test_whoever_asks_after_a_commit_sees_what_is_written(
+    broker: Broker, client: Connection
+) -> None:
+    """An answer that is made later must not tell of a commit that was lost meanwhile."""
+    runner = running(broker).node.groups.runner_of(GROUP)
+    client.send_together([commit(5)])
+    assert answers(client, 1) == [0]
+
+    def full(_: Partition, __: memoryview, ___: int) -> None:
+        raise FULL
+
+    def commit_and_ask() -> int:
+        request, _ = commit(6)
+        runner.ask_lingering(
+            lambda shard, now: shard.handle_offset_commit(request, RequestContext(COMMIT), now),
+            NOBODY,
+        )
+        asked = OffsetFetchRequestGroup(group_id=GROUP, topics=None)
+        with pytest.MonkeyPatch.context() as patched:
+            patched.setattr(Partition, "append_own", full)
+            try:
+                runner.ask(
+                    lambda shard, now: shard.handle_offset_fetch(asked, RequestContext(9), now)
+                )
+            except KafkaError as problem:
+                return problem.code
+        return 0
+
+    assert on_loop(broker, commit_and_ask) == ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
+    coordinated(client, GROUP)
+    assert committed(client, GROUP, "topic") == 5
+
+
 def test_what_lingers_is_bounded(client: Connection) -> None:
     client.send_together([commit(offset, "m" * 4000) for offset in range(100)])
     assert answers(client, 100) == [0] * 100
@@ -175,10 +238,9 @@ def test_what_lingers_at_a_stop_is_written(broker: Broker, client: Connection) -
     def linger_and_end() -> int:
         before = runner.partition.log.end_offset
         request, _ = commit(9)
-        from ottla.coordinator.shard import RequestContext
-
         runner.ask_lingering(
-            lambda shard, now: shard.handle_offset_commit(request, RequestContext(COMMIT), now)
+            lambda shard, now: shard.handle_offset_commit(request, RequestContext(COMMIT), now),
+            NOBODY,
         )
         assert runner.partition.log.end_offset == before
         runner.end()

@@ -89,6 +89,6 @@ def test_a_broker_whose_id_another_one_has_ends(
                 # It does not try for ever.
                 await until(lambda: node.membership._rejoining is None)
                 assert node.away
-                assert f"another broker with id {node.id}" in ended[0]
+                assert f"another broker is registered with id {node.id}" in ended[0]
 
     asyncio.run(live())

@@ -75,7 +75,11 @@ def test_after_a_kill_a_torn_tail_is_cut_and_told(tmp_path: Path) -> None:
         with capture_logs() as said:
             async with running(left) as node:
                 assert end_offsets(node, "a") == [10]
-        (told,) = [line for line in said if line["event"] == "a torn tail was cut"]
+        (told,) = [
+            line
+            for line in said
+            if line["event"] == "log has a corrupt or incomplete tail; truncated"
+        ]
         assert (told["partition"], told["bytes"]) == ("a-0", 4)
 
     asyncio.run(second(asyncio.run(first())))
@@ -372,7 +376,7 @@ def instead_of_the_child(monkeypatch: pytest.MonkeyPatch, script: str, argument:
     monkeypatch.setattr(child, "_spawn", spawn)
 
 
-FULL_AT_FIRST = """
+SHORT_OF_FILES_AT_FIRST = """
 import errno, json, pathlib, sys
 from ottla.log.recovery import main
 for line in sys.stdin:
@@ -381,16 +385,16 @@ for line in sys.stdin:
         main([line], sys.stdout)
     else:
         told.touch()
-        reply = {"directory": "", "error": "No space left on device", "errno": errno.ENOSPC}
+        reply = {"directory": "", "error": "Too many open files", "errno": errno.EMFILE}
         print(json.dumps(reply), flush=True)
 """
 
 
-def test_a_recovery_that_a_full_disk_refused_is_done_later(
+def test_a_recovery_that_found_too_many_files_open_is_done_later(
     unclean: Unclean, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(opening, "TRY_AGAIN_SECONDS", 0.3)
-    instead_of_the_child(monkeypatch, FULL_AT_FIRST, tmp_path / "told")
+    instead_of_the_child(monkeypatch, SHORT_OF_FILES_AT_FIRST, tmp_path / "told")
 
     async def live() -> None:
         async with running(unclean.folder) as node:

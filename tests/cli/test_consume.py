@@ -9,13 +9,16 @@ import click
 import pytest
 from confluent_kafka import Producer as TransactionalProducer
 
-from ottla.cli.consume import Start, command, parse_start
+from ottla.cli.consume import READS_COMMITTED, Start, command, parse_start
 from ottla.client import Client, Producer
 from ottla.client.admin import Admin
 from ottla.client.cluster import TopicPartition
 from ottla.embedded import Broker
 
 from .conftest import Ottla
+
+COMMITTED = ("--isolation", "read_committed")
+"""Asked for, it is not said on stderr."""
 
 
 @pytest.fixture
@@ -88,11 +91,20 @@ def test_an_offset_that_is_gone_is_replaced_by_the_next_with_a_note(
     ottla: Ottla, client: Client, filled: str
 ) -> None:
     Admin(client).delete_records({TopicPartition(filled, 0): 4})
-    ran = ottla("consume", filled, "--from", "2", "--partition", "0", "--max", "1")
+    ran = ottla("consume", filled, "--from", "2", "--partition", "0", "--max", "1", *COMMITTED)
     assert ran.out == "v4\n"
     assert ran.err == (
         f"ottla: partition 0 of topic {filled} has no offset 2: it begins at 4 and ends before 10\n"
     )
+
+
+def test_that_only_committed_records_are_read_is_said_where_it_was_not_asked_for(
+    ottla: Ottla, filled: str
+) -> None:
+    ran = ottla("consume", filled, "--max", "1")
+    assert (ran.status, ran.err) == (0, f"ottla: {READS_COMMITTED}\n")
+    for level in ("read_committed", "read_uncommitted"):
+        assert ottla("consume", filled, "--max", "1", "--isolation", level).err == ""
 
 
 def test_only_so_many_records_are_printed(ottla: Ottla, filled: str) -> None:
@@ -200,6 +212,7 @@ def test_aborted_and_open_transactions_are_left_out_and_that_is_said(
     ran = ottla("consume", topic)
     assert ran.out == "plain\n"
     assert ran.err == (
+        f"ottla: {READS_COMMITTED}\n"
         "ottla: records not shown: 3 of aborted transactions, 1 at or after the start of an open "
         "transaction (--isolation read_uncommitted shows them)\n"
     )
@@ -231,16 +244,16 @@ def test_a_damaged_batch_ends_with_an_error_behind_the_good_ones(
         with segment.open("r+b") as file:
             file.seek(file.read().index(b"damaged"))
             file.write(b"D")
-        ran = offline("consume", "t", "--bootstrap", broker.bootstrap_servers)
+        ran = offline("consume", "t", "--bootstrap", broker.bootstrap_servers, *COMMITTED)
     assert ran.status == 1
     assert ran.out == "good\n"
     assert ran.err.count("\n") == 1
-    assert "partition 0 of topic t, batch at offset 1: a batch's CRC" in ran.err
+    assert "partition 0 of topic t, batch at offset 1: a batch has an invalid CRC" in ran.err
 
 
 def consume(broker: Broker, *arguments: str) -> subprocess.Popen[bytes]:
     return subprocess.Popen(
-        [sys.executable, "-m", "ottla", "consume", *arguments],
+        [sys.executable, "-m", "ottla", "consume", *arguments, *COMMITTED],
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         env={**os.environ, "OTTLA_BOOTSTRAP": broker.bootstrap_servers},

@@ -93,7 +93,7 @@ def test_a_flipped_bit_is_reported_with_its_batchs_position(
     data = bytearray(log.read_bytes())
     data[position + 100] ^= 1
     log.write_bytes(data)
-    assert problems(offline, log) == [f"{FIRST_SEGMENT}: position {position}: wrong CRC"]
+    assert problems(offline, log) == [f"{FIRST_SEGMENT}: position {position}: invalid CRC"]
     assert batches(offline, log) == whole[:3] + whole[4:]
 
 
@@ -101,7 +101,7 @@ def test_a_torn_end_is_reported(offline: Ottla, partition: Path) -> None:
     log = max(partition.glob("*.log"))
     last = batches(offline, log)[-1]
     log.write_bytes(log.read_bytes()[:-10])
-    assert f"{log.name}: position {last['position']}: a batch is cut off" in problems(offline, log)
+    assert f"{log.name}: position {last['position']}: incomplete batch" in problems(offline, log)
 
 
 @pytest.mark.parametrize(

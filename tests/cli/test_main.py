@@ -128,7 +128,7 @@ def test_a_closed_stdin_or_stdout_is_an_empty_one(closed: str, ottla_broker: Bro
 def test_what_the_protocol_cannot_hold_is_one_line_and_status_2(ottla: Ottla, topic: str) -> None:
     ran = ottla("config", "describe", "topic", "x" * 40_000)
     assert ran.status == 2
-    assert ran.err.startswith("ottla: a value does not fit Kafka's protocol: ")
+    assert ran.err.startswith("ottla: value out of range for the Kafka protocol: ")
     assert ran.err.count("\n") == 1
 
 

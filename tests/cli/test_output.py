@@ -68,6 +68,19 @@ def test_titles_and_cells_are_folded_at_spaces_only(
         assert set(" ".join(words).split()) <= set(printed.split())
 
 
+def test_no_color_leaves_nothing_but_text(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr("sys.stdout.isatty", lambda: True, raising=False)
+    monkeypatch.setenv("TERM", "xterm-256color")
+    monkeypatch.delenv("NO_COLOR", raising=False)
+    print_table(("name", "count"), [("a", 1)])
+    assert "\x1b" in capsys.readouterr().out
+    monkeypatch.setenv("NO_COLOR", "1")
+    print_table(("name", "count"), [("a", 1)])
+    assert "\x1b" not in capsys.readouterr().out
+
+
 def test_rows_that_are_folded_stand_under_the_same_titles(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -247,7 +247,7 @@ def test_json_by_hand_needs_little(
         (b'{"key": "a", "key_base64": "YQ=="}', "line 2 of {file} has both key and key_base64"),
         (b'{"value_base64": "*"}', "line 2 of {file} is not "),
         (b'{"headers": [{"value": "1"}]}', "line 2 of {file} has a header without a key"),
-        (b'{"timestamp": -1}', "line 2 of {file} has a timestamp that is none: -1"),
+        (b'{"timestamp": -1}', "line 2 of {file} has an invalid timestamp: -1"),
         (b'"\xff"', "line 2 of {file} is not "),
     ],
 )

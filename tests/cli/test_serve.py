@@ -21,8 +21,8 @@ from .conftest import Ottla
     [
         (("--set", "num.partitons=1"), r"did you mean num\.partitions\?"),
         (("--set", "num.partitions=x"), "Invalid value x for configuration num.partitions"),
-        (("--set", "num.partitions"), "it is not name=value"),
-        (("--set", "=3"), r"--set =3: there is no name before the =; it is name=value, like num\."),
+        (("--set", "num.partitions"), "must be name=value"),
+        (("--set", "=3"), r"--set =3: the name is missing; use name=value, like num\."),
         (("--port", "70000"), "70000 is not in the range"),
         (("--port", "1", "--set", "listeners=PLAINTEXT://:2"), "listeners is set twice"),
         (("--config", "/nonexistent/file"), "does not exist"),
@@ -53,11 +53,40 @@ def test_a_taken_metrics_port_is_one_line_and_no_broker_is_started(
 ) -> None:
     with socket.create_server(("127.0.0.1", 0)) as other:
         port = other.getsockname()[1]
-        flags = ("--port", "0", "--data", str(tmp_path), "--set", f"ottla.metrics.port={port}")
+        data = tmp_path / "data"
+        flags = ("--port", "0", "--data", str(data), "--set", f"ottla.metrics.port={port}")
         ran = offline("serve", *flags)
     assert ran.status == 1
-    problem = f"cannot serve metrics on 127.0.0.1:{port}: another program listens there"
+    problem = f"cannot serve metrics on 127.0.0.1:{port}: address already in use"
     assert ran.err == f"ottla: {problem}\n"
+    assert not data.exists()
+
+
+@pytest.mark.parametrize("flags", [(), ("--workers", "2")])
+def test_a_taken_port_is_one_line_and_no_data_folder_is_made(
+    offline: Ottla, tmp_path: Path, flags: tuple[str, ...]
+) -> None:
+    data = tmp_path / "data"
+    with socket.create_server(("127.0.0.1", 0)) as other:
+        port = other.getsockname()[1]
+        ran = offline("serve", "--port", str(port), "--data", str(data), *flags)
+    assert ran.status == 1
+    problem = f"cannot listen on 127.0.0.1:{port}: address already in use"
+    assert ran.err == f"ottla: {problem}\n"
+    assert not data.exists()
+
+
+def test_the_taken_port_of_a_later_worker_is_found_before_a_folder_is_made(
+    offline: Ottla, tmp_path: Path
+) -> None:
+    data = tmp_path / "data"
+    with socket.create_server(("127.0.0.1", 0)) as other:
+        port = other.getsockname()[1]
+        words = ("--port", str(port - 1), "--data", str(data), "--workers", "2")
+        ran = offline("serve", *words)
+    assert ran.status == 1
+    assert "address already in use" in ran.err
+    assert not data.exists()
 
 
 @pytest.mark.parametrize(
@@ -81,7 +110,7 @@ def test_a_store_without_a_file_is_one_line(offline: Ottla, tmp_path: Path) -> N
     ran = offline("serve", "--port", "0", "--data", str(tmp_path), "--store", "sqlite:")
     assert ran.status == 1
     assert ran.err == (
-        "ottla: ottla.store=sqlite: names no file; it is sqlite:PATH, "
+        "ottla: ottla.store=sqlite: has no file name; use sqlite:PATH, "
         "like sqlite:/var/lib/ottla/cluster.sqlite\n"
     )
 
@@ -101,7 +130,7 @@ def test_a_free_port_for_metrics_is_told(tmp_path: Path) -> None:
     assert process.stderr is not None
     try:
         lines = map(json.loads, process.stderr)
-        told = next(line for line in lines if line["event"] == "metrics are served")
+        told = next(line for line in lines if line["event"] == "metrics endpoint started")
         with urlopen(f"http://{told['host']}:{told['port']}/healthz") as reply:
             assert reply.read() == b"ok\n"
     finally:

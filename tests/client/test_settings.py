@@ -30,18 +30,18 @@ def test_what_is_no_address_is_refused_with_its_text(text: str) -> None:
 @pytest.mark.parametrize(
     ("text", "why"),
     [
-        ("foo:abc", "'abc' is no port from 1 to 65535"),
-        ("foo:", "there is no port"),
+        ("foo:abc", "'abc' is not a port from 1 to 65535"),
+        ("foo:", "the port is missing"),
         (":9092", "the host is missing"),
-        ("http://foo:9092", "it is no URL"),
-        ("", "it names nobody"),
+        ("http://foo:9092", "it must not be a URL"),
+        ("", "it is empty"),
     ],
 )
 def test_it_is_said_what_is_wrong_with_it_and_what_is_right(text: str, why: str) -> None:
     with pytest.raises(KafkaError) as refused:
         addresses(text)
     assert str(refused.value) == (
-        f"{text!r} is not a broker's address: {why}; it is host:port, like 127.0.0.1:9092"
+        f"{text!r} is not a broker's address: {why}; use host:port, like 127.0.0.1:9092"
     )
 
 

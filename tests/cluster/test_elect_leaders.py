@@ -22,7 +22,7 @@ class Controlled(Cluster):
         self.commit(take_role(self.image, 9, self.image.brokers[9].epoch))
 
     def settle(self) -> None:
-        controller = Controller(lambda topic: False)
+        controller = Controller()
         controller.began(self.image)
         while (ops := controller.next_commit(self.image)) is not None:
             self.commit(ops)

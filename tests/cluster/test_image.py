@@ -17,6 +17,7 @@ from ottla.cluster.documents import (
     broker_configs_key,
     broker_key,
     client_metrics_configs_key,
+    deleted_topic_key,
     encode,
     group_configs_key,
     partition_key,
@@ -27,7 +28,7 @@ from ottla.cluster.store import Change, Create, Delete, Op, Put, StoreError
 
 from .model import Model
 
-FIRST, SECOND = UUID(int=1), UUID(int=2)
+FIRST, SECOND, THIRD = UUID(int=1), UUID(int=2), UUID(int=3)
 
 
 class Cluster:
@@ -85,6 +86,7 @@ def test_a_topic_made_again_is_deleted_and_created() -> None:
     cluster.commit(
         Delete(topic_key("a")),
         Delete(partition_key("a", 0)),
+        Create(deleted_topic_key(FIRST), b"a"),
         Create(topic_key("a"), _topic("a", SECOND)),
         Create(partition_key("a", 0), _state(SECOND)),
     )
@@ -92,6 +94,15 @@ def test_a_topic_made_again_is_deleted_and_created() -> None:
     assert [topic.id for topic in cluster.delta.created_topics] == [SECOND]
     assert [one.topic_id for one in cluster.delta.changed_partitions] == [SECOND]
     assert list(cluster.image.topics_by_id) == [SECOND]
+
+
+def test_a_topic_that_goes_without_a_record_is_missing_and_not_deleted() -> None:
+    cluster = Cluster()
+    cluster.commit(Create(topic_key("a"), _topic("a", FIRST)))
+    cluster.commit(Delete(topic_key("a")), Create(topic_key("a"), _topic("a", SECOND)))
+    assert [topic.id for topic in cluster.delta.missing_topics] == [FIRST]
+    assert [topic.id for topic in cluster.delta.created_topics] == [SECOND]
+    assert cluster.delta.deleted_topics == []
 
 
 def test_what_came_and_went_at_once_is_not_told() -> None:
@@ -188,6 +199,7 @@ def _documents(draw: st.DrawFn) -> Op:
         Put(broker_configs_key(None), encode(Configs({"x": str(index)}))),
         Put(group_configs_key(f"g/{index}"), encode(Configs({"x": str(number)}))),
         Put(client_metrics_configs_key(f"m/{index}"), encode(Configs({"x": str(number)}))),
+        Put(deleted_topic_key(topic_id), name.encode()),
         Put("controller", encode(Controller(number, index))),
         Put("cluster", encode(ClusterInfo(name))),
     ]
@@ -237,6 +249,7 @@ def test_a_snapshot_tells_what_happened_while_nobody_looked() -> None:
         Create(topic_key("kept"), _topic("kept", FIRST)),
         Create(topic_key("gone"), _topic("gone", SECOND)),
         Create(partition_key("gone", 0), _state(SECOND)),
+        Create(topic_key("lost"), _topic("lost", THIRD)),
         Create(broker_key(1), encode(Broker(1, []))),
         Create(broker_key(2), encode(Broker(2, []))),
     )
@@ -244,6 +257,8 @@ def test_a_snapshot_tells_what_happened_while_nobody_looked() -> None:
         [
             Delete(topic_key("gone")),
             Delete(partition_key("gone", 0)),
+            Create(deleted_topic_key(SECOND), b"gone"),
+            Delete(topic_key("lost")),
             Delete(broker_key(1)),
             Delete(broker_key(2)),
             Create(broker_key(2), encode(Broker(2, []))),
@@ -251,6 +266,7 @@ def test_a_snapshot_tells_what_happened_while_nobody_looked() -> None:
     )
     delta = cluster.image.apply(cluster.image.changes_to(cluster.model.snapshot()))
     assert [topic.name for topic in delta.deleted_topics] == ["gone"]
+    assert [topic.name for topic in delta.missing_topics] == ["lost"]
     assert [partition.topic for partition in delta.deleted_partitions] == ["gone"]
     assert not delta.created_topics
     assert not delta.changed_topics
@@ -263,9 +279,9 @@ def _check_delta(before: Image, cluster: Cluster) -> None:
     assert {one.id for one in delta.created_topics} == set(after.topics_by_id) - set(
         before.topics_by_id
     )
-    assert {one.id for one in delta.deleted_topics} == set(before.topics_by_id) - set(
-        after.topics_by_id
-    )
+    gone = set(before.topics_by_id) - set(after.topics_by_id)
+    assert {one.id for one in delta.deleted_topics} == gone & set(after.deleted_topics)
+    assert {one.id for one in delta.missing_topics} == gone - set(after.deleted_topics)
     assert {one.id for one in delta.changed_topics} == {
         topic.id
         for topic in after.topics.values()

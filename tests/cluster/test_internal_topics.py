@@ -43,7 +43,7 @@ class Growing(Cluster):
                 old.removing,
             )
             self.commit([Update(partition_key(topic, index), encode(state), old.version)])
-        controller = Controller(lambda _: False)
+        controller = Controller()
         controller.began(self.image)
         while (ops := controller.next_commit(self.image)) is not None:
             self.commit(ops)

@@ -46,7 +46,7 @@ class Moving(Cluster):
         self.commit([Update(partition_key(*KEY), encode(state), old.version)])
 
     def settle(self) -> None:
-        controller = Controller(lambda topic: False)
+        controller = Controller()
         controller.began(self.image)
         while (ops := controller.next_commit(self.image)) is not None:
             self.commit(ops)

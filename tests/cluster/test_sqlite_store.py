@@ -1,17 +1,31 @@
 """What is particular to the SQLite store: its sessions, its journal, and how its file fails."""
 
 import asyncio
+import errno
+import os
 import resource
 import sqlite3
 import threading
+from contextlib import closing
 from pathlib import Path
 from threading import Event
 
 import pytest
 
-from ottla.cluster.sqlite_database import JOURNAL_KEPT, Database
+from compat.waiting import until_on_loop as until
+from ottla.cluster import sqlite_reserve
+from ottla.cluster.sqlite_database import JOURNAL_KEPT, Database, _Changes
+from ottla.cluster.sqlite_reserve import FILE_BYTES
 from ottla.cluster.sqlite_store import OwnerInUse, SqliteStore
-from ottla.cluster.store import Change, Create, Delete, Put, StoreError, UnknownOutcome
+from ottla.cluster.store import (
+    Change,
+    Create,
+    Delete,
+    Put,
+    SessionEnded,
+    StoreError,
+    UnknownOutcome,
+)
 
 from .stores import Watcher, on_a_loop
 
@@ -180,13 +194,184 @@ def test_a_full_disk_fails_the_commit_and_nothing_else(tmp_path: Path) -> None:
     database.close()
 
 
+def _needs_room(database: Database, spare_pages: int) -> None:
+    """Let the file grow by so many pages and no more while the reserve is there."""
+    (pages,) = database._connection.execute("PRAGMA page_count").fetchone()
+    database._connection.execute(f"PRAGMA max_page_count={pages + spare_pages}")
+
+
+def test_a_commit_that_finds_no_room_gets_that_of_the_reserve(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path, reserve = tmp_path / "db", tmp_path / "db-reserve"
+    database = _database(path)
+    assert reserve.stat().st_size == FILE_BYTES
+    _needs_room(database, 0)
+    given_up = sqlite_reserve.give_up
+
+    def give_up(store: Path) -> None:
+        _needs_room(database, 1000)
+        given_up(store)
+
+    monkeypatch.setattr(sqlite_reserve, "give_up", give_up)
+    versions = database.commit([Create("a", b"x" * 2_000_000), Create("b", b"")])
+    assert versions == [0, 0]
+    assert not reserve.exists()
+    database.close()
+    assert reserve.stat().st_size == FILE_BYTES
+
+
+def test_a_store_is_opened_with_the_room_of_the_reserve(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path, reserve = tmp_path / "db", tmp_path / "db-reserve"
+    database = _database(path)
+    database.commit([Create("a", b"x")])
+    database.close()
+    opened = Database._open
+
+    def open_with_room(self: Database, lock_timeout: float) -> None:
+        if reserve.exists():
+            (path.parent / "db-wal").unlink(missing_ok=True)
+            raise StoreError("full") from _error("SQLITE_IOERR_SHMSIZE")
+        opened(self, lock_timeout)
+
+    monkeypatch.setattr(Database, "_open", open_with_room)
+    database = _database(path)
+    assert [one.key for one in database.scan("")] == ["a"]
+    assert reserve.exists()  # there was room for it again
+    database.close()
+
+
+def test_a_log_of_changes_that_is_full_is_brought_into_the_file_first(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    database = _database(tmp_path / "db")
+    checkpointed: list[object] = []
+    write = _Changes.write
+
+    def write_then(changes: _Changes, journal_kept: int) -> None:
+        if not checkpointed:
+            raise _error("SQLITE_FULL")
+        write(changes, journal_kept)
+
+    def checkpoint(self: Database) -> None:
+        checkpointed.append(self)
+
+    monkeypatch.setattr(_Changes, "write", write_then)
+    monkeypatch.setattr(Database, "_checkpoint", checkpoint)
+    assert database.commit([Create("a", b"x")]) == [0]
+    assert len(checkpointed) == 1
+    assert (tmp_path / "db-reserve").exists()
+    database.close()
+
+
+def test_who_opens_a_store_that_has_its_room_writes_nothing_for_it(tmp_path: Path) -> None:
+    """The log would be full twice over where several processes open it at once."""
+    first = _database(tmp_path / "db")
+    length = (tmp_path / "db-wal").stat().st_size
+    second = Database(tmp_path / "db", "another", 0.05, JOURNAL_KEPT)
+    session_only = 1
+    assert second._connection.total_changes == session_only
+    assert (tmp_path / "db-wal").stat().st_size == length
+    second.close()
+    first.close()
+
+
+@pytest.mark.parametrize(
+    ("name", "is_opened"), [("SQLITE_FULL", True), ("SQLITE_IOERR_FSYNC", False)]
+)
+def test_a_store_is_opened_where_there_is_no_room_to_spare(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str, is_opened: bool
+) -> None:
+    _database(tmp_path / "db").close()
+
+    def refuse(_: Database) -> None:
+        raise _error(name)
+
+    monkeypatch.setattr(Database, "_checkpoint", refuse)
+    if is_opened:
+        _database(tmp_path / "db").close()
+    else:
+        assert "disk error" in _complaint(tmp_path / "db")
+
+
+def test_a_reserve_that_is_there_is_left_alone(tmp_path: Path) -> None:
+    _database(tmp_path / "db").close()
+    reserve = tmp_path / "db-reserve"
+    os.utime(reserve, (1, 1))
+    _database(tmp_path / "db").close()
+    assert reserve.stat().st_mtime == 1
+
+
+def test_the_format_is_the_one_that_older_brokers_wrote(tmp_path: Path) -> None:
+    database = _database(tmp_path / "db")
+    assert database._connection.execute("PRAGMA user_version").fetchone() == (1,)
+    database.close()
+
+
+def test_a_store_without_room_for_its_reserve_is_opened(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refuse(*_: object) -> int:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr(Path, "write_bytes", refuse)
+    database = _database(tmp_path / "db")
+    assert not (tmp_path / "db-reserve").exists()
+    database.commit([Create("a", b"x")])
+    database.close()
+
+
+@pytest.mark.parametrize("name", ["SQLITE_CORRUPT", "SQLITE_IOERR_FSYNC", "SQLITE_BUSY"])
+def test_the_reserve_is_kept_where_it_is_not_room_that_is_missing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str
+) -> None:
+    database = _database(tmp_path / "db")
+
+    def refuse(*_: object) -> None:
+        raise _error(name)
+
+    with monkeypatch.context() as patched:
+        patched.setattr(_Changes, "write", refuse)
+        with pytest.raises(StoreError):
+            database.commit([Create("a", b"x")])
+    assert (tmp_path / "db-reserve").exists()
+    database.close()
+
+
+def test_a_commit_that_may_be_done_is_not_done_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    database = _database(tmp_path / "db")
+    tried: list[object] = []
+
+    def lose(*_: object) -> None:
+        tried.append(None)
+        raise UnknownOutcome("lost") from _error("SQLITE_IOERR_SHMSIZE")
+
+    with monkeypatch.context() as patched:
+        patched.setattr(_Changes, "write", lose)
+        with pytest.raises(UnknownOutcome):
+            database.commit([Create("a", b"x")])
+    assert len(tried) == 1
+    assert (tmp_path / "db-reserve").exists()
+    database.close()
+
+
+def _error(name: str) -> sqlite3.Error:
+    problem = sqlite3.OperationalError(name)
+    problem.sqlite_errorname = name
+    return problem
+
+
 def test_a_write_that_fails_in_the_commit_has_an_unknown_outcome(tmp_path: Path) -> None:
     database = _database(tmp_path / "db")
     database.commit([Create("a", b"x")])
     allowed = resource.getrlimit(resource.RLIMIT_FSIZE)
     resource.setrlimit(resource.RLIMIT_FSIZE, (200_000, allowed[1]))
     try:
-        with pytest.raises(UnknownOutcome, match="the disk failed"):
+        with pytest.raises(UnknownOutcome, match="disk error"):
             database.commit([Create("big", b"x" * 400_000)])
     finally:
         resource.setrlimit(resource.RLIMIT_FSIZE, allowed)
@@ -236,3 +421,39 @@ def test_a_closed_store_is_polled_no_more(tmp_path: Path, monkeypatch: pytest.Mo
         assert complaints == []
 
     asyncio.run(live())
+
+
+@pytest.mark.parametrize("how", ["restored in place", "replaced", "removed"])
+@on_a_loop
+async def test_a_file_that_was_put_back_from_a_copy_is_not_followed(
+    tmp_path: Path, how: str
+) -> None:
+    path = tmp_path / "db"
+    store = await SqliteStore.open(path, "one", poll_interval=0.005)
+    ended: list[str] = []
+    store.on_session_end(ended.append)
+    await store.commit([Put("early", b"")])
+    with (
+        closing(sqlite3.connect(path)) as here,
+        closing(sqlite3.connect(tmp_path / "copy")) as copy,
+    ):
+        here.backup(copy)
+    watcher = Watcher()
+    await watcher.watch(store)
+    await store.commit([Put("late", b"")])
+    if how == "restored in place":
+        with (
+            closing(sqlite3.connect(tmp_path / "copy")) as copy,
+            closing(sqlite3.connect(path)) as here,
+        ):
+            copy.backup(here)
+    elif how == "replaced":
+        (tmp_path / "copy").rename(path)
+    else:
+        path.unlink()
+    await until(lambda: bool(ended))
+    assert "holds other metadata" in ended[0]
+    with pytest.raises(SessionEnded):
+        await store.commit([Put("more", b"")])
+    assert "late" in watcher.documents
+    await store.close()

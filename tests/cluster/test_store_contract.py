@@ -16,6 +16,7 @@ from ottla.cluster.store import (
     Create,
     Delete,
     Document,
+    HistoryLost,
     Op,
     Put,
     SessionEnded,
@@ -159,6 +160,19 @@ async def test_a_watcher_is_told_of_others_changes_in_their_order(backing: Backi
     # A commit's changes come together.
     assert all(len(call) % 2 == 0 for call in watcher.calls)
     assert sorted(watcher.documents.values()) == await here.scan("")
+    await here.close()
+    await there.close()
+
+
+@on_a_loop
+async def test_who_catches_up_has_all_that_others_committed_before(backing: Backing) -> None:
+    here, there = await backing.open("here"), await backing.open("there")
+    watcher = Watcher()
+    await watcher.watch(here)
+    for number in range(20):
+        await there.commit([Put("a", b"%d" % number)])
+        await here.catch_up()
+        assert watcher.documents["a"].value == b"%d" % number
     await here.close()
     await there.close()
 
@@ -439,3 +453,38 @@ def test_any_sequence_of_commits_does_what_the_model_does(
         await store.close()
 
     compare()
+
+
+@on_a_loop
+async def test_a_later_session_goes_on_from_where_an_earlier_one_was(backing: Backing) -> None:
+    store = await backing.open("one")
+    await store.watch(Watcher())
+    await store.commit([Put("a", b"1")])
+    await backing.declare_dead("one")
+    known = store.position()
+    await store.close()
+    again = await backing.open("one")
+    await again.check_history(known)
+    await again.commit([Put("a", b"2")])
+    await again.check_history(known)
+    await again.close()
+
+
+@on_a_loop
+async def test_a_history_that_is_shorter_or_another_one_is_refused(
+    new_backing: Callable[[], Backing],
+) -> None:
+    store = await new_backing().open("one")
+    await store.watch(Watcher())
+    for number in range(5):
+        await store.commit([Put("a", b"%d" % number)])
+    known = store.position()
+    await store.close()
+    another = await new_backing().open("one")
+    with pytest.raises(HistoryLost):
+        await another.check_history(known)
+    for number in range(10):
+        await another.commit([Put("b", b"%d" % number)])
+    with pytest.raises(HistoryLost):
+        await another.check_history(known)
+    await another.close()

@@ -8,7 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ottla.cluster.documents import Broker, broker_key, encode
+from ottla.cluster import topics
+from ottla.cluster.documents import Broker, broker_key, deleted_topic_key, encode
 from ottla.cluster.image import Image
 from ottla.cluster.placement import spread
 from ottla.cluster.store import Conflict, Create, Op
@@ -173,12 +174,32 @@ def test_of_two_that_make_the_same_topic_one_conflicts(cluster: Cluster) -> None
         cluster.commit(second)
 
 
-def test_a_deleted_topic_leaves_nothing(cluster: Cluster) -> None:
+def test_a_deleted_topic_leaves_only_the_record_of_its_deletion(cluster: Cluster) -> None:
     before = cluster.model.snapshot()
     cluster.create(NewTopic("a", 3))
     cluster.commit(delete_topic(cluster.image, "a"))
-    assert cluster.model.snapshot() == before
+    left = [each for each in cluster.model.snapshot() if each not in before]
+    assert [(each.key, each.value) for each in left] == [(deleted_topic_key(ID), b"a")]
     assert (cluster.image.topics, cluster.image.partitions) == ({}, {})
+
+
+def test_the_oldest_records_of_deletions_are_dropped(
+    cluster: Cluster, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(topics, "DELETIONS_KEPT", 3)
+    ids = [UUID(int=number) for number in (9, 3, 7, 1, 5)]
+    for topic_id in ids:
+        _, ops = create_topic(
+            cluster.image,
+            NewTopic("a"),
+            topic_id=topic_id,
+            start=0,
+            default_partitions=1,
+            default_replication_factor=1,
+        )
+        cluster.commit(ops)
+        cluster.commit(delete_topic(cluster.image, "a"))
+    assert sorted(cluster.image.deleted_topics) == sorted(ids[-3:])
 
 
 def test_partitions_are_added_after_those_that_are_there(cluster: Cluster) -> None:

@@ -54,7 +54,7 @@ class Tree:
 
 
 def _loaded(tree: Tree) -> Mirror:
-    mirror = Mirror(len(tree.entries))
+    mirror = Mirror(len(tree.entries), tree.entries[-1].writer if tree.entries else "")
     _load(mirror, tree.documents(tree.paths(LAYOUT.root)))
     return mirror
 
@@ -125,7 +125,7 @@ def test_nodes_read_one_by_one_while_commits_go_on_become_one_state(
     first = data.draw(st.integers(0, len(batches)))
     for batch in batches[:first]:
         _run(tree, mirror, batch)
-    newer = Mirror(len(tree.entries))
+    newer = Mirror(len(tree.entries), mirror.token)
     # Both folders are listed at some time, and their nodes read later, one after the other.
     found: dict[str, list[Document]] = {}
     rest = list(batches[first:])

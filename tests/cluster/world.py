@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from uuid import UUID
 
-from ottla.cluster.documents import Broker, broker_key, encode
+from ottla.cluster.documents import Broker, Storage, broker_key, encode
 from ottla.cluster.image import Delta, Image, PartitionImage
 from ottla.cluster.store import Create, Delete, Op, Put
 from ottla.cluster.topics import NewTopic, create_topic
@@ -25,9 +25,10 @@ class Cluster:
     def commit(self, ops: Sequence[Op]) -> None:
         self.delta = self.image.apply(self.model.commit(ops))
 
-    def up(self, broker: int, rack: str | None = None) -> int:
+    def up(self, broker: int, rack: str | None = None, *, storage: Storage | None = None) -> int:
         """Register a broker; its epoch."""
-        self.commit([Create(broker_key(broker), encode(Broker(broker, [], rack)))])
+        document = Broker(broker, [], rack, storage=storage)
+        self.commit([Create(broker_key(broker), encode(document))])
         return self.image.brokers[broker].epoch
 
     def down(self, *brokers: int) -> None:

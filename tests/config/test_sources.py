@@ -128,7 +128,7 @@ def test_a_kraft_servers_properties_work_with_warnings() -> None:
             {"flags": ["retention.ms=3"]},
             "--set: Unknown config name: retention.ms (did you mean log.retention.ms?)",
         ),
-        ({"flags": ["num.partitions"]}, "--set num.partitions: it is not name=value"),
+        ({"flags": ["num.partitions"]}, "--set num.partitions: must be name=value"),
         (
             {"flags": ["num.partitions=0"]},
             "--set: Invalid value 0 for configuration num.partitions: Value must be at least 1",

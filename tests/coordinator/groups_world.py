@@ -11,6 +11,7 @@ from uuid import UUID, uuid5
 
 from msgspec.structs import replace
 
+from ottla.coordinator.batch_sizes import UNLIMITED, batch_size
 from ottla.coordinator.group_config import GroupConfig
 from ottla.coordinator.groups import GroupShard
 from ottla.coordinator.shard import (
@@ -94,10 +95,16 @@ class World:
     own_configs: dict[str, GroupConfig] = field(default_factory=dict)
     """Of groups that have settings of their own."""
     now: int = START
+    """The wall clock; `set_clock` sets it."""
+    elapsed: int = 0
+    """What timers go by."""
+    limit: int = UNLIMITED
+    """The largest batch that the log takes; what does not fit is a mistake of the shard."""
     log: list[Written | Marker] = field(default_factory=list)
     timers: dict[Hashable, int] = field(default_factory=dict)
     parked: set[int] = field(default_factory=set)
     answers: dict[int, Message] = field(default_factory=dict)
+    was_limited: bool = False
     _ids: int = 0
 
     def __post_init__(self) -> None:
@@ -111,6 +118,7 @@ class World:
             self.topics.matching,
             self._new_id,
             lambda group_id: self.own_configs.get(group_id, self.config),
+            lambda: self.limit,
         )
 
     def _new_id(self) -> str:
@@ -119,6 +127,10 @@ class World:
 
     def take(self, result: Result[R]) -> R | Deferred:
         """Do what a result says; return the reply, or its token."""
+        if result.is_atomic:
+            assert not result.records or batch_size(result.records) <= self.limit
+        else:
+            assert all(batch_size([record]) <= self.limit for record in result.records)
         producer_id = -1 if result.producer is None else result.producer.producer_id
         for record in result.records:
             self.log.append(Written(record.key, record.value, producer_id))
@@ -126,7 +138,7 @@ class World:
             self.shard.replay(record, producer_id)
         for timer in result.timers:
             if isinstance(timer, SetTimer):
-                self.timers[timer.key] = timer.at_ms
+                self.timers[timer.key] = self.elapsed + timer.delay_ms
             else:
                 self.timers.pop(timer.key, None)
         if isinstance(result.reply, Deferred):
@@ -139,20 +151,33 @@ class World:
             self.answers[token] = done.reply
         return result.reply
 
+    def take_batches_of(self, limit: int) -> None:
+        """Let the log take larger batches, or smaller ones."""
+        self.limit = limit
+        self.was_limited |= limit != UNLIMITED
+
     def end_transaction(self, producer_id: int, *, commit: bool) -> None:
         self.log.append(Marker(producer_id, commit))
         self.shard.complete_transaction(producer_id, commit=commit)
 
     def advance(self, ms: int) -> None:
         """Let time pass, and the timers fire that are due meanwhile."""
-        end = self.now + ms
+        end = self.elapsed + ms
         while self.timers:
             key = min(self.timers, key=lambda key: self.timers[key])
             if self.timers[key] > end:
                 break
-            self.now = max(self.now, self.timers.pop(key))
+            self._pass_to(max(self.elapsed, self.timers.pop(key)))
             assert self.take(self.shard.expire(key, self.now)) is None
-        self.now = end
+        self._pass_to(end)
+
+    def _pass_to(self, elapsed: int) -> None:
+        self.now += elapsed - self.elapsed
+        self.elapsed = elapsed
+
+    def set_clock(self, by_ms: int) -> None:
+        """An operator, or NTP, sets the wall clock; no time passes."""
+        self.now = max(1, self.now + by_ms)
 
     def restart(self, length: int | None = None) -> None:
         """Lose the shard, and all of the log after a length; load it again.

@@ -8,6 +8,7 @@ Checked, beside what groups_invariants has after every step:
 3. Every parked request is answered once (groups_world refuses a second answer), and when members
    fall silent none stays parked.
 4. A coordinator that lost the unacknowledged end of its log goes on from what is left.
+5. All of this while the wall clock is set back and forward.
 """
 
 from dataclasses import dataclass, field
@@ -74,12 +75,15 @@ class Life:
             [
                 self.join, self.sync, self.heartbeat, self.wait, self.leave, self.crash,
                 self.commit, self.commit_in_transaction, self.end_transaction, self.restart,
-                self.lose,
+                self.lose, self.set_clock,
             ],
-            [12, 12, 6, 8, 1, 1, 5, 3, 3, 1, 1],
+            [12, 12, 6, 8, 1, 1, 5, 3, 3, 1, 1, 2],
         )[0]  # fmt: skip
         happening(member)
         self.hear()
+
+    def set_clock(self, _: ClassicClient) -> None:
+        self.world.set_clock(self.random.choice([-3_600_000, -30_000, -1, 30_000, 3_600_000]))
 
     def join(self, member: ClassicClient) -> None:
         reply = member.ask_to_join()
@@ -167,6 +171,9 @@ class Life:
         partition, offset = self.random.randrange(PARTITIONS), self.random.randrange(10_000)
         producer_id = self.random.randrange(3)
         error = commit_in_transaction(self.world, offset, partition, producer_id=producer_id)
+        if error == ErrorCode.UNKNOWN_SERVER_ERROR:
+            assert self.world.was_limited
+            return
         assert error == ErrorCode.NONE
         self.commits += 1
         self.pending.setdefault(producer_id, {})[partition] = self.commits, offset

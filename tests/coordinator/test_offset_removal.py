@@ -2,8 +2,11 @@
 
 import pytest
 
+from ottla.coordinator import groups
+from ottla.coordinator.batch_sizes import UNLIMITED
 from ottla.coordinator.group_config import GroupConfig
 from ottla.coordinator.groups import GROUPS_IN_A_SLICE
+from ottla.coordinator.shard import Deferred, Result
 from ottla.wire.errors import ErrorCode
 from ottla.wire.messages.list_groups import ListGroupsRequest
 from ottla.wire.messages.offset_delete import (
@@ -20,7 +23,7 @@ from .groups_clients import (
     fetch,
     stable_group,
 )
-from .groups_world import World, answer, context
+from .groups_world import R, Topics, World, answer, context
 
 HOUR = 3_600_000
 RETENTION = GroupConfig(offsets_retention_ms=HOUR, offsets_retention_check_interval_ms=60_000)
@@ -260,6 +263,42 @@ def test_many_groups_expire_in_slices() -> None:
         commit(world, 5, group_id=f"g{number}")
     world.advance(HOUR)
     assert len(group_ids(world)) <= GROUPS_IN_A_SLICE * 2 + 1
+    world.advance(60_000)
+    assert group_ids(world) == []
+
+
+def test_many_offsets_of_a_group_expire_in_slices(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(groups, "OFFSETS_IN_A_SLICE", 7)
+    world = World(RETENTION, Topics(a=40))
+    for number in range(3):
+        for partition in range(10 * number, 40):
+            assert commit(world, 5, partition, group_id=f"g{number}") is ErrorCode.NONE
+    kept = world.shard._state
+    most = 0
+    take = world.take
+
+    def counted(result: Result[R]) -> R | Deferred:
+        nonlocal most
+        most = max(most, len(result.records))
+        return take(result)
+
+    monkeypatch.setattr(world, "take", counted)
+    world.advance(HOUR + 60_000)
+    assert group_ids(world) == []
+    assert not kept.offsets.of_group("g0")
+    assert most <= 8, "a slice, and the end of a group"
+
+
+def test_an_offset_whose_deletion_does_not_fit_stays_with_its_group() -> None:
+    world = World(RETENTION)
+    long = "g" * 400
+    for group_id in (long, "g"):
+        assert commit(world, 5, group_id=group_id) is ErrorCode.NONE
+    world.take_batches_of(300)
+    world.advance(HOUR + 60_000)
+    assert group_ids(world) == [long]
+    assert fetch(world, group_id=long) == 5
+    world.take_batches_of(UNLIMITED)
     world.advance(60_000)
     assert group_ids(world) == []
 

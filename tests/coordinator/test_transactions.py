@@ -142,8 +142,8 @@ def test_a_timeout_with_the_last_epoch_asks_for_a_producer_id() -> None:
     assert producer.add(0) is ErrorCode.NONE
     key = TimerKey(TimerKind.TRANSACTION_TIMEOUT, "t")
     with pytest.raises(NeedsProducerId):
-        driver.shard.expire(key, driver.timers[key])
-    driver.advance_to(driver.timers[key])
+        driver.shard.expire(key, driver.now)
+    driver.advance_to(driver.now + driver.timers[key])
     driver.write_markers()
     assert producer.init(stated=True) is ErrorCode.NONE
     assert (producer.producer_id, producer.epoch) == (FIRST_PRODUCER_ID + 1, 0)

@@ -72,7 +72,8 @@ def test_only_a_decision_is_completed_and_as_it_was_taken(before: TransactionSta
 def test_the_first_partitions_start_the_clock_and_later_ones_do_not() -> None:
     opened = in_state(TransactionState.COMPLETE_ABORT).joined_by(frozenset({P0}), 2, 50)
     more = opened.joined_by(frozenset({P1}), 2, 70)
-    assert (opened.start_ms, opened.deadline_ms) == (50, 150)
+    assert (opened.start_ms, opened.time_left_ms(50), opened.time_left_ms(149)) == (50, 100, 1)
+    assert (opened.time_left_ms(200), opened.time_left_ms(0)) == (0, 100)
     assert (more.start_ms, more.last_update_ms) == (50, 70)
     assert more.partitions == {P0, P1}
 

@@ -2,7 +2,6 @@
 
 import pytest
 
-from ottla.coordinator.shard import SetTimer
 from ottla.coordinator.transactions import TOMBSTONES_AT_ONCE, TransactionConfig
 from ottla.coordinator.transactions_result import TimerKey, TimerKind
 from ottla.wire.errors import ErrorCode
@@ -115,22 +114,28 @@ def test_an_open_transaction_keeps_its_deadline_over_a_restart() -> None:
     assert state_of(driver) == "PrepareAbort"
 
 
-def test_a_timer_that_is_early_is_set_again() -> None:
+@pytest.mark.parametrize("by_ms", [-3_600_000, -30_000, 30_000, 3_600_000])
+def test_a_clock_that_is_set_changes_no_timeout(by_ms: int) -> None:
     driver = Driver()
-    assert a_producer(driver).add(0) is ErrorCode.NONE
-    deadline = driver.timers[TIMEOUT]
-    result = driver.shard.expire(TIMEOUT, deadline - 1)
-    assert not result.records
-    assert [timer.at_ms for timer in result.timers if isinstance(timer, SetTimer)] == [deadline]
+    driver.set_clock(10_000_000)
+    producer = Producer(driver)
+    assert producer.init(timeout_ms=5000) is ErrorCode.NONE
+    assert producer.add(0) is ErrorCode.NONE
+    driver.advance_to(driver.now + 1000)
+    driver.set_clock(by_ms)
+    driver.advance_to(driver.now + 3999)
+    assert state_of(driver) == "Ongoing"
+    driver.advance_to(driver.now + 1)
+    assert state_of(driver) == "PrepareAbort"
 
 
-def test_a_timer_that_is_late_does_not_hit_the_next_transaction() -> None:
+def test_a_clock_that_was_set_back_gives_no_more_than_the_timeout_after_a_restart() -> None:
     driver = Driver()
-    producer = a_producer(driver)
+    driver.set_clock(10_000_000)
+    producer = Producer(driver)
+    assert producer.init(timeout_ms=5000) is ErrorCode.NONE
     assert producer.add(0) is ErrorCode.NONE
-    deadline = driver.timers[TIMEOUT]
-    driver.now = deadline - 1
-    assert producer.end(commit=True) is ErrorCode.NONE
-    driver.write_markers()
-    assert producer.add(0) is ErrorCode.NONE
-    assert not driver.shard.expire(TIMEOUT, deadline, driver.new_producer_id()).records
+    driver.set_clock(-3_600_000)
+    driver.restart()
+    driver.advance_to(driver.now + 5000)
+    assert state_of(driver) == "PrepareAbort"

@@ -8,6 +8,7 @@ go through bytes in a restart, as they do on disk.
 from collections.abc import Callable, Hashable
 from typing import TypeVar
 
+from ottla.coordinator.batch_sizes import UNLIMITED, batch_size
 from ottla.coordinator.shard import CoordinatorRecord, Deferred, RequestContext, SetTimer
 from ottla.coordinator.transactions import TransactionConfig, TransactionShard
 from ottla.coordinator.transactions_queries import response_of, transactions_of
@@ -41,17 +42,25 @@ OFFSETS_PARTITION = 7
 class Driver:
     """One shard, driven by a test."""
 
-    def __init__(self, config: TransactionConfig | None = None) -> None:
+    def __init__(self, config: TransactionConfig | None = None, limit: int = UNLIMITED) -> None:
         self.config = config or TransactionConfig()
+        self.limit = limit
+        """The largest batch that the log takes; what does not fit is a mistake of the shard."""
         self.now = 1_000_000
+        """The wall clock; `set_clock` sets it."""
+        self.elapsed = 0
+        """What timers go by."""
         self.log: list[CoordinatorRecord] = []
         self.timers: dict[Hashable, int] = {}
         self.markers: list[TxnMarkers] = []
         """Asked for, and not yet reported."""
         self.coordinator_epoch = 0
         self.producer_ids_given = 0
-        self.shard = TransactionShard(self.config, self.coordinator_epoch)
+        self.shard = self._new_shard()
         self._take(self.shard.loaded(self.now))
+
+    def _new_shard(self) -> TransactionShard:
+        return TransactionShard(self.config, self.coordinator_epoch, lambda: self.limit)
 
     def init(self, request: InitProducerIdRequest, version: int = 5) -> InitProducerIdResponse:
         context = RequestContext(version)
@@ -105,18 +114,27 @@ class Driver:
             self.report(self.markers.pop(0))
 
     def advance_to(self, now: int) -> None:
-        """Move the clock, and let all timers fire that are due on the way."""
+        """Let time pass, and all timers fire that are due on the way."""
+        end = self.elapsed + now - self.now
         while due := min(
-            (timer for timer in self.timers.items() if timer[1] <= now),
+            (timer for timer in self.timers.items() if timer[1] <= end),
             key=lambda timer: timer[1],
             default=None,
         ):
             key, at = due
             assert isinstance(key, TimerKey)
             del self.timers[key]
-            self.now = max(self.now, at)
+            self._pass_to(max(self.elapsed, at))
             self._expire(key)
-        self.now = now
+        self._pass_to(end)
+
+    def _pass_to(self, elapsed: int) -> None:
+        self.now += elapsed - self.elapsed
+        self.elapsed = elapsed
+
+    def set_clock(self, by_ms: int) -> None:
+        """An operator, or NTP, sets the wall clock; no time passes."""
+        self.now = max(1, self.now + by_ms)
 
     def restart(self, keep: int | None = None) -> None:
         """Load the shard again, from the first records of its log (by default all)."""
@@ -124,7 +142,7 @@ class Driver:
         self.markers.clear()
         self.timers.clear()
         self.coordinator_epoch += 1
-        self.shard = TransactionShard(self.config, self.coordinator_epoch)
+        self.shard = self._new_shard()
         for record in self.log:
             self.shard.replay(CoordinatorRecord(record.key, record.value))
         self._take(self.shard.loaded(self.now))
@@ -152,12 +170,16 @@ class Driver:
         return self._take(result)
 
     def _take(self, result: TxnResult[R]) -> R:
+        if result.is_atomic:
+            assert not result.records or batch_size(result.records) <= self.limit
+        else:
+            assert all(batch_size([record]) <= self.limit for record in result.records)
         for record in result.records:
             self._append(record)
         for timer in result.timers:
             self.timers.pop(timer.key, None)
             if isinstance(timer, SetTimer):
-                self.timers[timer.key] = timer.at_ms
+                self.timers[timer.key] = self.elapsed + timer.delay_ms
         self._ask_for(result.markers)
         assert not isinstance(result.reply, Deferred), "no transactional request is parked"
         return result.reply

@@ -88,6 +88,7 @@ def test_an_unknown_name_or_partition_is_refused(
         found = fetch(connection, wanted)
         assert found.error_code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
         assert found.high_watermark == -1
+        assert found.aborted_transactions == []
 
 
 @pytest.mark.parametrize("offset", [4, 100, 2**62])
@@ -98,6 +99,7 @@ def test_an_offset_beyond_the_end_is_out_of_range(
     found = fetch(connection, From(topic, offset))
     assert found.error_code == ErrorCode.OFFSET_OUT_OF_RANGE
     assert not found.records
+    assert found.aborted_transactions is None
 
 
 def test_a_negative_offset_is_out_of_range(connection: Connection, topic: str) -> None:
@@ -305,6 +307,7 @@ def test_a_diverging_epoch_is_told(connection: Connection, topic: str) -> None:
     assert ahead.error_code == 0
     assert (ahead.diverging_epoch.epoch, ahead.diverging_epoch.end_offset) == (epoch, 2)
     assert not ahead.records
+    assert (ahead.high_watermark, ahead.last_stable_offset, ahead.log_start_offset) == (2, 2, 0)
 
 
 def test_read_committed_sees_all_without_transactions(connection: Connection, topic: str) -> None:
@@ -313,6 +316,27 @@ def test_read_committed_sees_all_without_transactions(connection: Connection, to
     (found,) = partitions_of(connection.ask(request, FetchResponse, FETCH))
     assert base_offsets(found.records) == [0]
     assert found.aborted_transactions == []
+
+
+def test_a_partition_with_too_little_room_says_nothing_of_aborted_transactions(
+    connection: Connection, new_topic: Topics
+) -> None:
+    """As in Kafka, which has an empty list where nothing was to be read."""
+    first, second = new_topic(), new_topic()
+    for name in (first, second):
+        produce(connection, name, values(b"x" * 100))
+
+    def aborted(wanted: From, max_bytes: int) -> object:
+        request = fetch_request(
+            From(first), wanted, max_bytes=max_bytes, isolation_level=READ_COMMITTED
+        )
+        _, found = partitions_of(connection.ask(request, FetchResponse, FETCH))
+        assert not found.records
+        return found.aborted_transactions
+
+    assert aborted(From(second, max_bytes=10), 10_000) is None
+    assert aborted(From(second), 1) == []
+    assert aborted(From(second, 1), 10_000) == []
 
 
 def test_large_logs_are_read_in_steps_without_gaps(

@@ -51,6 +51,39 @@ def test_a_full_fetch_opens_a_session_with_all_partitions(
     assert places(answer) == [(first, 0), (second, 0)]
 
 
+def test_a_session_may_begin_without_partitions(connection: Connection) -> None:
+    assert open_session(connection).session_id != 0
+
+
+def test_partitions_take_turns_in_the_order_of_the_requests(
+    connection: Connection, new_topic: Topics
+) -> None:
+    """As in Kafka: one that becomes ready late keeps its place, one that gave records loses it."""
+    first, second = new_topic(), new_topic()
+    session = open_session(connection, From(first), From(second)).session_id
+    produce(connection, second, values(b"b"))
+    produce(connection, first, values(b"a"))
+    served = [
+        [
+            place
+            for place, part in zip(places(answer), partitions_of(answer), strict=True)
+            if part.records
+        ]
+        for answer in (go_on(connection, session, epoch, max_bytes=1) for epoch in (1, 2, 3))
+    ]
+    assert served == [[(first, 0)], [(second, 0)], [(first, 0)]]
+
+
+def test_a_high_watermark_is_told_when_the_wait_is_over(connection: Connection, topic: str) -> None:
+    produce(connection, topic, values(b"a", b"b"))
+    opened = open_session(connection, From(topic, 7))
+    assert partitions_of(opened)[0].error_code == ErrorCode.OFFSET_OUT_OF_RANGE
+    at_the_end = go_on(
+        connection, opened.session_id, 1, From(topic, 2), max_wait_ms=10, min_bytes=1
+    )
+    assert [part.high_watermark for part in partitions_of(at_the_end)] == [2]
+
+
 def test_a_fetch_without_a_session_opens_none(connection: Connection, topic: str) -> None:
     answer = connection.ask(fetch_request(From(topic)), FetchResponse, FETCH)
     assert (answer.error_code, answer.session_id) == (0, 0)
@@ -90,6 +123,19 @@ def test_a_partition_can_be_added_and_forgotten(connection: Connection, new_topi
     produce(connection, first, values(b"not wanted any more"))
     produce(connection, second, values(b"wanted"))
     assert places(go_on(connection, session, 3)) == [(second, 0)]
+
+
+def test_what_a_fetch_names_and_forgets_is_fetched_as_the_session_ends(
+    connection: Connection, topic: str
+) -> None:
+    produce(connection, topic, values(b"a"))
+    session = open_session(connection, From(topic)).session_id
+    request = fetch_request(
+        From(topic), session_id=session, session_epoch=1, forgotten=[(topic, 0)]
+    )
+    answer = connection.ask(request, FetchResponse, FETCH)
+    assert (answer.session_id, places(answer)) == (0, [(topic, 0)])
+    assert partitions_of(answer)[0].records
 
 
 def test_sessions_work_with_topic_ids(connection: Connection, topic: str) -> None:

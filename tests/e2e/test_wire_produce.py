@@ -8,7 +8,9 @@ import pytest
 
 from compat.batches import Batch, Plain, now_ms, values
 from compat.raw import Connection
-from ottla.wire.batch import HEADER_SIZE
+from ottla.log.validation import restamp_attributes
+from ottla.records import Codec
+from ottla.wire.batch import HEADER_SIZE, read_header
 from ottla.wire.errors import ErrorCode
 from ottla.wire.messages.produce import (
     PartitionProduceData,
@@ -20,6 +22,7 @@ from ottla.wire.messages.produce import (
 from tests.e2e.asking import (
     EARLIEST,
     MAX_TIMESTAMP,
+    PRODUCE,
     From,
     end_offset,
     fetch,
@@ -30,6 +33,7 @@ from tests.e2e.asking import (
 from tests.e2e.asking_groups import coordinated
 from tests.e2e.asking_transactions import new_transactional_producer
 from tests.e2e.conftest import Topics, describe
+from tests.stalls.bombs import bomb
 
 LOG_APPEND_TIME = 0x08
 TRANSACTIONAL = 0x10
@@ -171,6 +175,7 @@ def test_a_batch_larger_than_the_topics_limit_is_refused(
     assert produce_one(connection, topic, just_right).error_code == 0
     answer = produce_one(connection, topic, too_large)
     assert answer.error_code == ErrorCode.MESSAGE_TOO_LARGE
+    assert answer.log_start_offset == -1  # as in Kafka, which looked at the batch alone
 
 
 def test_the_limit_counts_the_whole_batch(connection: Connection, new_topic: Topics) -> None:
@@ -283,3 +288,29 @@ def test_a_transactional_batch_without_a_transaction_is_refused(
 def test_the_log_starts_at_zero(connection: Connection, topic: str) -> None:
     produce(connection, topic, values(b"x"))
     assert list_offset(connection, topic, EARLIEST).offset == 0
+
+
+@pytest.mark.parametrize("codec", range(5), ids=["none", "gzip", "snappy", "lz4", "zstd"])
+def test_a_body_that_no_consumer_could_read_is_refused(
+    connection: Connection, topic: str, codec: int
+) -> None:
+    hostile = bytearray(bomb(Codec(codec), 1000, now_ms(), keyed=False, max_timestamp=now_ms()))
+    hostile[HEADER_SIZE:] = b"\xee" * (len(hostile) - HEADER_SIZE)
+    restamp_attributes(memoryview(hostile), codec)
+    answer = produce_one(connection, topic, bytes(hostile))
+    assert answer.error_code == ErrorCode.INVALID_RECORD
+
+
+def test_a_batch_behind_a_long_one_is_appended_behind_it(
+    connection: Connection, new_topic: Topics
+) -> None:
+    topic = new_topic(cleanup_policy="compact")
+    long = bomb(Codec.ZSTD, 4 << 20, now_ms(), keyed=True, max_timestamp=now_ms())
+    count = read_header(memoryview(long)).record_count
+    short = Batch([Plain(key=b"k", value=b"v")]).build()
+    for data in (long, short):
+        connection.send(produce_request(topic, data), PRODUCE)
+    answers = [connection.receive(ProduceResponse, PRODUCE)[1] for _ in range(2)]
+    found = [answer.responses[0].partition_responses[0] for answer in answers]
+    assert [each.error_code for each in found] == [0, 0]
+    assert [each.base_offset for each in found] == [0, count]

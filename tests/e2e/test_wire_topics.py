@@ -231,6 +231,8 @@ def test_one_bad_topic_does_not_stop_the_others(
     results = create(connection, topic_with(topic), topic_with(good))
     errors = {result.name: result.error_code for result in results}
     assert errors == {topic: ErrorCode.TOPIC_ALREADY_EXISTS, good: 0}
+    assert [bool(result.configs) for result in results] == [False, True]
+    assert results[0].configs == []
 
 
 def test_validate_only_creates_nothing(connection: Connection, new_name: Callable[[], str]) -> None:

@@ -129,12 +129,10 @@ def test_what_is_no_batch_of_a_client_is_an_invalid_record(logs: Logs, records: 
         bytes(changed(batch(), length=-1)),
         bytes(changed(batch(), magic=3)),
         bytes(changed(batch(), magic=-1)),
-        bytes(batch()) + b"\0",
         bytes(batch()) + bytes(12),
-        bytes(batch()) + bytes(batch())[:40],
     ],
     ids=[
-        "wrong CRC",
+        "invalid CRC",
         "changed byte",
         "shorter than what came",
         "no room for a header",
@@ -142,13 +140,19 @@ def test_what_is_no_batch_of_a_client_is_an_invalid_record(logs: Logs, records: 
         "negative length",
         "magic 3",
         "magic -1",
-        "one more byte",
         "twelve more bytes",
-        "half a second batch",
     ],
 )
 def test_bytes_that_do_not_fit_together_are_a_corrupt_message(logs: Logs, records: bytes) -> None:
     assert code_of(logs, memoryview(bytearray(records))) == E.CORRUPT_MESSAGE
+
+
+@pytest.mark.parametrize("more", [b"\0", bytes(batch())[:40]], ids=["a byte", "half a batch"])
+def test_what_follows_a_batch_and_is_none_is_not_kept(logs: Logs, more: bytes) -> None:
+    log = logs.open()
+    appended = log.append(memoryview(bytearray(bytes(batch()) + more)), now=NOW, leader_epoch=0)
+    assert appended.base_offset == 0
+    assert log.size == len(batch())
 
 
 @pytest.mark.parametrize("version", [3, 6])

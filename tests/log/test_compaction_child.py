@@ -113,7 +113,7 @@ def test_a_log_that_cannot_be_compacted_is_told_and_the_next_is_done(logs: Logs)
     others.close()
     told = [reply_from_line(each.encode()) for each in replies.getvalue().splitlines()]
     assert isinstance(told[0], Failed)
-    assert "wrong CRC" in told[0].reason
+    assert "invalid CRC" in told[0].reason
     assert isinstance(told[-1], Finished)
 
 

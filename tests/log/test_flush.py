@@ -7,7 +7,10 @@ import pytest
 from structlog.testing import capture_logs
 
 from ottla.log.config import LogConfig
+from ottla.log.files import Files
 from ottla.log.flush import Flush, run_together
+from ottla.log.leader_epochs import FILE_NAME as EPOCHS_FILE
+from ottla.log.leader_epochs import LeaderEpochs
 from ottla.log.log import Log
 from ottla.wire.errors import ErrorCode, KafkaError
 from tests.log.faulty import FaultyFiles
@@ -245,3 +248,39 @@ def test_a_folder_that_many_flushes_need_is_synced_once(tmp_path: Path) -> None:
     assert sorted(synced) == sorted([*(str(logs.directory) for logs in all_logs), str(tmp_path)])
     for logs in all_logs:
         logs.close()
+
+
+@pytest.mark.parametrize("when", ["before it runs", "before it takes its place"])
+@pytest.mark.parametrize("keep", [False, True], ids=["deleted", "set aside"])
+def test_a_late_flush_writes_nothing_into_the_folder_of_another_topic(
+    tmp_path: Path, when: str, keep: bool
+) -> None:
+    files = Files()
+    logs = Logs(tmp_path / "t-0", files)
+    log = logs.open()
+    append(log, batch(), leader_epoch=7)
+    begun = log.begin_flush()
+    assert begun is not None
+
+    def recreate() -> None:
+        log.delete(keep=keep)
+        successor = logs.open()
+        append(successor, batch(), leader_epoch=0)
+        flush(successor)
+
+    if when == "before it runs":
+        recreate()
+    else:
+        sync = files.fdatasync
+
+        def recreate_and_sync(descriptor: int) -> None:
+            files.fdatasync = sync
+            recreate()
+            sync(descriptor)
+
+        files.fdatasync = recreate_and_sync
+    run_together([begun])
+    log.end_flush(begun)
+    assert (logs.directory / EPOCHS_FILE).read_bytes() == LeaderEpochs([(0, 0)]).to_bytes()
+    assert not [*logs.directory.glob("*.tmp")]
+    logs.close()

@@ -1,5 +1,7 @@
 """The data folder: one owner, one identity, and checkpoints that a crash cannot tear."""
 
+import errno
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -8,8 +10,11 @@ from uuid import UUID
 import pytest
 
 from ottla.log.config import LogConfig
+from ottla.log.files import Files
 from ottla.log.folder import (
+    META_PROPERTIES,
     RECOVERY_POINTS,
+    STORAGE_PROPERTIES,
     DataFolder,
     FolderError,
     MetaProperties,
@@ -111,7 +116,7 @@ def test_meta_properties_are_kafkas(folder: DataFolder) -> None:
 )
 def test_damaged_meta_properties_are_an_error(folder: DataFolder, text: str) -> None:
     (folder.path / "meta.properties").write_text(text)
-    with pytest.raises(FolderError, match=r"meta\.properties is damaged"):
+    with pytest.raises(FolderError, match=r"meta\.properties is corrupt"):
         folder.read_meta()
 
 
@@ -245,7 +250,7 @@ def test_a_partitions_folder_knows_its_topics_id(folder: DataFolder) -> None:
 @pytest.mark.parametrize("text", ["nonsense", "version: 0\n", "version: 0\ntopic_id: x\n"])
 def test_a_damaged_topic_id_is_an_error(folder: DataFolder, text: str) -> None:
     (folder.path / "partition.metadata").write_text(text)
-    with pytest.raises(FolderError, match=r"partition\.metadata is damaged"):
+    with pytest.raises(FolderError, match=r"partition\.metadata is corrupt"):
         folder.read_topic_id(folder.path)
 
 
@@ -255,3 +260,87 @@ def test_ids_are_written_as_kafka_writes_them() -> None:
     for text in ("", "x", "BOU0rwdZQC-zKcpN4rA4T!", "BOU0rwdZQC-zKcpN4rA4TQAA"):
         with pytest.raises(ValueError, match=r"."):
             uuid_from_text(text)
+
+
+def test_a_restarted_machine_raises_the_storage_epoch(tmp_path: Path) -> None:
+    folder = DataFolder(tmp_path)
+    assert folder.storage_epoch("first boot") == 0
+    assert folder.storage_epoch("first boot") == 0, "a killed process loses nothing"
+    assert folder.storage_epoch("second boot") == 1
+    assert folder.storage_epoch("second boot") == 1, "what was lost stays lost"
+    assert folder.storage_epoch("third boot") == 2
+
+
+def test_after_a_clean_stop_the_machine_may_be_restarted(tmp_path: Path) -> None:
+    folder = DataFolder(tmp_path)
+    folder.storage_epoch("first boot")
+    folder.write_clean_mark()
+    assert folder.storage_epoch("second boot") == 0
+    assert folder.take_clean_mark()
+    assert folder.storage_epoch("second boot") == 0
+    assert folder.storage_epoch("third boot") == 1
+
+
+def test_a_system_without_boot_ids_is_trusted(tmp_path: Path) -> None:
+    folder = DataFolder(tmp_path)
+    assert folder.storage_epoch("") == 0
+    assert folder.storage_epoch("first boot") == 0
+    assert folder.storage_epoch("") == 0
+    assert folder.storage_epoch("second boot") == 1
+
+
+def test_a_folder_without_a_directory_id_gets_one_for_good(tmp_path: Path) -> None:
+    (tmp_path / META_PROPERTIES).write_text("version=1\ncluster.id=c\nnode.id=1\n")
+    folder = DataFolder(tmp_path)
+    given = folder.identify("c", 1).directory_id
+    assert folder.identify("c", 1).directory_id == given
+
+
+def test_a_folder_is_the_same_one_without_its_meta_properties(tmp_path: Path) -> None:
+    """Operators remove the file to give a folder another identity; its records are still there."""
+    folder = DataFolder(tmp_path)
+    given = folder.identify("c", 1).directory_id
+    folder.storage_epoch("boot", given)
+    (tmp_path / META_PROPERTIES).unlink()
+    assert folder.identify("c", 1).directory_id == given
+    (tmp_path / META_PROPERTIES).write_text("version=1\ncluster.id=c\nnode.id=1\n")
+    assert folder.identify("c", 1).directory_id == given
+    assert folder.identify("c", 1).directory_id == given
+
+
+@pytest.mark.parametrize("text", ["", "\0\0\0\0", "version=1\nstorage.epoch=x\n"])
+def test_a_damaged_storage_epoch_is_another_one_and_stays(tmp_path: Path, text: str) -> None:
+    """The broker starts, and is not taken for one that has kept everything."""
+    folder = DataFolder(tmp_path)
+    known = folder.storage_epoch("boot")
+    (tmp_path / STORAGE_PROPERTIES).write_text(text)
+    given = folder.storage_epoch("boot")
+    assert given > known
+    assert folder.storage_epoch("boot") == given
+
+
+def without_room(folder: Path) -> DataFolder:
+    """A disk that takes no new file, as a full one; what is there can be written to."""
+    files = Files()
+
+    def open_file(path: str, flags: int, mode: int) -> int:
+        if flags & os.O_CREAT:
+            raise OSError(errno.ENOSPC, "No space left on device")
+        return os.open(path, flags, mode)
+
+    files.open = open_file
+    return DataFolder(folder, files)
+
+
+def test_a_storage_epoch_is_raised_on_a_full_disk(tmp_path: Path) -> None:
+    DataFolder(tmp_path).storage_epoch("a boot id that is longer")
+    full = without_room(tmp_path)
+    assert full.storage_epoch("second") == 1
+    assert full.storage_epoch("second") == 1
+    assert DataFolder(tmp_path).storage_epoch("second") == 1
+    assert full.storage_epoch("third") == 2
+
+
+def test_a_full_disk_has_no_storage_epoch_yet(tmp_path: Path) -> None:
+    """As after an upgrade. A broker that did not start could not delete anything."""
+    assert without_room(tmp_path).storage_epoch("boot") == 0

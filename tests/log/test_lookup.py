@@ -59,7 +59,7 @@ def test_bytes_that_are_no_records_do_not_stop_a_search(logs: Logs) -> None:
     broken = batch(2, timestamp=20)
     broken[61:] = b"\xff" * (len(broken) - 61)
     restamp_attributes(broken, 0)
-    append(log, broken)
+    log.append(broken, now=NOW, leader_epoch=0, from_client=False)  # as a log of an older version
     assert log.offset_for_timestamp(15, 100) == (21, 3, 0)
 
 

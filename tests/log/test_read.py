@@ -177,7 +177,7 @@ def test_a_batch_that_would_end_behind_the_file_takes_the_log_offline(
     with (logs.directory / "00000000000000000000.log").open("r+b") as file:
         file.seek(second.position + 8)
         file.write((1 << 30).to_bytes(4, "big"))
-    with pytest.raises(KafkaError, match="is damaged") as refused:
+    with pytest.raises(KafkaError, match="is corrupt") as refused:
         log.read(offset, 1000, 9, True)
     assert refused.value.code == ErrorCode.KAFKA_STORAGE_ERROR
     assert log.offline

@@ -415,7 +415,7 @@ def test_what_a_child_logs_is_no_answer(logs: Logs) -> None:
         assert child.stdout.read() == ""
         said = json.loads(child.stderr.read())
     assert (answer["start_offset"], answer["end_offset"]) == (99, 99)
-    assert said["event"] == "a log ends before its start offset, and its segments are removed"
+    assert said["event"] == "log ends before its log start offset; deleting its segments"
     assert (said["level"], said["end_offset"], said["start_offset"]) == ("warning", 15, 99)
 
 

@@ -1,5 +1,6 @@
 """A follower's log: copying byte for byte, and truncating to where it parted from its leader."""
 
+import errno
 from dataclasses import replace
 from pathlib import Path
 
@@ -267,3 +268,56 @@ def test_epochs_and_offsets_always_grow_and_round_trip(steps: list[tuple[int, in
         assert epochs.starts == sorted(set(epochs.starts))
         assert epochs.latest == epoch
     assert LeaderEpochs.from_bytes(epochs.to_bytes()).entries() == epochs.entries()
+
+
+def test_a_log_that_is_offline_refuses_even_an_empty_answer(logs: Logs) -> None:
+    log = logs.open()
+    log.fail(OSError(errno.EIO, "Input/output error"))
+    with pytest.raises(KafkaError) as refused:
+        log.append_as_follower(memoryview(b""))
+    assert refused.value.code == ErrorCode.KAFKA_STORAGE_ERROR
+
+
+@pytest.mark.parametrize(("offset", "end"), [(0, 0), (5, 4), (6, 6), (39, 38), (40, 40), (99, 40)])
+def test_where_a_log_would_end_is_said_before_it_is_cut(logs: Logs, offset: int, end: int) -> None:
+    log = filled(logs)
+    assert log.end_if_truncated_to(offset) == end
+    assert log.end_offset == 40
+    log.truncate_to(offset)
+    assert log.end_offset == end
+
+
+def test_a_truncation_that_a_full_disk_stops_takes_the_log_offline(
+    logs: Logs, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Half of it may be done, and nobody knows which half."""
+    log = filled(logs)
+
+    def refuse(_: int, __: int) -> None:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr(log.files, "ftruncate", refuse)
+    with pytest.raises(KafkaError):
+        log.truncate_to(7)
+    assert log.offline
+
+
+def test_snapshots_of_what_was_cut_are_gone(logs: Logs) -> None:
+    log = filled(logs)
+    assert max(log.snapshots.offsets) > 7
+    log.truncate_to(7)
+    assert max(log.snapshots.offsets) <= log.end_offset
+    found = {int(path.stem) for path in log.directory.glob("*.snapshot")}
+    assert found == set(log.snapshots.offsets)
+
+
+def test_a_producer_that_a_truncation_brings_back_counts_as_alive(logs: Logs) -> None:
+    """When it last wrote is not known; its last record may be of long ago."""
+    log = filled(logs)
+    alive = log.producers.by_id[1].last_seen
+    log.truncate_to(20)
+    assert log.producers.by_id[1].last_seen == alive
+    log.producers.by_id.clear()
+    append(log, batch(producer=2, epoch=0, sequence=0), leader_epoch=9)
+    log.truncate_to(10)
+    assert log.producers.by_id[1].last_seen > NOW + 1_000_000

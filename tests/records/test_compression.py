@@ -3,6 +3,7 @@
 import gzip
 import os
 import tracemalloc
+from mmap import mmap
 
 import cramjam
 import lz4.frame  # type: ignore[import-untyped]  # it has no stubs
@@ -23,6 +24,16 @@ def test_what_is_compressed_comes_back(codec: Codec, size: int) -> None:
     for data in (bytes(size), os.urandom(size)):
         assert decompress(codec, compress(codec, data)) == data
         assert decompress(codec, memoryview(compress(codec, data))) == data
+
+
+@pytest.mark.parametrize("codec", Codec)
+@pytest.mark.parametrize("size", [100, 3 << 20])
+def test_any_buffer_is_compressed(codec: Codec, size: int) -> None:
+    data = b"spam eggs " * (size // 10)
+    pages = mmap(-1, len(data))
+    pages.write(data)
+    for buffer in (bytearray(data), memoryview(data), memoryview(pages)):
+        assert compress(codec, buffer) == compress(codec, data)
 
 
 def test_others_read_our_gzip_and_lz4() -> None:

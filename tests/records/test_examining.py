@@ -86,3 +86,36 @@ def test_a_million_records_take_no_memory_of_their_own() -> None:
     finally:
         tracemalloc.stop()
     assert peak < 100_000
+
+
+@on_each_kernel
+@given(records=record_lists())
+def test_validation_finds_the_largest_timestamp_behind_a_position(
+    kernel: Kernel, records: list[Record]
+) -> None:
+    data = exact(b"header" + body_of(records))
+    largest = max(record.timestamp for record in records)
+    assert kernel.validate_records(data, 6, len(records), records[0].timestamp) == largest
+
+
+@given(records=record_lists(), data=st.data())
+def test_all_kernels_find_the_same_records_invalid(
+    records: list[Record], data: st.DataObject
+) -> None:
+    body = bytearray(body_of(records))
+    body[data.draw(st.integers(0, len(body) - 1))] = data.draw(st.integers(0, 255))
+    count = len(records) + data.draw(st.integers(-1, 1))
+    agreed(lambda kernel: kernel.validate_records(exact(body), 0, count, 0))
+
+
+@pytest.mark.parametrize("base", [0, 2**63 - 3, -(2**63) + 3])
+def test_all_kernels_find_every_changed_byte_of_plain_records_valid_or_not(base: int) -> None:
+    records = [Record(0, 0, None, b"v"), Record(1, 2, b"k", b"w" * 70), Record(2, 9, b"", None)]
+    body = bytearray(body_of(records))
+    for at, was in enumerate(bytes(body)):
+        if was in b"w":
+            continue
+        for byte in range(256):
+            body[at] = byte
+            agreed(lambda kernel: kernel.validate_records(exact(body), 0, 3, base))
+        body[at] = was

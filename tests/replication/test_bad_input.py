@@ -74,7 +74,7 @@ def test_a_second_broker_with_the_same_id_is_refused(tmp_path: Path) -> None:
         topic = cluster.create("kept", replicas=2)
         before = cluster.partition(topic)
         twin = BrokerProcess(tmp_path / "twin", cluster.brokers[1].settings)
-        assert "another broker with id 1 is in this cluster" in complaint(twin)
+        assert "another broker is registered with id 1" in complaint(twin)
         assert cluster.brokers[1].is_running
         assert cluster.partition(topic) == before
         assert produce_to(cluster.brokers[before.leader_id], topic)[0].error_code == 0

@@ -70,7 +70,7 @@ def test_a_topic_moves_with_its_records(tmp_path: Path) -> None:
         wide = cluster.create("wide", replicas=2)
         narrow = ottla(cluster, "cluster", "move", wide, "--brokers", str(there))
         assert (narrow.returncode, narrow.stdout) == (2, "")
-        assert "2 replicas need as many brokers, and --brokers names 1" in narrow.stderr
+        assert "2 replicas need as many brokers, but --brokers has 1" in narrow.stderr
         arguments = ("cluster", "move", topic, "--brokers", str(there), "--json")
         plan = [{"topic": topic, "partition": 0, "replicas": [here], "to": [there]}]
         assert json.loads(ottla(cluster, *arguments, "--dry-run").stdout) == plan

@@ -107,6 +107,6 @@ def test_a_broker_whose_id_was_taken_while_it_was_cut_off_ends(
                 until(lambda: not first.is_running, "the first one ends", PATIENCE_SECONDS * 2)
                 assert first.stop() == 1
                 assert first.last_words().endswith(
-                    "ottla: another broker with id 1 is in this cluster; set another node.id (--id)"
+                    "ottla: another broker is registered with id 1; set a different node.id (--id)"
                 )
                 assert second.answers()

@@ -188,7 +188,7 @@ def test_fewer_workers_than_before_are_warned_of_the_others_data(tmp_path: Path)
     with workers(tmp_path, 1) as found:
         told = [json.loads(line) for line in found.log.read_text(encoding="utf-8").splitlines()]
     (warning,) = [line for line in told if line["level"] == "warning"]
-    assert warning["event"] == "there is data of brokers that are not started"
+    assert "data of brokers that are not started" in warning["event"]
     assert warning["brokers"] == [2]
 
 

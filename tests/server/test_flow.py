@@ -10,8 +10,14 @@ from compat.batches import values
 from compat.raw import ClosedError, Connection, frame, request_bytes
 from ottla.embedded import Broker
 from ottla.server import server as server_module
-from ottla.server.connection import MOST_HELD_BYTES, REQUESTS_IN_ONE_TURN, SEND_AT_BYTES
-from ottla.server.outbox import TURN_BYTES
+from ottla.server.connection import Connection as ServedConnection
+from ottla.server.protocol import (
+    MOST_HELD_BYTES,
+    REQUESTS_IN_ONE_TURN,
+    SEND_AT_BYTES,
+    ServerProtocol,
+)
+from ottla.server.sender import TURN_BYTES
 from ottla.server.server import Server
 from ottla.wire.messages.fetch import FetchResponse
 from ottla.wire.messages.metadata import MetadataRequest, MetadataResponse
@@ -97,14 +103,16 @@ def test_requests_that_wait_their_turn_let_others_go_first(
     turns: list[int] = []
     until(broker, lambda: len(server(broker).connections) == 1)
     (connection,) = connections(broker)
-    handle_frames = type(connection)._handle_frames
+    protocol = connection.protocol
+    handle_frames = type(protocol).handle_frames
 
-    def counted(self: object) -> None:
-        before = connection._inbox.waiting
-        handle_frames(connection)
-        turns.append(before - connection._inbox.waiting)
+    def counted(self: ServerProtocol, left: int) -> int:
+        before = protocol.inbox.waiting
+        left = handle_frames(protocol, left)
+        turns.append(before - protocol.inbox.waiting)
+        return left
 
-    monkeypatch.setattr(type(connection), "_handle_frames", counted)
+    monkeypatch.setattr(type(protocol), "handle_frames", counted)
     request = metadata()
     client.send_bytes(request * 500)
     for _ in range(500):
@@ -115,8 +123,8 @@ def test_requests_that_wait_their_turn_let_others_go_first(
 def test_a_client_that_does_not_read_is_not_read_either(broker: Broker, client: Connection) -> None:
     send_what_it_takes(client, metadata(topics=True) * 1000)
     (connection,) = connections(broker)
-    assert connection._outbox.size <= SEND_AT_BYTES + TURN_BYTES
-    assert connection._inbox.waiting <= 4 * MOST_HELD_BYTES
+    assert connection.protocol.outbox.size <= SEND_AT_BYTES + TURN_BYTES
+    assert connection.protocol.inbox.waiting <= 4 * MOST_HELD_BYTES
     assert is_served(broker)
 
 
@@ -125,9 +133,9 @@ def test_fetches_that_nobody_takes_hold_no_records_in_memory(
 ) -> None:
     client.socket.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
     client.send_bytes(frame(request_bytes(fetch_request(From("full")), FETCH)) * 100)
-    until(broker, lambda: any(each._outbox.size for each in server(broker).connections))
+    until(broker, lambda: any(replies_wait(each) for each in server(broker).connections))
     (connection,) = connections(broker)
-    held = [part for part in connection._outbox._parts if isinstance(part, bytes)]
+    held = [part for part in connection.protocol.outbox.parts if isinstance(part, bytes)]
     assert sum(map(len, held)) < 10_000
     assert is_served(broker)
 
@@ -137,6 +145,10 @@ def test_what_was_asked_before_nonsense_is_answered(client: Connection) -> None:
     client.receive(MetadataResponse, METADATA)
     with pytest.raises(ClosedError):
         client.receive_frame()
+
+
+def replies_wait(connection: ServedConnection) -> bool:
+    return connection.protocol.outbox.size > 0
 
 
 def is_empty_after_sweep(server: Server) -> bool:
@@ -161,9 +173,12 @@ def test_a_client_that_has_gone_while_it_was_not_read_is_noticed(broker: Broker)
     assert on_loop(broker, lambda: running(broker).node.parked_fetches) == 0
 
 
-def test_a_parked_fetch_whose_client_goes_is_forgotten(broker: Broker, client: Connection) -> None:
+def test_a_parked_fetch_whose_client_resets_is_forgotten(
+    broker: Broker, client: Connection
+) -> None:
     client.send_bytes(wait_for_records(FOR_EVER_MS))
     until(broker, lambda: running(broker).node.parked_fetches == 1)
+    client.socket.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
     client.close()
     until(broker, lambda: running(broker).node.parked_fetches == 0)
     assert connections(broker) == []
@@ -177,7 +192,10 @@ def test_a_client_that_never_takes_its_reply_is_idle() -> None:
                 assert produce(maker, "full", values(b"x" * 900_000)).error_code == 0
         with Connection(broker.bootstrap_servers) as client:
             client.send(fetch_request(From("full")), FETCH)
-            until(broker, lambda: any(each._outbox.size for each in server(broker).connections))
+            until(
+                broker,
+                lambda: any(each.protocol.outbox.size for each in server(broker).connections),
+            )
             until(broker, lambda: is_empty_after_sweep(server(broker)))
 
 

@@ -78,7 +78,7 @@ def parts_on_their_way(broker: Broker) -> list[object]:
     return [
         part
         for connection in connections(broker)
-        for part in on_loop(broker, lambda c=connection: list(c._outbox._parts))  # type: ignore[misc]
+        for part in on_loop(broker, lambda c=connection: list(c.protocol.outbox.parts))  # type: ignore[misc]
     ]
 
 

@@ -6,7 +6,7 @@ import pytest
 
 from ottla.config.listeners import Listener
 from ottla.embedded import Broker
-from ottla.server.server import hosts_to_bind
+from ottla.server.listening import hosts_to_bind
 
 
 def _has_ipv6() -> bool:

@@ -49,6 +49,19 @@ def test_the_level_changes_while_the_broker_runs(capsys: pytest.CaptureFixture[s
         assert heard(capsys) == expected
 
 
+def test_no_color_is_for_lines_on_a_terminal_without_colours(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr("sys.stderr.isatty", lambda: True, raising=False)
+    for value, is_coloured in (("", True), ("1", False)):
+        monkeypatch.setenv("NO_COLOR", value)
+        configure_logging()
+        structlog.get_logger().info("said")
+        said = capsys.readouterr().err
+        assert "said" in said
+        assert ("\x1b" in said) == is_coloured
+
+
 def test_a_broker_inside_a_program_warns_and_says_no_more(
     capsys: pytest.CaptureFixture[str],
 ) -> None:

@@ -1,6 +1,5 @@
 """A transaction ends while a broker still waits to hear that it is open: nothing joins it then."""
 
-import asyncio
 from collections.abc import Callable, Iterator
 
 import pytest
@@ -10,6 +9,7 @@ from compat.raw import Connection, frame, request_bytes
 from ottla.broker.node import Node
 from ottla.broker.partition import Partition
 from ottla.embedded import Broker
+from ottla.later import Later
 from ottla.wire.batch import TRANSACTIONAL
 from ottla.wire.errors import ErrorCode
 from ottla.wire.messages.add_partitions_to_txn import (
@@ -52,15 +52,14 @@ class SlowAnswers:
 
     def __init__(self, broker: Broker, monkeypatch: pytest.MonkeyPatch) -> None:
         self._broker = broker
-        self._held: list[tuple[asyncio.Future[AddPartitionsToTxnResult], object]] = []
+        self._held: list[tuple[Later[AddPartitionsToTxnResult], object]] = []
         transactions = running(broker).server.node.transactions
         ask = transactions.add_partitions
 
         def add_partitions(
             question: AddPartitionsToTxnTransaction,
-        ) -> asyncio.Future[AddPartitionsToTxnResult]:
-            later: asyncio.Future[AddPartitionsToTxnResult]
-            later = asyncio.get_running_loop().create_future()
+        ) -> Later[AddPartitionsToTxnResult]:
+            later: Later[AddPartitionsToTxnResult] = Later()
             self._held.append((later, ask(question)))
             return later
 
@@ -72,7 +71,7 @@ class SlowAnswers:
     def let_go(self) -> None:
         ((later, answer),) = self._held
         assert isinstance(answer, AddPartitionsToTxnResult)
-        on_loop(self._broker, lambda: later.set_result(answer))
+        on_loop(self._broker, lambda: later.complete(answer))
 
 
 def open_transactions(broker: Broker, where: Callable[[Node], Partition]) -> int:

@@ -1,11 +1,10 @@
 """Offsets of a transaction whose coordinator cannot be asked: the client is told to try again."""
 
-import asyncio
-
 import pytest
 
 from compat.raw import Connection
 from ottla.embedded import Broker
+from ottla.later import Later
 from ottla.wire.errors import ErrorCode, KafkaError
 from ottla.wire.messages.add_partitions_to_txn import (
     AddPartitionsToTxnResult,
@@ -37,10 +36,9 @@ def test_what_goes_wrong_between_brokers_is_told_as_what_clients_repeat(
 ) -> None:
     def fail(
         question: AddPartitionsToTxnTransaction,
-    ) -> asyncio.Future[AddPartitionsToTxnResult]:
-        later: asyncio.Future[AddPartitionsToTxnResult]
-        later = asyncio.get_running_loop().create_future()
-        later.set_exception(KafkaError(problem))
+    ) -> Later[AddPartitionsToTxnResult]:
+        later: Later[AddPartitionsToTxnResult] = Later()
+        later.fail(KafkaError(problem))
         return later
 
     with Broker() as broker, Connection(broker.bootstrap_servers) as client:

@@ -40,5 +40,5 @@ def test_advertised_and_metrics_ports_move_too() -> None:
 
 
 def test_workers_have_no_other_store() -> None:
-    with pytest.raises(ConfigError, match=r"leave ottla\.store out"):
+    with pytest.raises(ConfigError, match=r"do not set ottla\.store"):
         worker_settings(STATIC | {"ottla.store": "sqlite:/elsewhere"}, 0)

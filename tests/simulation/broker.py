@@ -2,7 +2,10 @@
 
 from typing import Any
 
+import msgspec
+
 from ottla.cluster import documents
+from ottla.cluster.claims import claim_all
 from ottla.cluster.controller import (
     Controller,
     has_controller,
@@ -10,6 +13,7 @@ from ottla.cluster.controller import (
     remaining,
     take_role,
 )
+from ottla.cluster.deleted_records import record_deletions
 from ottla.cluster.documents import broker_key, encode
 from ottla.cluster.image import PartitionKey
 from ottla.cluster.replicas import Leadership
@@ -33,12 +37,19 @@ class SimulatedBroker(ReplicaHost):
     # What a test of a broken rule replaces.
     controller_kind: type[Controller] = Controller
 
+    hesitates = 3
+    """How long it takes at most from a decision of the controller to its commit."""
+
+    disks = 0
+    """How many disks it has had, but the first."""
+
     def forget(self) -> None:
         """Begin with what is on the disk."""
         super().forget()
         self.stopping = False
-        self.controller = self.controller_kind(lambda topic: self.checker.unclean)
+        self.controller = self.controller_kind()
         self.controlling = False
+        self.claiming = False
         self.busy = False
 
     # Life ----------------------------------------------------------------------------------------
@@ -54,6 +65,8 @@ class SimulatedBroker(ReplicaHost):
     def crash(self, lose: bool) -> None:
         """kill -9, or the machine dies with what was not flushed."""
         self.world.say(f"{self.name} dies{' with its machine' if lose else ''}")
+        if lose:
+            self.storage = msgspec.structs.replace(self.storage, epoch=self.storage.epoch + 1)
         for replica in self.replicas.values():
             if lose:
                 log = replica.log
@@ -64,11 +77,19 @@ class SimulatedBroker(ReplicaHost):
             )
         self.kill()
 
+    def lose_disk(self) -> None:
+        """kill -9, and it will come back with an empty disk."""
+        self.world.say(f"{self.name} dies and gets a new disk")
+        self.disks += 1
+        self.storage = documents.Storage(f"disk {self.disks} of {self.number}")
+        self.disk.clear()
+        self.kill()
+
     def stop(self) -> None:
         """Ask for a controlled shutdown; `stopped` when nothing keeps us."""
         if self.ready and not self.stopping:
             self.stopping = True
-            value = encode(documents.Broker(self.number, [], shutting_down=True))
+            value = encode(documents.Broker(self.number, [], None, True, self.storage))
             self.commit([Update(broker_key(self.number), value, 0)], lambda done: None)
             self.timer(50, self._try_to_stop, 0)
 
@@ -105,6 +126,7 @@ class SimulatedBroker(ReplicaHost):
         """We are registered, with a new epoch, or no longer are."""
         self.take_roles()
         self._control()
+        self._claim()
 
     def take(self, changes: list[Change]) -> None:
         """Take in what has changed in the store, and do what follows from it."""
@@ -131,6 +153,34 @@ class SimulatedBroker(ReplicaHost):
             for replica in self.replicas.values():
                 self.propose(replica)
         self._control()
+        self._claim()
+
+    # Claims --------------------------------------------------------------------------------------
+
+    def decide_claims(self) -> list[Op]:
+        """What is to be committed to lead what nobody else can."""
+        unclean = self.checker.unclean
+        return claim_all(self.image, self.replicas, self.number, lambda topic: unclean)[1]
+
+    def _claim(self) -> None:
+        if self.claiming or not self.ready:
+            return
+        ops = self.decide_claims()
+        if not ops:
+            return
+        self.claiming = True
+
+        def send() -> None:
+            if self.ready:
+                self.commit(ops, done)
+            else:
+                self.claiming = False
+
+        def done(outcome: Any) -> None:
+            self.claiming = False
+            self.timer(10, self._claim)
+
+        self.timer(self.world.chance.randrange(3), send)
 
     # The controller ------------------------------------------------------------------------------
 
@@ -152,7 +202,7 @@ class SimulatedBroker(ReplicaHost):
         # Between a decision and its commit anything may happen, a pause for instance.
         decision = Decision(ops)
         decision.under = under
-        self.timer(self.world.chance.randrange(3), self._commit_decision, decision)
+        self.timer(self.world.chance.randrange(self.hesitates), self._commit_decision, decision)
 
     def _commit_decision(self, decision: Decision) -> None:
         if not self.ready:
@@ -245,5 +295,15 @@ class SimulatedBroker(ReplicaHost):
     def delete_records(self, key: PartitionKey, below: int) -> None:
         """DeleteRecords on the leader."""
         replica = self.replicas.get(key)
-        if replica is not None and replica.leadership is not None:
-            replica.log.delete_below(min(below, replica.high_watermark))
+        term = None if replica is None else replica.leadership
+        if replica is None or term is None:
+            return
+        offset = min(below, replica.high_watermark)
+
+        def recorded(outcome: Any) -> None:
+            if outcome is True and replica.leadership is term:
+                replica.log.delete_below(offset)
+
+        ops = record_deletions(self.image, {key: offset}, self.number, self.epoch)
+        if ops:
+            self.commit(ops, recorded)

@@ -130,6 +130,11 @@ class Checker:
         if to < high_watermark and not self.unclean:
             self.fail(f"{key}: {broker} truncates to {to}, below {high_watermark}")
 
+    def halts(self, key: PartitionKey, broker: int) -> None:
+        """A follower finds that its leader lacks what is committed."""
+        if not self.unclean:
+            self.fail(f"{key}: the leader of {broker} lacks what is committed")
+
     def controls(self, decided_under: int, current: int | None) -> None:
         """A controller's commit has been accepted."""
         if decided_under != current:

@@ -5,13 +5,14 @@ The names are those of what is done wrong; the numbers are those of the replicat
 6 the errors.
 """
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 
 import msgspec
 
+from ottla.cluster.claims import claim_all
 from ottla.cluster.controller import Controller
-from ottla.cluster.documents import CONTROLLER
-from ottla.cluster.elections import Settled, settle
+from ottla.cluster.documents import CONTROLLER, Storage
+from ottla.cluster.elections import Settled
 from ottla.cluster.epochs import Epochs
 from ottla.cluster.follower import Action, Answer, Fetch, Following, Step
 from ottla.cluster.image import NO_EPOCH, BrokerImage, Image, PartitionImage
@@ -117,9 +118,19 @@ class TakesAnyAnswer(Following):
 
     __slots__ = ()
 
-    def answered(self, fetch: Fetch, answer: Answer, log_end: int, epochs: Epochs) -> Step:
+    def answered(
+        self,
+        fetch: Fetch,
+        answer: Answer,
+        log_end: int,
+        epochs: Epochs,
+        high_watermark: int,
+        *,
+        was_deleted: bool = True,
+    ) -> Step:
+        fetch = fetch._replace(leader_epoch=self.leader_epoch)
         return super().answered(
-            fetch._replace(leader_epoch=self.leader_epoch), answer, log_end, epochs
+            fetch, answer, log_end, epochs, high_watermark, was_deleted=was_deleted
         )
 
 
@@ -131,8 +142,19 @@ class IgnoresDivergence(Following):
     def fetch(self, log_end: int, epochs: Epochs, log_start: int) -> Fetch:
         return super().fetch(log_end, epochs, log_start)._replace(last_fetched_epoch=-1)
 
-    def answered(self, fetch: Fetch, answer: Answer, log_end: int, epochs: Epochs) -> Step:
-        step = super().answered(fetch, answer, log_end, epochs)
+    def answered(
+        self,
+        fetch: Fetch,
+        answer: Answer,
+        log_end: int,
+        epochs: Epochs,
+        high_watermark: int,
+        *,
+        was_deleted: bool = True,
+    ) -> Step:
+        step = super().answered(
+            fetch, answer, log_end, epochs, high_watermark, was_deleted=was_deleted
+        )
         return Step(Action.BACK_OFF) if step.action is Action.TRUNCATE else step
 
 
@@ -166,16 +188,22 @@ class CommitsUnchecked(Controller):
         return None if ops is None else list(_without_check(ops))
 
 
+class HesitatesAndCommitsUnchecked(SimulatedBroker):
+    """It also takes its time, so that there is another controller more often."""
+
+    controller_kind = CommitsUnchecked
+    hesitates = 600
+
+
 def _without_check(ops: Iterable[Op]) -> Iterable[Op]:
     return (op for op in ops if not (isinstance(op, Check) and op.key == CONTROLLER))
 
 
-class ElectsAnyone(Controller):
+class ElectsAnyone(SimulatedBroker):
     """A leader may come from outside the ISR, though nobody allowed it."""
 
-    def _settle(self, image: Image, partition: PartitionImage) -> Settled | None:
-        replicas = image.topics[partition.topic].assignment[partition.index]
-        return settle(partition, replicas, image.brokers, unclean=True)
+    def decide_claims(self) -> list[Op]:
+        return claim_all(self.image, self.replicas, self.number, lambda topic: True)[1]
 
 
 # Rule 4 -------------------------------------------------------------------------------------------
@@ -218,6 +246,43 @@ class LeadsAfterABounce(SimulatedBroker):
 
     def may_lead(self, state: PartitionImage) -> bool:
         return state.leader == self.number and self.epoch != NO_EPOCH
+
+
+class LeadsWithANewDisk(SimulatedBroker):
+    """A member of the ISR that comes back claims, whatever disk it has."""
+
+    def decide_claims(self) -> list[Op]:
+        return _claims_with(
+            self, lambda before, now: before if before.directory != now.directory else now
+        )
+
+
+class LeadsWithoutItsPageCache(SimulatedBroker):
+    """A member of the ISR claims though its machine was restarted."""
+
+    def decide_claims(self) -> list[Op]:
+        return _claims_with(
+            self, lambda before, now: before if before.directory == now.directory else now
+        )
+
+
+def _claims_with(broker: SimulatedBroker, takes: Callable[[Storage, Storage], Storage]) -> list[Op]:
+    """The claims of a broker that takes other storage for what the ISR knows."""
+    image = Image.of([])
+    vars(image).update(vars(broker.image))
+    me = image.brokers.get(broker.number)
+    if me is None:
+        return []
+    ops: list[Op] = []
+    for key in broker.replicas:
+        before = image.partitions[key].storage_of(broker.number)
+        storage = me.storage if before is None else takes(before, broker.storage)
+        image.brokers = {
+            **broker.image.brokers,
+            broker.number: msgspec.structs.replace(me, storage=storage),
+        }
+        ops += claim_all(image, [key], broker.number, lambda topic: False)[1]
+    return ops
 
 
 # Rule 6 -------------------------------------------------------------------------------------------
@@ -267,12 +332,14 @@ MUTATIONS: dict[str, type[SimulatedBroker]] = {
     "2 ignores divergence": broker_with(following=IgnoresDivergence),
     "2 truncates to the high watermark": TruncatesToTheHighWatermark,
     "2 fetches while it leads": FetchesWhileItLeads,
-    "3 commits unchecked": broker_with(controller=CommitsUnchecked),
-    "3 elects anyone": broker_with(controller=ElectsAnyone),
+    "3 commits unchecked": HesitatesAndCommitsUnchecked,
+    "3 elects anyone": ElectsAnyone,
     "4 trusts forever": broker_with(lease=TrustsForever),
     "4 counts from the answer": broker_with(lease=CountsFromTheAnswer),
     "5 trusts the bounced": broker_with(controller=TrustsTheBounced),
     "5 leads after a bounce": LeadsAfterABounce,
+    "5 leads with a new disk": LeadsWithANewDisk,
+    "5 leads without its page cache": LeadsWithoutItsPageCache,
     "6 acknowledges duplicates at once": AcknowledgesDuplicatesAtOnce,
     "6 shows latest too early": broker_with(leadership=ShowsLatestTooEarly),
     "6 acknowledges with too few": broker_with(leadership=AcknowledgesWithTooFew),

@@ -1,8 +1,10 @@
 """What goes wrong in a simulation, and when.
 
 Processes die any number at once, for they lose nothing that was acknowledged. A machine that dies
-loses what it had not flushed: so one dies only while, in each of its partitions, another member of
-the ISR is well, and nothing hurts that one until the ISR has forgotten the dead.
+loses what it had not flushed, and a disk everything: so one of them goes only while, in each of
+its partitions, another member of the ISR is well, and no other goes until the ISR has forgotten it.
+That it is gone is known at once: otherwise the ISR could shrink to it alone. Processes may die
+meanwhile, all of them: who comes back without its records must not lead, though it be the first.
 """
 
 from ottla.cluster.controller import change_partition, check_role
@@ -35,7 +37,7 @@ class Nemesis:
         self.moves = moves
         self.ended = False
         self.lost: list[tuple[PartitionKey, int, int]] = []
-        """Partitions that a machine died with, its broker, and the epoch in the ISR then."""
+        """Partitions of which a machine or disk was lost, its broker, and the epoch in the ISR."""
 
     def act(self) -> None:
         """Do one bad thing, and plan the next."""
@@ -54,8 +56,6 @@ class Nemesis:
                 self.world.after(chance.randrange(100), self._elect)
         elif what < 0.25:
             self._delete_records(broker)
-        elif not self._may_hurt(broker):
-            return
         elif what < 0.45:
             self._crash(broker)
         elif what < 0.6:
@@ -85,15 +85,28 @@ class Nemesis:
         if not broker.running:
             return
         chance = self.world.chance
-        lose = self.lossy and chance.random() < 0.7 and not _is_changing_the_isr(broker)
+        lose = self.lossy and chance.random() < 0.7 and self._may_lose(broker)
         if lose:
             for key, partition in self._image().partitions.items():
                 self.lost.append((key, broker.number, partition.isr_epoch(broker.number)))
-        broker.crash(lose)
-        if chance.random() < 0.5:
+        if lose and chance.random() < 0.5:
+            broker.lose_disk()
+        else:
+            broker.crash(lose)
+        if lose or chance.random() < 0.5:
             self.store.end_sessions_of(broker.name)
+        if lose and chance.random() < 0.5:
+            for other in self.brokers.values():
+                self.world.after(chance.randrange(100), self._crash_only, other)
         quickly = chance.random() < 0.5
         self.world.after(chance.randrange(1, 30 if quickly else 1500), self._start, broker)
+
+    def _crash_only(self, broker: SimulatedBroker) -> None:
+        """A process dies, and nothing with it."""
+        if broker.running and not self.ended:
+            broker.crash(lose=False)
+            self.store.end_sessions_of(broker.name)
+            self.world.after(self.world.chance.randrange(1, 1500), self._start, broker)
 
     def _start(self, broker: SimulatedBroker) -> None:
         if not broker.running:
@@ -143,7 +156,7 @@ class Nemesis:
         partition = image.partitions[self.world.chance.choice(list(image.partitions))]
         leader = self.world.chance.choice(partition.isr)
         if partition.leader != NO_LEADER and is_fresh(partition, leader, image.brokers):
-            state = changed(partition, leader, partition.isr, partition.isr_epochs)
+            state = changed(partition, leader, partition.isr, partition.isr_epochs, image.brokers)
             if state is not None:
                 self.store.admin([check_role(image), change_partition(partition, state)])
 
@@ -167,10 +180,10 @@ class Nemesis:
             for key, replica in broker.replicas.items():
                 broker.delete_records(key, replica.log.start + self.world.chance.randrange(5))
 
-    def _may_hurt(self, broker: SimulatedBroker) -> bool:
+    def _may_lose(self, broker: SimulatedBroker) -> bool:
         """Whether somebody who is well has all that this broker has."""
-        if not self.lossy:
-            return True
+        if _is_changing_the_isr(broker):
+            return False
         image = self._image()
         for partition in image.partitions.values():
             if broker.number in partition.isr and not any(

@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 from ottla.cluster.controller import change_isr, topic_of
+from ottla.cluster.documents import partition_key
 from ottla.cluster.elections import NO_LEADER, leads
 from ottla.cluster.epochs import check_start, diverging
 from ottla.cluster.follower import Action, Answer, Fetch, Following, marks
@@ -58,6 +59,7 @@ class Replica:
         self.parked: list[Parked] = []
         self.waiting: list[Waiting] = []
         self.fetch_number = 0
+        self.agreed_epoch = -1
 
 
 class ReplicaHost(StoreSession):
@@ -155,7 +157,8 @@ class ReplicaHost(StoreSession):
         ):
             return
         self._retire(replica)
-        replica.following = self.following_kind(state.leader, state.leader_epoch)
+        may_lose = state.unclean_epoch > max(replica.agreed_epoch, replica.log.epochs.latest)
+        replica.following = self.following_kind(state.leader, state.leader_epoch, may_lose=may_lose)
         self._fetch(replica)
 
     def _retire(self, replica: Replica) -> None:
@@ -228,7 +231,9 @@ class ReplicaHost(StoreSession):
         log, now = replica.log, self.world.now
         try:
             term.check_fetch(follower.number, follower_epoch, fetch.leader_epoch)
-            check_start(fetch.offset, fetch.log_start, log.start)
+            check_start(
+                log.epochs, log.start, fetch.offset, fetch.log_start, fetch.last_fetched_epoch
+            )
             parting = diverging(log.epochs, log.end, fetch.last_fetched_epoch, fetch.offset)
             if parting is not None:
                 self._reply(asked, Answer(ErrorCode.NONE, diverging=parting))
@@ -337,10 +342,21 @@ class ReplicaHost(StoreSession):
         term, log = replica.following, replica.log
         if term is None:
             return
-        step = term.answered(asked.fetch, answer, log.end, log.epochs)
+        step = term.answered(
+            asked.fetch,
+            answer,
+            log.end,
+            log.epochs,
+            replica.high_watermark,
+            was_deleted=self._was_deleted(key, log, answer),
+        )
         if step.action is Action.DROP:
             return
-        if step.action is Action.BACK_OFF:
+        if step.action in (Action.BACK_OFF, Action.HALT, Action.SET_ASIDE):
+            if step.action is not Action.BACK_OFF:
+                self.world.say(f"{self.name} keeps {key}, which its leader lacks")
+                if self._knows_the_latest(key):
+                    self.checker.halts(key, self.number)
             self.timer(BACK_OFF, self._fetch_again, replica, asked.number)
             return
         if step.action is Action.TRUNCATE:
@@ -356,13 +372,23 @@ class ReplicaHost(StoreSession):
             self._append(replica, answer, entries)
         self._fetch(replica)
 
+    def _knows_the_latest(self, key: PartitionKey) -> bool:
+        """Whether the image has what the store says of a partition: else it asks again later."""
+        stored = self.store.model.documents.get(partition_key(*key))
+        return stored is not None and stored.version == self.image.partitions[key].version
+
+    def _was_deleted(self, key: PartitionKey, log: SimulatedLog, answer: Answer) -> bool:
+        """Whether DeleteRecords explains where the leader's log starts: there is no retention."""
+        return answer.log_start <= max(self.image.partitions[key].deleted_below, log.start)
+
     def _append(self, replica: Replica, answer: Answer, entries: list[Entry]) -> None:
         log = replica.log
         for entry in entries:
             log.append(entry)
-        at = marks(answer, replica.high_watermark, log.end, log.start)
+        is_explained = self._was_deleted(replica.key, log, answer)
+        at = marks(answer, replica.high_watermark, log.end, log.start, was_deleted=is_explained)
         old, replica.high_watermark = replica.high_watermark, at.high_watermark
         assert replica.following is not None
-        epoch = replica.following.leader_epoch
+        epoch = replica.agreed_epoch = replica.following.leader_epoch
         log.delete_below(at.log_start)
         self.checker.high_watermark(replica.key, epoch, log, old, at.high_watermark)

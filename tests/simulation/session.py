@@ -27,6 +27,7 @@ class StoreSession(Endpoint, ABC):
         super().__init__(world, f"broker {number}")
         self.number = number
         self.store = store
+        self.storage = documents.Storage(f"disk 0 of {number}")
         self.forget()
 
     def forget(self) -> None:
@@ -165,7 +166,7 @@ class StoreSession(Endpoint, ABC):
             return
         self.registering = True
         key = broker_key(self.number)
-        value = encode(documents.Broker(self.number, []))
+        value = encode(documents.Broker(self.number, [], storage=self.storage))
 
         def registered(outcome: Any) -> None:
             self.registering = False

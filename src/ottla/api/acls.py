@@ -5,6 +5,7 @@ Answered as Kafka does without one: tools that look for ACLs take SECURITY_DISAB
 
 from typing import Final
 
+from ottla.api.pieces import pieces
 from ottla.api.registry import Request, api
 from ottla.wire.apis import ApiKey
 from ottla.wire.errors import ErrorCode
@@ -30,14 +31,14 @@ def describe_acls(_: Request, __: DescribeAclsRequest) -> DescribeAclsResponse:
     return DescribeAclsResponse(error_code=ErrorCode.SECURITY_DISABLED, error_message=WHY_NONE)
 
 
-@api(ApiKey.CREATE_ACLS, 1, 3, CreateAclsRequest)
+@api(ApiKey.CREATE_ACLS, 1, 3, CreateAclsRequest, pieces("creations", "results"))
 def create_acls(_: Request, asked: CreateAclsRequest) -> CreateAclsResponse:
     """None is created: it would not be kept to."""
     refused = AclCreationResult(error_code=ErrorCode.SECURITY_DISABLED, error_message=WHY)
     return CreateAclsResponse(results=[refused] * len(asked.creations))
 
 
-@api(ApiKey.DELETE_ACLS, 1, 3, DeleteAclsRequest)
+@api(ApiKey.DELETE_ACLS, 1, 3, DeleteAclsRequest, pieces("filters", "filter_results"))
 def delete_acls(_: Request, asked: DeleteAclsRequest) -> DeleteAclsResponse:
     """None is deleted."""
     refused = DeleteAclsFilterResult(error_code=ErrorCode.SECURITY_DISABLED, error_message=WHY)

@@ -1,6 +1,8 @@
 """AddPartitionsToTxn, versions 0 to 5: partitions join a transaction, or are verified (KIP-890)."""
 
-from ottla.api.registry import Request, api, error_of, settled
+from ottla.api.pieces import MOST_TOGETHER, pieces
+from ottla.api.registry import Request, api, error_of
+from ottla.broker.waiting import settled
 from ottla.config.topic_names import INTERNAL_TOPICS
 from ottla.coordinator.transactions_queries import (
     response_of,
@@ -21,7 +23,21 @@ FIRST_OF_BROKERS = 4
 """Earlier versions are what producers send: what is internal is not theirs to write to."""
 
 
-@api(ApiKey.ADD_PARTITIONS_TO_TXN, 0, 5, AddPartitionsToTxnRequest)
+@api(
+    ApiKey.ADD_PARTITIONS_TO_TXN,
+    0,
+    5,
+    AddPartitionsToTxnRequest,
+    pieces(
+        "transactions.topics.partitions",
+        "results_by_transaction.topic_results.results_by_partition",
+    ),
+    pieces(
+        "v3_and_below_topics.partitions",
+        "results_by_topic_v3_and_below.results_by_partition",
+        MOST_TOGETHER,
+    ),
+)
 async def add_partitions_to_txn(
     request: Request, asked: AddPartitionsToTxnRequest
 ) -> AddPartitionsToTxnResponse:

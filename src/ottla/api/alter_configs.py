@@ -2,6 +2,7 @@
 
 from collections import Counter
 
+from ottla.api.pieces import pieces
 from ottla.api.registry import Request, api, error_of
 from ottla.broker.config_resources import ResourceType, broker_of, unsupported
 from ottla.broker.topics import (
@@ -20,7 +21,7 @@ from ottla.wire.messages.alter_configs import (
 )
 
 
-@api(ApiKey.ALTER_CONFIGS, 0, 2, AlterConfigsRequest)
+@api(ApiKey.ALTER_CONFIGS, 0, 2, AlterConfigsRequest, pieces("resources", "responses"))
 async def alter_configs(request: Request, asked: AlterConfigsRequest) -> AlterConfigsResponse:
     """Give each resource exactly the settings named."""
     named = Counter((each.resource_type, each.resource_name) for each in asked.resources)

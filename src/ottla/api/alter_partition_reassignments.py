@@ -3,6 +3,7 @@
 from collections import Counter
 from collections.abc import Sequence
 
+from ottla.api.pieces import pieces
 from ottla.api.registry import Request, api, error_of
 from ottla.broker.reassigning import alter_reassignments
 from ottla.cluster.image import PartitionKey
@@ -16,7 +17,13 @@ from ottla.wire.messages.alter_partition_reassignments import (
 )
 
 
-@api(ApiKey.ALTER_PARTITION_REASSIGNMENTS, 0, 1, AlterPartitionReassignmentsRequest)
+@api(
+    ApiKey.ALTER_PARTITION_REASSIGNMENTS,
+    0,
+    1,
+    AlterPartitionReassignmentsRequest,
+    pieces("topics.partitions", "responses.partitions"),
+)
 async def alter_partition_reassignments(
     request: Request, asked: AlterPartitionReassignmentsRequest
 ) -> AlterPartitionReassignmentsResponse:
@@ -63,7 +70,7 @@ async def alter_partition_reassignments(
 
 
 def _named_twice() -> KafkaError:
-    return KafkaError(ErrorCode.INVALID_REQUEST, "The partition is named twice.")
+    return KafkaError(ErrorCode.INVALID_REQUEST, "Duplicate partition in the request.")
 
 
 def _other_factor(

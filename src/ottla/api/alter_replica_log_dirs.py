@@ -2,6 +2,7 @@
 
 import os
 
+from ottla.api.pieces import pieces
 from ottla.api.registry import Request, api
 from ottla.wire.apis import ApiKey
 from ottla.wire.errors import ErrorCode
@@ -16,7 +17,13 @@ LONGEST_NAME_TO_MOVE = 255 - len("-0") - len(".") - 32 - len("-future")
 """Kafka copies a replica into a folder whose name must not be longer than a file system allows."""
 
 
-@api(ApiKey.ALTER_REPLICA_LOG_DIRS, 1, 2, AlterReplicaLogDirsRequest)
+@api(
+    ApiKey.ALTER_REPLICA_LOG_DIRS,
+    1,
+    2,
+    AlterReplicaLogDirsRequest,
+    pieces("dirs.topics.partitions", "results.partitions"),
+)
 def alter_replica_log_dirs(
     request: Request, asked: AlterReplicaLogDirsRequest
 ) -> AlterReplicaLogDirsResponse:

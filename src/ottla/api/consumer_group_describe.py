@@ -1,5 +1,6 @@
 """ConsumerGroupDescribe, versions 0 and 1: state and members of new groups (KIP-848)."""
 
+from ottla.api.pieces import pieces
 from ottla.api.registry import Request, api
 from ottla.broker.authorized import ON_A_GROUP
 from ottla.wire.apis import ApiKey
@@ -10,7 +11,13 @@ from ottla.wire.messages.consumer_group_describe import (
 )
 
 
-@api(ApiKey.CONSUMER_GROUP_DESCRIBE, 0, 1, ConsumerGroupDescribeRequest)
+@api(
+    ApiKey.CONSUMER_GROUP_DESCRIBE,
+    0,
+    1,
+    ConsumerGroupDescribeRequest,
+    pieces("group_ids", "groups"),
+)
 async def consumer_group_describe(
     request: Request, asked: ConsumerGroupDescribeRequest
 ) -> ConsumerGroupDescribeResponse:

@@ -1,7 +1,7 @@
 """ConsumerGroupHeartbeat, versions 0 and 1: all that a member of a new group says (KIP-848)."""
 
 from ottla.api.registry import Request, api
-from ottla.broker.promise import Promise
+from ottla.later import Later
 from ottla.wire.apis import ApiKey
 from ottla.wire.messages.consumer_group_heartbeat import (
     ConsumerGroupHeartbeatRequest,
@@ -12,7 +12,7 @@ from ottla.wire.messages.consumer_group_heartbeat import (
 @api(ApiKey.CONSUMER_GROUP_HEARTBEAT, 0, 1, ConsumerGroupHeartbeatRequest)
 def consumer_group_heartbeat(
     request: Request, asked: ConsumerGroupHeartbeatRequest
-) -> ConsumerGroupHeartbeatResponse | Promise[ConsumerGroupHeartbeatResponse]:
+) -> ConsumerGroupHeartbeatResponse | Later[ConsumerGroupHeartbeatResponse]:
     """Join, stay, acknowledge or leave; the answer has the partitions."""
     return request.node.groups.ask(
         asked.group_id,

@@ -2,6 +2,7 @@
 
 from collections import Counter
 
+from ottla.api.pieces import pieces
 from ottla.api.registry import Request, api, error_of
 from ottla.broker.topics import add_partitions
 from ottla.wire.apis import ApiKey
@@ -13,7 +14,7 @@ from ottla.wire.messages.create_partitions import (
 )
 
 
-@api(ApiKey.CREATE_PARTITIONS, 0, 3, CreatePartitionsRequest)
+@api(ApiKey.CREATE_PARTITIONS, 0, 3, CreatePartitionsRequest, pieces("topics", "results"))
 async def create_partitions(
     request: Request, asked: CreatePartitionsRequest
 ) -> CreatePartitionsResponse:

@@ -2,6 +2,7 @@
 
 from collections import Counter
 
+from ottla.api.pieces import pieces
 from ottla.api.registry import Request, api, error_of
 from ottla.broker.topics import create_topics as create
 from ottla.cluster.documents import Topic
@@ -18,7 +19,7 @@ from ottla.wire.messages.create_topics import (
 )
 
 
-@api(ApiKey.CREATE_TOPICS, 2, 7, CreateTopicsRequest)
+@api(ApiKey.CREATE_TOPICS, 2, 7, CreateTopicsRequest, pieces("topics", "topics"))
 async def create_topics(request: Request, asked: CreateTopicsRequest) -> CreateTopicsResponse:
     """Create each topic, or only check it; answered when it can be written to."""
     named = Counter(topic.name for topic in asked.topics)
@@ -30,7 +31,6 @@ async def create_topics(request: Request, asked: CreateTopicsRequest) -> CreateT
                     name=name,
                     error_code=ErrorCode.INVALID_REQUEST,
                     error_message="Duplicate topic name.",
-                    configs=None,
                 )
             )
     answer.topics += await _create(
@@ -65,7 +65,7 @@ async def _create(
 
 def _refused(name: str, problem: Exception) -> CreatableTopicResult:
     code, message = error_of(problem)
-    return CreatableTopicResult(name=name, error_code=code, error_message=message, configs=None)
+    return CreatableTopicResult(name=name, error_code=code, error_message=message)
 
 
 def _created(request: Request, created: Topic) -> CreatableTopicResult:

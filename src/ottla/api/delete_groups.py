@@ -1,5 +1,6 @@
 """DeleteGroups, versions 0 to 2: forget groups without members, with their offsets."""
 
+from ottla.api.pieces import pieces
 from ottla.api.registry import Request, api
 from ottla.wire.apis import ApiKey
 from ottla.wire.messages.delete_groups import (
@@ -9,7 +10,7 @@ from ottla.wire.messages.delete_groups import (
 )
 
 
-@api(ApiKey.DELETE_GROUPS, 0, 2, DeleteGroupsRequest)
+@api(ApiKey.DELETE_GROUPS, 0, 2, DeleteGroupsRequest, pieces("groups_names", "results"))
 async def delete_groups(request: Request, asked: DeleteGroupsRequest) -> DeleteGroupsResponse:
     """Delete each group."""
     groups = await request.node.groups.ask_about(

@@ -1,12 +1,19 @@
 """DeleteRecords, versions 0 to 2: raise a partition's first offset (KIP-107).
 
 Answered when every live replica has done so, for one that had not could show the records when it
-leads.
+leads. What is deleted is recorded in the partition's document first: followers take a higher log
+start only where it is explained (`cluster/follower.py`).
 """
 
 import asyncio
 
+from ottla.api.pieces import pieces
 from ottla.api.registry import Request, api, error_of
+from ottla.broker.node import Node
+from ottla.broker.partition import Partition
+from ottla.cluster.deleted_records import record_deletions
+from ottla.cluster.image import PartitionKey
+from ottla.cluster.store import StoreError
 from ottla.config.topic_names import INTERNAL_TOPICS
 from ottla.wire.apis import ApiKey
 from ottla.wire.errors import ErrorCode, KafkaError
@@ -22,10 +29,17 @@ NO_LOW_WATERMARK = -1
 LOOK_AGAIN_SECONDS = 0.02
 
 
-@api(ApiKey.DELETE_RECORDS, 0, 2, DeleteRecordsRequest)
+@api(
+    ApiKey.DELETE_RECORDS,
+    0,
+    2,
+    DeleteRecordsRequest,
+    pieces("topics.partitions", "topics.partitions"),
+)
 async def delete_records(request: Request, asked: DeleteRecordsRequest) -> DeleteRecordsResponse:
     """Delete what lies before each offset named; answered when a restart cannot undo it."""
     answer = DeleteRecordsResponse()
+    offsets: dict[PartitionKey, int] = {}
     for topic in asked.topics:
         results = DeleteRecordsTopicResult(name=topic.name)
         answer.topics.append(results)
@@ -33,19 +47,40 @@ async def delete_records(request: Request, asked: DeleteRecordsRequest) -> Delet
             result = DeleteRecordsPartitionResult(partition_index=wanted.partition_index)
             results.partitions.append(result)
             try:
-                result.low_watermark = _delete(
-                    request, topic.name, wanted.partition_index, wanted.offset
-                )
+                partition = _find(request, topic.name, wanted.partition_index)
+                result.low_watermark = _checked(partition, wanted.offset)
             except Exception as problem:  # noqa: BLE001 one partition's failure is not the others'
-                result.error_code, _ = error_of(problem)
-                result.low_watermark = NO_LOW_WATERMARK
+                _fail(result, problem)
+            else:
+                if partition.leadership is not None:
+                    offsets[topic.name, result.partition_index] = result.low_watermark
+    node = request.node
+    problem_of_store: Exception | None = None
+    if offsets:
+        try:
+            await node.change(
+                lambda image: (None, record_deletions(image, offsets, node.id, node.broker_epoch))
+            )
+        except StoreError as problem:
+            problem_of_store = problem
+    for results in answer.topics:
+        for result in results.partitions:
+            if result.error_code:
+                continue
+            try:
+                if problem_of_store and (results.name, result.partition_index) in offsets:
+                    raise problem_of_store
+                partition = _find(request, results.name, result.partition_index)
+                result.low_watermark = _delete(node, partition, result.low_watermark)
+            except Exception as problem:  # noqa: BLE001 as above
+                _fail(result, problem)
     deadline = asyncio.get_running_loop().time() + asked.timeout_ms / 1000
     for results in answer.topics:
         for result in results.partitions:
             if not result.error_code:
                 await _followed(request, results.name, result, deadline)
     try:
-        await request.node.maintenance.checkpoint_start_offsets()
+        await node.maintenance.checkpoint_start_offsets()
     except OSError as problem:
         code, _ = error_of(problem)
         for result in (each for topic in answer.topics for each in topic.partitions):
@@ -54,18 +89,40 @@ async def delete_records(request: Request, asked: DeleteRecordsRequest) -> Delet
     return answer
 
 
-def _delete(request: Request, topic: str, index: int, offset: int) -> int:
+def _fail(result: DeleteRecordsPartitionResult, problem: Exception) -> None:
+    result.error_code, _ = error_of(problem)
+    result.low_watermark = NO_LOW_WATERMARK
+
+
+def _find(request: Request, topic: str, index: int) -> Partition:
     known = 0 <= index < request.node.partitions.count_of(topic)
     if known and topic in INTERNAL_TOPICS:
-        raise KafkaError(ErrorCode.INVALID_TOPIC_EXCEPTION, "an internal topic keeps its records")
-    partition = request.node.partitions.find(topic, index)
+        raise KafkaError(
+            ErrorCode.INVALID_TOPIC_EXCEPTION, "records of an internal topic cannot be deleted"
+        )
+    return request.node.partitions.find(topic, index)
+
+
+def _checked(partition: Partition, offset: int) -> int:
+    """The offset to delete to; raises KafkaError where it is none."""
     policy = partition.log.config.cleanup_policy
     if "compact" in policy and "delete" not in policy:
-        raise KafkaError(ErrorCode.POLICY_VIOLATION, "the topic is compacted, not deleted from")
+        raise KafkaError(
+            ErrorCode.POLICY_VIOLATION, "cleanup.policy of the topic does not include delete"
+        )
     if offset == TO_THE_END:
         offset = partition.high_watermark
     if not 0 <= offset <= partition.high_watermark:
         raise KafkaError(ErrorCode.OFFSET_OUT_OF_RANGE)
+    return offset
+
+
+def _delete(node: Node, partition: Partition, offset: int) -> int:
+    """Delete what lies before an offset; the first one that is left."""
+    state = node.image.partitions.get((partition.topic, partition.index))
+    if partition.leadership is not None and (state is None or offset > state.deleted_below):
+        # It got other replicas, or another leader, while the deletion was recorded.
+        raise KafkaError(ErrorCode.NOT_LEADER_OR_FOLLOWER)
     partition.log.raise_start_offset(offset)
     partition.wake_all()
     return partition.log.start_offset

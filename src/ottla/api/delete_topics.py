@@ -2,6 +2,7 @@
 
 from collections import Counter
 
+from ottla.api.pieces import pieces
 from ottla.api.registry import Request, api, error_of
 from ottla.broker.topics import delete_topic
 from ottla.wire.apis import ApiKey
@@ -18,7 +19,14 @@ TOPIC_DELETION_DISABLED_FROM = 3
 """Earlier versions do not know that error."""
 
 
-@api(ApiKey.DELETE_TOPICS, 1, 6, DeleteTopicsRequest)
+@api(
+    ApiKey.DELETE_TOPICS,
+    1,
+    6,
+    DeleteTopicsRequest,
+    pieces("topics", "responses"),
+    pieces("topic_names", "responses"),
+)
 async def delete_topics(request: Request, asked: DeleteTopicsRequest) -> DeleteTopicsResponse:
     """Delete each topic; its readers and writers learn it at once."""
     wanted = asked.topics or [DeleteTopicState(name=name) for name in asked.topic_names]
@@ -54,7 +62,8 @@ async def _delete(
             raise KafkaError(ErrorCode.INVALID_REQUEST, "Duplicate topic name.")
         result.name = _name_of(request, topic)
         found = request.node.image.topics.get(result.name)
-        await delete_topic(request.node, result.name)
+        by_id = None if topic.topic_id == NO_UUID else topic.topic_id
+        await delete_topic(request.node, result.name, by_id)
         if found is not None:
             result.topic_id = found.id
     except Exception as problem:  # noqa: BLE001 one topic's failure is not the others'

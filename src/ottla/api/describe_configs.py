@@ -3,6 +3,7 @@
 A request may name thousands of resources: others have their turns between them.
 """
 
+from ottla.api.pieces import pieces
 from ottla.api.registry import Request, api, error_of
 from ottla.broker.config_resources import ResourceType, broker_of, check_logger_of, unsupported
 from ottla.broker.log_level import describe_loggers
@@ -26,7 +27,7 @@ from ottla.wire.messages.describe_configs import (
 )
 
 
-@api(ApiKey.DESCRIBE_CONFIGS, 1, 4, DescribeConfigsRequest)
+@api(ApiKey.DESCRIBE_CONFIGS, 1, 4, DescribeConfigsRequest, pieces("resources", "results"))
 async def describe_configs(
     request: Request, asked: DescribeConfigsRequest
 ) -> DescribeConfigsResponse:

@@ -1,5 +1,6 @@
 """DescribeGroups, versions 0 to 6: state and members of classic groups."""
 
+from ottla.api.pieces import pieces
 from ottla.api.registry import Request, api
 from ottla.broker.authorized import ON_A_GROUP
 from ottla.wire.apis import ApiKey
@@ -10,7 +11,7 @@ from ottla.wire.messages.describe_groups import (
 )
 
 
-@api(ApiKey.DESCRIBE_GROUPS, 0, 6, DescribeGroupsRequest)
+@api(ApiKey.DESCRIBE_GROUPS, 0, 6, DescribeGroupsRequest, pieces("groups", "groups"))
 async def describe_groups(request: Request, asked: DescribeGroupsRequest) -> DescribeGroupsResponse:
     """Describe each group."""
     groups = await request.node.groups.ask_about(

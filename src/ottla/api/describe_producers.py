@@ -1,5 +1,6 @@
 """DescribeProducers, version 0: who writes to a partition, with open transactions (KIP-664)."""
 
+from ottla.api.pieces import pieces
 from ottla.api.registry import Request, api, error_of
 from ottla.config.topic_names import check_topic_name
 from ottla.wire.apis import ApiKey
@@ -12,7 +13,13 @@ from ottla.wire.messages.describe_producers import (
 )
 
 
-@api(ApiKey.DESCRIBE_PRODUCERS, 0, 0, DescribeProducersRequest)
+@api(
+    ApiKey.DESCRIBE_PRODUCERS,
+    0,
+    0,
+    DescribeProducersRequest,
+    pieces("topics.partition_indexes", "topics.partitions"),
+)
 def describe_producers(
     request: Request, asked: DescribeProducersRequest
 ) -> DescribeProducersResponse:

@@ -1,6 +1,8 @@
 """DescribeTransactions, version 0: what a coordinator knows of transactional ids (KIP-664)."""
 
-from ottla.api.registry import Request, api, error_of, settled
+from ottla.api.pieces import pieces
+from ottla.api.registry import Request, api, error_of
+from ottla.broker.waiting import settled
 from ottla.wire.apis import ApiKey
 from ottla.wire.messages.describe_transactions import (
     DescribeTransactionsRequest,
@@ -9,7 +11,13 @@ from ottla.wire.messages.describe_transactions import (
 )
 
 
-@api(ApiKey.DESCRIBE_TRANSACTIONS, 0, 0, DescribeTransactionsRequest)
+@api(
+    ApiKey.DESCRIBE_TRANSACTIONS,
+    0,
+    0,
+    DescribeTransactionsRequest,
+    pieces("transactional_ids", "transaction_states"),
+)
 async def describe_transactions(
     request: Request, asked: DescribeTransactionsRequest
 ) -> DescribeTransactionsResponse:

@@ -2,6 +2,7 @@
 
 from collections import Counter
 
+from ottla.api.pieces import pieces
 from ottla.api.registry import Request, api
 from ottla.wire.apis import ApiKey
 from ottla.wire.errors import ErrorCode
@@ -12,7 +13,13 @@ from ottla.wire.messages.describe_user_scram_credentials import (
 )
 
 
-@api(ApiKey.DESCRIBE_USER_SCRAM_CREDENTIALS, 0, 0, DescribeUserScramCredentialsRequest)
+@api(
+    ApiKey.DESCRIBE_USER_SCRAM_CREDENTIALS,
+    0,
+    0,
+    DescribeUserScramCredentialsRequest,
+    pieces("users", "results"),
+)
 def describe_user_scram_credentials(
     _: Request, asked: DescribeUserScramCredentialsRequest
 ) -> DescribeUserScramCredentialsResponse:

@@ -1,5 +1,6 @@
 """ElectLeaders, versions 0 to 2: preferred leaders, or unclean elections (KIP-183, 460)."""
 
+from ottla.api.pieces import pieces
 from ottla.api.registry import Request, api, error_of
 from ottla.broker.reassigning import elect_leaders
 from ottla.cluster.elect_leaders import ElectionType
@@ -13,7 +14,13 @@ from ottla.wire.messages.elect_leaders import (
 )
 
 
-@api(ApiKey.ELECT_LEADERS, 0, 2, ElectLeadersRequest)
+@api(
+    ApiKey.ELECT_LEADERS,
+    0,
+    2,
+    ElectLeadersRequest,
+    pieces("topic_partitions.partitions", "replica_election_results.partition_result"),
+)
 async def elect(request: Request, asked: ElectLeadersRequest) -> ElectLeadersResponse:
     """Hold an election in each partition named, or in all that need one."""
     if asked.election_type not in list(ElectionType):

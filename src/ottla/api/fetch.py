@@ -4,50 +4,138 @@ KIPs: 74 (limits), 98 (isolation), 227 (sessions), 320 (leader epochs), 516 (top
 595 (diverging epochs), 951 (leader hints).
 """
 
-from ottla.api.registry import Outcome, Parts, Pending, Request, raw_api
-from ottla.broker.fetching import Answer, Fetch
+import asyncio
+from collections.abc import Sequence
+
+from ottla.api.registry import LONG_BYTES, Outcome, Request, raw_api
+from ottla.broker.decoding import unhurried
+from ottla.broker.fetch_arrival import arrived
+from ottla.broker.fetch_looking import unpin
+from ottla.broker.fetch_sessions import FetchSession
+from ottla.broker.fetching import MOST_AT_ONCE, Answer, Fetch
 from ottla.broker.leader_hints import leader_endpoints
+from ottla.later import Ending, Later
 from ottla.wire import fetch as wire
 from ottla.wire.apis import ApiKey
 from ottla.wire.errors import KafkaError
+from ottla.wire.fields import DecodeError
+from ottla.wire.produce import NodeEndpoint
+from ottla.wire.reply import Parts, UnanswerableError
 
 
 @raw_api(ApiKey.FETCH, wire.FIRST_VERSION, wire.LAST_VERSION)
 def fetch(request: Request, body: memoryview, at: int) -> Outcome:
     """Answer at once if there is enough, else when there is or when the wait is over."""
     version = request.version
+    if len(body) - at > LONG_BYTES:
+        return _fetch_many(request, bytes(body[at:]))
     asked = wire.read_request(body, at, version)
     node = request.node
     try:
-        session, full = node.fetch_sessions.begin(asked, version, node.now_ms())
+        session, full = node.fetch_sessions.begin(asked, version, node.elapsed_ms())
     except KafkaError as problem:
         return wire.response(version, [], error_code=problem.code)
-    work = Fetch(node, session, full, asked, request.listener)
-    if asked.max_wait_ms <= 0:
-        return _reply(request, session.id, work.answer_at_last())
-    answer = work.answer_now()
-    if answer is not None:
+    answer = Fetch(node, session, full, asked, request.listener).begin()
+    if not isinstance(answer, Later):
         return _reply(request, session.id, answer)
-    pending = Pending()
-    pending.abandoned = work.abandon
+    later: Later[Parts | None] = Later()
+    _reply_later(request, session, answer, later)
+    return later
 
-    def answer_late(late: Answer | None) -> None:
-        if late is None:
-            pending.fail()
+
+def _fetch_many(request: Request, body: bytes) -> Later[Parts | None]:
+    """The same where many partitions are named: nothing is done in one turn of the loop."""
+    later: Later[Parts | None] = Later()
+    task = request.node.background.run(_begin_many(request, body, later))
+    later.when_abandoned(lambda: _cancel(task))
+    return later
+
+
+def _cancel(task: asyncio.Task[None]) -> None:
+    task.cancel()
+
+
+async def _begin_many(request: Request, body: bytes, later: Later[Parts | None]) -> None:
+    node, version = request.node, request.version
+    try:
+        async with node.decoding.long_fetches:
+            asked = await node.decoding.of_message(
+                lambda: wire.read_request(memoryview(body), 0, version, unhurried)
+            )
+            session, full = await arrived(node, asked, version)
+        answer = Fetch(node, session, full, asked, request.listener, noted=True).begin()
+    except KafkaError as problem:
+        later.complete(wire.response(version, [], error_code=problem.code))
+    except DecodeError as problem:
+        later.fail(UnanswerableError(f"a malformed Fetch v{version}: {problem}"))
+    except Exception as problem:  # noqa: BLE001 its client must not wait for ever
+        later.fail(problem)
+    else:
+        if isinstance(answer, Later):
+            _reply_later(request, session, answer, later)
         else:
-            pending.make(lambda: _reply(request, session.id, late))
+            _write(request, session.id, answer, later)
 
-    work.park(asked.max_wait_ms, answer_late)
-    return pending
+
+def _reply_later(
+    request: Request, session: FetchSession, answer: Later[Answer], later: Later[Parts | None]
+) -> None:
+    def write() -> None:
+        try:
+            found = answer.result()
+        except Exception as problem:  # noqa: BLE001 the connection says what went wrong
+            later.fail(problem)
+        else:
+            _write(request, session.id, found, later)
+
+    later.when_abandoned(answer.abandon)
+    answer.then(write)
+
+
+def _write(request: Request, session_id: int, answer: Answer, later: Later[Parts | None]) -> None:
+    """Write a reply; a thread does it where it is long."""
+    only = len(answer[0][1]) if len(answer) == 1 else 0
+    if (only or sum(len(results) for _, results in answer)) <= MOST_AT_ONCE:
+        later.make(lambda: _reply(request, session_id, answer))
+        return
+
+    def let_go() -> None:
+        for _, results in answer:
+            for data in results:
+                unpin(data)
+
+    def finish() -> None:
+        if later.ending is not Ending.WAITING:
+            return
+        try:
+            parts = writing.result()
+        except BaseException as problem:  # noqa: BLE001 the connection says what went wrong
+            let_go()
+            later.fail(problem)
+        else:
+            later.complete(parts)
+
+    endpoints = _endpoints(request, answer)
+    writing = request.node.decoding.of_message(
+        lambda: wire.response(
+            request.version, answer, session_id=session_id, endpoints=endpoints, each=unhurried
+        )
+    )
+    writing.add_done_callback(lambda _: finish())
+    later.when_abandoned(let_go)
 
 
 def _reply(request: Request, session_id: int, answer: Answer) -> Parts:
-    hinted = {
-        data.leader[0] for _, results in answer for data in results if data.leader is not None
-    }
     return wire.response(
         request.version,
         answer,
         session_id=session_id,
-        endpoints=leader_endpoints(request.node, request.listener, hinted) if hinted else (),
+        endpoints=_endpoints(request, answer),
     )
+
+
+def _endpoints(request: Request, answer: Answer) -> Sequence[NodeEndpoint]:
+    hinted = {
+        data.leader[0] for _, results in answer for data in results if data.leader is not None
+    }
+    return leader_endpoints(request.node, request.listener, hinted) if hinted else ()

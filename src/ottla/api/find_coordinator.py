@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from ottla.api.pieces import pieces
 from ottla.api.registry import Request, api, error_of
 from ottla.broker.turns import Turns
 from ottla.wire.apis import ApiKey
@@ -27,7 +28,13 @@ NO_NODE = -1
 SUCCESS = "NONE"  # what Kafka writes where versions 1 to 3 have room for an error's message
 
 
-@api(ApiKey.FIND_COORDINATOR, 0, 6, FindCoordinatorRequest)
+@api(
+    ApiKey.FIND_COORDINATOR,
+    0,
+    6,
+    FindCoordinatorRequest,
+    pieces("coordinator_keys", "coordinators"),
+)
 async def find_coordinator(
     request: Request, asked: FindCoordinatorRequest
 ) -> FindCoordinatorResponse:
@@ -74,4 +81,4 @@ def _coordinators(request: Request, kind: int) -> Coordinators[Any]:
         return request.node.groups
     if kind == TRANSACTION and request.version >= 1:
         return request.node.transactions
-    raise KafkaError(ErrorCode.INVALID_REQUEST, f"{kind} is not a kind of coordinator")
+    raise KafkaError(ErrorCode.INVALID_REQUEST, f"{kind} is not a valid coordinator key type")

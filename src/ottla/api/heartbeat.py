@@ -1,7 +1,7 @@
 """Heartbeat, versions 0 to 4: a member of a classic group is alive."""
 
 from ottla.api.registry import Request, api
-from ottla.broker.promise import Promise
+from ottla.later import Later
 from ottla.wire.apis import ApiKey
 from ottla.wire.messages.heartbeat import HeartbeatRequest, HeartbeatResponse
 
@@ -9,7 +9,7 @@ from ottla.wire.messages.heartbeat import HeartbeatRequest, HeartbeatResponse
 @api(ApiKey.HEARTBEAT, 0, 4, HeartbeatRequest)
 def heartbeat(
     request: Request, asked: HeartbeatRequest
-) -> HeartbeatResponse | Promise[HeartbeatResponse]:
+) -> HeartbeatResponse | Later[HeartbeatResponse]:
     """Keep the member's session."""
     return request.node.groups.ask(
         asked.group_id,

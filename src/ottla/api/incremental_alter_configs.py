@@ -2,6 +2,7 @@
 
 from collections import Counter
 
+from ottla.api.pieces import pieces
 from ottla.api.registry import Request, api, error_of
 from ottla.broker.config_resources import ResourceType, broker_of, check_logger_of, unsupported
 from ottla.broker.log_level import alter_loggers
@@ -23,7 +24,13 @@ from ottla.wire.messages.incremental_alter_configs import (
 )
 
 
-@api(ApiKey.INCREMENTAL_ALTER_CONFIGS, 0, 1, IncrementalAlterConfigsRequest)
+@api(
+    ApiKey.INCREMENTAL_ALTER_CONFIGS,
+    0,
+    1,
+    IncrementalAlterConfigsRequest,
+    pieces("resources", "responses"),
+)
 async def incremental_alter_configs(
     request: Request, asked: IncrementalAlterConfigsRequest
 ) -> IncrementalAlterConfigsResponse:

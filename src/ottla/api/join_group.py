@@ -1,7 +1,7 @@
 """JoinGroup, versions 0 to 9: become a member of a classic group (KIP-345, KIP-394, KIP-800)."""
 
 from ottla.api.registry import Request, api
-from ottla.broker.promise import Promise
+from ottla.later import Later
 from ottla.wire.apis import ApiKey
 from ottla.wire.messages.join_group import JoinGroupRequest, JoinGroupResponse
 
@@ -11,7 +11,7 @@ FIRST_THAT_CAN_NAME_NO_PROTOCOL = 7
 @api(ApiKey.JOIN_GROUP, 0, 9, JoinGroupRequest)
 def join_group(
     request: Request, asked: JoinGroupRequest
-) -> JoinGroupResponse | Promise[JoinGroupResponse]:
+) -> JoinGroupResponse | Later[JoinGroupResponse]:
     """Join; the answer comes when the rebalance is complete."""
     answer = request.node.groups.ask(
         asked.group_id,
@@ -20,11 +20,11 @@ def join_group(
     )
     if isinstance(answer, JoinGroupResponse):
         return _as_told(answer, request.version)
-    return answer.changed_by(lambda told: _as_told(told, request.version))
+    return answer.map(lambda told: _as_told(told, request.version))
 
 
 def _as_told(answer: JoinGroupResponse, version: int) -> JoinGroupResponse:
-    """As in Kafka, who is refused is told no protocol."""
+    """As in Kafka, a rejected member gets no protocol."""
     if answer.error_code and version >= FIRST_THAT_CAN_NAME_NO_PROTOCOL:
         answer.protocol_name = None
     return answer

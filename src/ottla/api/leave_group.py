@@ -1,15 +1,16 @@
 """LeaveGroup, versions 0 to 5: members leave a classic group (KIP-345, KIP-800)."""
 
+from ottla.api.pieces import pieces
 from ottla.api.registry import Request, api
-from ottla.broker.promise import Promise
+from ottla.later import Later
 from ottla.wire.apis import ApiKey
 from ottla.wire.messages.leave_group import LeaveGroupRequest, LeaveGroupResponse
 
 
-@api(ApiKey.LEAVE_GROUP, 0, 5, LeaveGroupRequest)
+@api(ApiKey.LEAVE_GROUP, 0, 5, LeaveGroupRequest, pieces("members", "members"))
 def leave_group(
     request: Request, asked: LeaveGroupRequest
-) -> LeaveGroupResponse | Promise[LeaveGroupResponse]:
+) -> LeaveGroupResponse | Later[LeaveGroupResponse]:
     """Remove the members named."""
     return request.node.groups.ask(
         asked.group_id,

@@ -4,7 +4,7 @@ KIPs: 79 (by timestamp), 207 (leader epochs), 734 (the maximum timestamp), 405 a
 without a remote tier the local log is all there is).
 
 A negative timestamp stands for a place in the log. Each place came with a version of this API; an
-older request that names it is told UNSUPPORTED_VERSION, before anything else is looked at.
+older request that names it gets UNSUPPORTED_VERSION, before anything else is looked at.
 
 What is found by time may lie on a slow disk: then the answer waits for it, and nobody else does.
 """
@@ -13,6 +13,7 @@ from collections import Counter
 from collections.abc import Awaitable
 from typing import NamedTuple
 
+from ottla.api.pieces import pieces
 from ottla.api.registry import Request, api, error_of
 from ottla.broker.cold_reads import look_again
 from ottla.broker.partition import Partition
@@ -63,7 +64,9 @@ _Cold = list[tuple[list[ListOffsetsPartitionResponse], int, _Lookup, ColdReadErr
 """What is looked up later: where the answer goes, and what has to be read first."""
 
 
-@api(ApiKey.LIST_OFFSETS, 1, 11, ListOffsetsRequest)
+@api(
+    ApiKey.LIST_OFFSETS, 1, 11, ListOffsetsRequest, pieces("topics.partitions", "topics.partitions")
+)
 def list_offsets(
     request: Request, asked: ListOffsetsRequest
 ) -> ListOffsetsResponse | Awaitable[ListOffsetsResponse]:

@@ -1,5 +1,6 @@
 """ListPartitionReassignments, version 0: which replicas are on the move (KIP-455)."""
 
+from ottla.api.pieces import pieces
 from ottla.api.registry import Request, api
 from ottla.cluster.reassignments import reassignments
 from ottla.wire.apis import ApiKey
@@ -11,7 +12,13 @@ from ottla.wire.messages.list_partition_reassignments import (
 )
 
 
-@api(ApiKey.LIST_PARTITION_REASSIGNMENTS, 0, 0, ListPartitionReassignmentsRequest)
+@api(
+    ApiKey.LIST_PARTITION_REASSIGNMENTS,
+    0,
+    0,
+    ListPartitionReassignmentsRequest,
+    pieces("topics.partition_indexes", "topics.partitions"),
+)
 def list_partition_reassignments(
     request: Request, asked: ListPartitionReassignmentsRequest
 ) -> ListPartitionReassignmentsResponse:

@@ -10,11 +10,11 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Iterable
 
-from ottla.api.registry import Outcome, Request, encoded, raw_api
+from ottla.api.pieces import pieces
+from ottla.api.registry import LONG_BYTES, Outcome, Request, handled, raw_api
 from ottla.broker.authorized import NOT_TOLD, ON_A_TOPIC, ON_THE_CLUSTER
 from ottla.cluster.image import TopicImage
 from ottla.config.topic_names import INTERNAL_TOPICS, topic_name_problem
-from ottla.wire import codec
 from ottla.wire.apis import ApiKey
 from ottla.wire.errors import ErrorCode
 from ottla.wire.message import NO_UUID
@@ -31,30 +31,28 @@ FIRST_WITH_CHOICE_OF_CREATION = 4
 FIRST_BY_ID = 12
 FIRST_WITH_LISTENER_NOT_FOUND = 6
 NO_LEADER = -1
+_WAYS = (pieces("topics", "topics"),)
 
 
 @raw_api(ApiKey.METADATA, 0, 13)
 def metadata(request: Request, body: memoryview, at: int) -> Outcome:
     """Describe the cluster and the topics named, or all; a large answer is kept for the next."""
     kept = request.node.kept_answers
-    if not kept.may_be_large:
-        return encoded(request, _metadata(request, body, at))
+    if not kept.may_be_large or len(body) - at > LONG_BYTES:
+        return handled(request, body, at, MetadataRequest, _metadata, _WAYS)
     question = (request.version, request.listener, bytes(body[at:]))
     known = kept.find(question)
     if known is not None:
         return (known,)
-    answer = _metadata(request, body, at)
-    if not isinstance(answer, MetadataResponse):
-        return encoded(request, answer)
-    data = codec.encode(answer, request.version)
-    kept.keep(question, data)
-    return (data,)
+    answer = handled(request, body, at, MetadataRequest, _metadata, _WAYS)
+    if isinstance(answer, tuple) and isinstance(answer[0], bytes):
+        kept.keep(question, answer[0])
+    return answer
 
 
 def _metadata(
-    request: Request, body: memoryview, at: int
+    request: Request, asked: MetadataRequest
 ) -> MetadataResponse | Awaitable[MetadataResponse]:
-    asked = codec.decode(MetadataRequest, request.version, body, at)
     node = request.node
     if asked.topics is None or (request.version == 0 and not asked.topics):
         return _answer(
@@ -138,7 +136,7 @@ def _leave_out_replicas(topics: list[MetadataResponseTopic]) -> None:
 
 
 def _look_up_each(request: Request, asked: MetadataRequest) -> list[MetadataResponseTopic]:
-    """The topics asked for; one that is named twice is told once, as in Kafka."""
+    """The topics asked for; one that is named twice is listed once, as in Kafka."""
     named = {(wanted.name, wanted.topic_id): wanted for wanted in asked.topics or ()}
     return [_look_up(request, wanted) for wanted in named.values()]
 

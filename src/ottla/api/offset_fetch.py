@@ -2,9 +2,11 @@
 
 from collections.abc import Awaitable
 
+from ottla.api.pieces import pieces
 from ottla.api.registry import Request, api
-from ottla.broker.promise import Promise
+from ottla.broker.waiting import settled
 from ottla.coordinator.offset_fetch import groups_of, refuse, reply_of
+from ottla.later import Later
 from ottla.wire.apis import ApiKey
 from ottla.wire.messages.offset_fetch import (
     OffsetFetchRequest,
@@ -13,16 +15,23 @@ from ottla.wire.messages.offset_fetch import (
     OffsetFetchResponseGroup,
 )
 
-Answer = OffsetFetchResponseGroup | Promise[OffsetFetchResponseGroup]
+Answer = OffsetFetchResponseGroup | Later[OffsetFetchResponseGroup]
 
 
-@api(ApiKey.OFFSET_FETCH, 1, 10, OffsetFetchRequest)
+@api(
+    ApiKey.OFFSET_FETCH,
+    1,
+    10,
+    OffsetFetchRequest,
+    pieces("groups.topics.partition_indexes", "groups.topics.partitions"),
+    pieces("topics.partition_indexes", "topics.partitions"),
+)
 def offset_fetch(
     request: Request, asked: OffsetFetchRequest
 ) -> OffsetFetchResponse | Awaitable[OffsetFetchResponse]:
     """Tell the committed offsets of each group."""
     answers = [_ask(request, group, asked) for group in groups_of(asked, request.version)]
-    known = [one for one in answers if not isinstance(one, Promise)]
+    known = [one for one in answers if not isinstance(one, Later)]
     if len(known) == len(answers):
         return reply_of(known, request.version)
     return _when_known(answers, request.version)
@@ -39,5 +48,5 @@ def _ask(request: Request, group: OffsetFetchRequestGroup, asked: OffsetFetchReq
 
 
 async def _when_known(answers: list[Answer], version: int) -> OffsetFetchResponse:
-    groups = [await one if isinstance(one, Promise) else one for one in answers]
+    groups = [await settled(one) for one in answers]
     return reply_of(groups, version)

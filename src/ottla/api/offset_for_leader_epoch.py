@@ -1,5 +1,6 @@
 """OffsetForLeaderEpoch, versions 2 to 4: where a leader epoch ends in this log (KIP-320)."""
 
+from ottla.api.pieces import pieces
 from ottla.api.registry import Request, api, error_of
 from ottla.wire.apis import ApiKey
 from ottla.wire.errors import ErrorCode, KafkaError
@@ -12,7 +13,13 @@ from ottla.wire.messages.offset_for_leader_epoch import (
 )
 
 
-@api(ApiKey.OFFSET_FOR_LEADER_EPOCH, 2, 4, OffsetForLeaderEpochRequest)
+@api(
+    ApiKey.OFFSET_FOR_LEADER_EPOCH,
+    2,
+    4,
+    OffsetForLeaderEpochRequest,
+    pieces("topics.partitions", "topics.partitions"),
+)
 def offset_for_leader_epoch(
     request: Request, asked: OffsetForLeaderEpochRequest
 ) -> OffsetForLeaderEpochResponse:

@@ -6,33 +6,77 @@ KIPs: 98 (idempotence, transactions), 467 (faulty records), 516 (topic ids), 890
 951 (leader hints).
 """
 
-import asyncio
+from __future__ import annotations
+
 from collections.abc import Callable, Coroutine
-from typing import Any
+from functools import partial
+from typing import Any, Final, NamedTuple
 
 from msgspec.structs import replace
 
-from ottla.api.registry import (
-    Outcome,
-    Parts,
-    Pending,
-    Request,
-    UnanswerableError,
-    error_of,
-    raw_api,
-)
+from ottla.api.registry import Outcome, Request, error_of, raw_api
 from ottla.broker.acknowledging import ALL, Uncommitted, check_append, when_committed
 from ottla.broker.leader_hints import leader_endpoints, leader_hint
 from ottla.broker.partition import Partition
-from ottla.broker.verification import Verdict, is_transactional, verify
+from ottla.broker.turns import Turns
+from ottla.broker.verification import (
+    FIRST_THAT_ADDS,
+    Moment,
+    Verdict,
+    is_transactional,
+    overtaken,
+    verify,
+)
+from ottla.broker.waiting import settled
+from ottla.later import Later
+from ottla.log.looking import LongBodyError, Looked
 from ottla.wire import produce as wire
 from ottla.wire.apis import ApiKey
 from ottla.wire.errors import ErrorCode, KafkaError
 from ottla.wire.produce import PartitionResult, ProduceRequest, TopicKey
+from ottla.wire.reply import Parts, UnanswerableError
 
 ADMIN_CLIENT_ID = "__admin_client"
 
+WITHOUT_LOG_START = frozenset(
+    {
+        ErrorCode.CORRUPT_MESSAGE,
+        ErrorCode.INVALID_TOPIC_EXCEPTION,
+        ErrorCode.KAFKA_STORAGE_ERROR,
+        ErrorCode.MESSAGE_TOO_LARGE,
+        ErrorCode.NOT_LEADER_OR_FOLLOWER,
+        ErrorCode.RECORD_LIST_TOO_LARGE,
+        ErrorCode.UNKNOWN_TOPIC_ID,
+        ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
+    }
+)
+"""Errors with which Kafka does not say where the log starts (-1)."""
+
+MOST_AT_ONCE: Final = 100
+"""Batches of one request that are appended in one turn of the loop."""
+
 Results = list[tuple[TopicKey, list[PartitionResult]]]
+
+
+class _Batch(NamedTuple):
+    """One batch of a request, and where its answer goes."""
+
+    topic: TopicKey
+    partition: int
+    records: memoryview | None
+    answers: list[PartitionResult]
+    place: int
+
+
+class _Late(NamedTuple):
+    """A batch that a thread has to look into before it is appended."""
+
+    topic: TopicKey
+    partition: int
+    records: memoryview
+    answers: list[PartitionResult]
+    place: int
+    look: Callable[[memoryview], Looked]
 
 
 @raw_api(ApiKey.PRODUCE, wire.FIRST_VERSION, wire.LAST_VERSION)
@@ -75,10 +119,14 @@ def _append_one(
         now = node.now_ms()
         refusals = node.refusals or None
         if refusals is not None:
-            refusals.check((topic, index), records, partition.log.producers.by_id, now)
+            refusals.check(
+                (topic, index), records, partition.log.producers.by_id, node.elapsed_ms()
+            )
         appended = partition.append(records, now, request.version)
         if refusals is not None and not appended.duplicate:
             refusals.accepted((topic, index), records)
+    except LongBodyError:
+        return _append(request, asked, None)
     except Exception as problem:  # noqa: BLE001 the reply says what went wrong
         refusal = _refused(request, topic, partition, index, records, problem)
         return (_response(request, [(topic, [refusal])]),)
@@ -92,63 +140,196 @@ def _append_one(
     )
 
 
-def _append(request: Request, asked: ProduceRequest, refused: Verdict | None) -> Outcome:
-    node = request.node
-    version = request.version
-    now = node.now_ms()
-    results: Results = []
-    to_flush: dict[Partition, None] = {}
-    uncommitted: list[Uncommitted] = []
-    seen: set[tuple[TopicKey, int]] = set()
-    failed = False
-    for topic, batches in asked.topics:
-        answers: list[PartitionResult] = []
-        results.append((topic, answers))
-        for index, records in batches:
-            partition: Partition | None = None
-            try:
-                if len(asked.topics) > 1 or len(batches) > 1:
-                    _check_named_once(seen, topic, index)
-                partition = node.partitions.find(topic, index)
-                if partition.is_internal:
-                    _check_may_write_internal(request, partition)
+class _Appending:
+    """The batches of a request, and what became of them."""
+
+    __slots__ = (
+        "_asked",
+        "_failed",
+        "_is_own",
+        "_late",
+        "_moments",
+        "_refused",
+        "_request",
+        "_results",
+        "_seen",
+        "_to_flush",
+        "_uncommitted",
+    )
+
+    def __init__(
+        self, request: Request, asked: ProduceRequest, refused: Verdict | None, is_own: bool
+    ) -> None:
+        self._is_own = is_own
+        """True where the records are copies: the receive buffer waits for nobody."""
+        self._moments: dict[tuple[TopicKey, int], Moment] = {}
+        self._request = request
+        self._asked = asked
+        self._refused = refused
+        self._results: Results = []
+        self._seen: set[tuple[TopicKey, int]] = set()
+        self._to_flush: dict[Partition, None] = {}
+        self._uncommitted: list[Uncommitted] = []
+        self._late: list[_Late] = []
+        self._failed = False
+
+    def all_at_once(self) -> Outcome:
+        """Append them; only those that a thread has to look into come later."""
+        for topic, batches in self._asked.topics:
+            answers: list[PartitionResult] = []
+            self._results.append((topic, answers))
+            for index, records in batches:
+                self._add(topic, index, records, answers)
+        if not self._late:
+            return self._outcome()
+        self._note_moments()
+        return self._append_late()
+
+    def in_turns(self) -> Coroutine[Any, Any, Parts | None]:
+        """The same for many of them, whose bytes are the request's own."""
+        self._note_moments()
+        return self._append_in_turns()
+
+    def _note_moments(self) -> None:
+        """Before any wait: a transaction that ends meanwhile gets no batch any more."""
+        if self._refused is None or self._request.version >= FIRST_THAT_ADDS:
+            return
+        for topic, batches in self._asked.topics:
+            for index, records in batches:
+                if records is not None and is_transactional(records):
+                    try:
+                        partition = self._request.node.partitions.find(topic, index)
+                    except KafkaError:
+                        continue  # the append says what is wrong
+                    self._moments[topic, index] = Moment.of_batch(partition, records)
+
+    async def _append_in_turns(self) -> Parts | None:
+        turns = Turns()
+        for topic, batches in self._asked.topics:
+            answers: list[PartitionResult] = []
+            self._results.append((topic, answers))
+            for index, records in batches:
+                self._add(topic, index, records, answers)
+                await turns.give_way()
+        return await self._append_late()
+
+    async def _append_late(self) -> Parts | None:
+        decoding = self._request.node.decoding
+        for late in self._late:
+            looked: Looked | None = None
+            look: Callable[[memoryview], Looked] | None = late.look
+            while look is not None:
+                try:
+                    looked = await decoding.of_batch(partial(look, late.records))
+                except Exception as problem:  # noqa: BLE001 one batch's failure is not the others'
+                    self._refuse(late, problem)
+                    break
+                look = self._append(late, looked)
+        return await _settled(self._outcome())
+
+    def _add(
+        self,
+        topic: TopicKey,
+        index: int,
+        records: memoryview | None,
+        answers: list[PartitionResult],
+    ) -> None:
+        place = len(answers)
+        answers.append(PartitionResult(index, ErrorCode.UNKNOWN_SERVER_ERROR))
+        batch = _Batch(topic, index, records, answers, place)
+        key = (topic, index)
+        if key in self._seen:
+            self._refuse(
+                batch,
+                KafkaError(
+                    ErrorCode.INVALID_RECORD,
+                    "more than one record batch for a partition in a request",
+                ),
+            )
+            return
+        self._seen.add(key)
+        look = self._append(batch, None)
+        if look is not None:
+            assert records is not None
+            own = records if self._is_own else memoryview(bytearray(records))
+            self._late.append(_Late(topic, index, own, answers, place, look))
+
+    def _append(
+        self, batch: _Batch | _Late, looked: Looked | None
+    ) -> Callable[[memoryview], Looked] | None:
+        """Append a batch, or note why not; what a thread has to do first is returned."""
+        request, node = self._request, self._request.node
+        topic, index, records, answers, place = batch[:5]
+        partition: Partition | None = None
+        try:
+            partition = node.partitions.find(topic, index)
+            if partition.is_internal:
+                _check_may_write_internal(request, partition)
+            if looked is None:
                 partition.metrics.produces += 1
-                if refused and (partition.topic, index) in refused:
-                    raise refused[partition.topic, index]
-                if partition.leadership is not None:
-                    check_append(node, partition.leadership, asked.acks)
-                refusals = node.refusals or None
-                if refusals is not None:
-                    refusals.check((topic, index), records, partition.log.producers.by_id, now)
-                appended = partition.append(records, now, version)
-                if refusals is not None and not appended.duplicate:
-                    refusals.accepted((topic, index), records)
-                if appended.must_flush:
-                    to_flush[partition] = None
-                if asked.acks == ALL and appended.last_offset >= partition.high_watermark:
-                    end = appended.last_offset + 1
-                    uncommitted.append(Uncommitted(partition, end, answers, len(answers)))
-                answers.append(
-                    PartitionResult(
-                        index,
-                        0,
-                        appended.base_offset,
-                        appended.append_time,
-                        appended.log_start_offset,
-                    )
+            verdict = self._refused.get((partition.topic, index)) if self._refused else None
+            if verdict is not None:
+                self._refuse(batch, verdict, partition)
+                answers[place] = answers[place]._replace(log_start_offset=-1)  # it was not asked
+                return None
+            moment = self._moments.get((topic, index)) if self._moments else None
+            if moment is not None and moment.is_over:
+                raise overtaken()
+            if partition.leadership is not None:
+                check_append(node, partition.leadership, self._asked.acks)
+            now = node.now_ms()
+            refusals = node.refusals or None
+            if refusals is not None:
+                refusals.check(
+                    (topic, index), records, partition.log.producers.by_id, node.elapsed_ms()
                 )
-            except Exception as problem:  # noqa: BLE001 one batch's failure is not the others'
-                failed = True
-                answers.append(_refused(request, topic, partition, index, records, problem))
-    if asked.acks == 0:
-        for partition in to_flush:
-            request.node.background.run(partition.flush())
-        if failed:
-            _give_up(results)
+            appended = partition.append(records, now, request.version, looked)
+            if refusals is not None and not appended.duplicate:
+                refusals.accepted((topic, index), records)
+        except LongBodyError as long:
+            return long.look
+        except Exception as problem:  # noqa: BLE001 one batch's failure is not the others'
+            self._refuse(batch, problem, partition)
+            return None
+        if appended.must_flush:
+            self._to_flush[partition] = None
+        if self._asked.acks == ALL and appended.last_offset >= partition.high_watermark:
+            end = appended.last_offset + 1
+            self._uncommitted.append(Uncommitted(partition, end, answers, place))
+        answers[place] = PartitionResult(
+            index, 0, appended.base_offset, appended.append_time, appended.log_start_offset
+        )
         return None
-    if to_flush or uncommitted:
-        return _answer_later(request, asked, results, list(to_flush), uncommitted)
-    return (_response(request, results),)
+
+    def _refuse(
+        self, batch: _Batch | _Late, problem: Exception, partition: Partition | None = None
+    ) -> None:
+        topic, index, records, answers, place = batch[:5]
+        self._failed = True
+        answers[place] = _refused(self._request, topic, partition, index, records, problem)
+
+    def _outcome(self) -> Outcome:
+        request, results = self._request, self._results
+        if self._asked.acks == 0:
+            for partition in self._to_flush:
+                request.node.background.run(partition.flush())
+            if self._failed:
+                _give_up(results)
+            return None
+        if self._to_flush or self._uncommitted:
+            return _answer_later(
+                request, self._asked, results, list(self._to_flush), self._uncommitted
+            )
+        return (_response(request, results),)
+
+
+def _append(
+    request: Request, asked: ProduceRequest, refused: Verdict | None, *, is_own: bool = False
+) -> Outcome:
+    if sum(len(batches) for _, batches in asked.topics) > MOST_AT_ONCE:
+        own = asked if is_own else _copied(asked)
+        return _Appending(request, own, refused, is_own=True).in_turns()
+    return _Appending(request, asked, refused, is_own).all_at_once()
 
 
 # Transactions -----------------------------------------------------------------------------
@@ -158,7 +339,7 @@ def _produce_in_transaction(request: Request, asked: ProduceRequest) -> Outcome:
     if asked.transactional_id is None:
         code = ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED
         if asked.acks == 0:
-            raise UnanswerableError(f"a produce with acks=0 failed: {code.name}")
+            raise UnanswerableError(f"produce request with acks=0 failed: {code.name}")
         return (_refuse_all(request.version, asked, code),)
     begun: list[tuple[Partition, memoryview]] = []
     for topic, batches in asked.topics:
@@ -196,17 +377,15 @@ def _copied(asked: ProduceRequest) -> ProduceRequest:
 
 async def _append_when_verified(
     request: Request, asked: ProduceRequest, verdict: Coroutine[Any, Any, Verdict]
-) -> Parts:
-    outcome = _append(request, asked, await verdict)
-    if outcome is None:
-        return ()
-    if isinstance(outcome, Pending):
-        ready = asyncio.get_running_loop().create_future()
-        outcome.notify = lambda: ready.set_result(None)
-        await ready
-        outcome = outcome.parts
-    assert isinstance(outcome, tuple | list)
-    return outcome
+) -> Parts | None:
+    return await _settled(_append(request, asked, await verdict, is_own=True))
+
+
+async def _settled(outcome: Outcome) -> Parts | None:
+    """The reply, once it may be told; None for who wants none."""
+    if isinstance(outcome, Later):
+        return await settled(outcome)
+    return await outcome if isinstance(outcome, Coroutine) else outcome
 
 
 # Errors -----------------------------------------------------------------------------------
@@ -219,13 +398,6 @@ def _check_may_write_internal(request: Request, partition: Partition) -> None:
             ErrorCode.INVALID_TOPIC_EXCEPTION,
             f"Cannot append to internal topic {partition.topic}",
         )
-
-
-def _check_named_once(seen: set[tuple[TopicKey, int]], topic: TopicKey, index: int) -> None:
-    key = (topic, index)
-    if key in seen:
-        raise KafkaError(ErrorCode.INVALID_RECORD, "two batches for one partition in a request")
-    seen.add(key)
 
 
 def _response(request: Request, results: Results) -> bytes:
@@ -244,7 +416,7 @@ def _refused(
 ) -> PartitionResult:
     node = request.node
     reason, message = error_of(problem)
-    code = node.refusals.told((topic, index), records, reason, node.now_ms())
+    code = node.refusals.told((topic, index), records, reason, node.elapsed_ms())
     start = -1
     leader = None
     if code == ErrorCode.NOT_LEADER_OR_FOLLOWER:
@@ -252,7 +424,8 @@ def _refused(
     if partition is not None:
         partition.metrics.failed_produces += 1
         node.roles.refused(partition, reason)
-        start = partition.log.start_offset
+        if reason not in WITHOUT_LOG_START:
+            start = partition.log.start_offset
     blamed = problem.record_errors if isinstance(problem, KafkaError) else ()
     return PartitionResult(
         index, code, log_start_offset=start, message=message, leader=leader, record_errors=blamed
@@ -273,7 +446,7 @@ def _give_up(results: Results) -> None:
     """With acks=0 an error cannot be told; closing the connection makes the client look again."""
     codes = {result.error_code for _, answers in results for result in answers}
     names = ", ".join(sorted(ErrorCode(code).name for code in codes if code))
-    raise UnanswerableError(f"a produce with acks=0 failed: {names}")
+    raise UnanswerableError(f"produce request with acks=0 failed: {names}")
 
 
 # Waiting ----------------------------------------------------------------------------------
@@ -287,13 +460,13 @@ def _answer_later(
     uncommitted: list[Uncommitted],
 ) -> Outcome:
     """The answer waits for the fsync where `flush.messages` is reached, and for the commit."""
-    pending = Pending()
+    later: Later[Parts | None] = Later()
     node = request.node
     node.parked_produces += 1
 
     def answer() -> None:
         node.parked_produces -= 1
-        pending.make(lambda: (_response(request, results),))
+        later.make(lambda: (_response(request, results),))
 
     def answer_when_committed() -> None:
         when_committed(uncommitted, asked.timeout_ms, answer)
@@ -302,7 +475,7 @@ def _answer_later(
         node.background.run(_flush(results, to_flush, answer_when_committed))
     else:
         answer_when_committed()
-    return pending
+    return later
 
 
 async def _flush(results: Results, partitions: list[Partition], then: Callable[[], None]) -> None:

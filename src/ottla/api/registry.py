@@ -2,38 +2,64 @@
 
 Rules kept here:
 1. `@api(key, first, last, RequestClass)` on a function is the only registration of an API.
-2. A handler gets a `Request` and a decoded message and returns the reply message, a Promise of
+2. A handler gets a `Request` and a decoded message and returns the reply message, a Later of
    it, or is a coroutine. Produce, Fetch and Metadata are `raw`: they take and give bytes.
 3. A handler reports what a client did wrong in its reply. What it did not foresee is logged
    and answered with UNKNOWN_SERVER_ERROR, or by closing the connection where the reply has
    no place for an error.
+4. No request holds the loop: one with many elements is handled in pieces (`pieces.py`), and read
+   and its reply written by a thread where it is long.
 """
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Awaitable, Callable, Coroutine
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 import structlog
 from msgspec import Struct
 
-from ottla.broker.promise import Promise
+from ottla.api.pieces import Pieces, divide, join, refuses_all
+from ottla.broker.decoding import WaitsFor
+from ottla.broker.turns import Turns
+from ottla.broker.waiting import settled
 from ottla.cluster.store import StoreError
 from ottla.coordinator.shard import RequestContext
+from ottla.later import Later
 from ottla.wire import codec
 from ottla.wire.apis import FIRST_FLEXIBLE, ApiKey
 from ottla.wire.errors import ErrorCode, KafkaError
-from ottla.wire.fetch import FileSlice
 from ottla.wire.message import Message
+from ottla.wire.reply import Parts, UnanswerableError
 
 if TYPE_CHECKING:
     from ottla.broker.node import Node
 
 log = structlog.get_logger()
 
-Parts = tuple[bytes | FileSlice, ...] | list[bytes | FileSlice]
-"""A reply without its header: bytes, and stretches of files that the server sends."""
+SHORT_BYTES: Final = 512
+"""Requests up to this size have too few elements to be noticed."""
+LONG_BYTES: Final = 16 << 10
+"""Longer requests are read by a thread."""
+
+_WAITS_FOR: Final[dict[int, WaitsFor]] = {
+    ApiKey.CREATE_TOPICS: WaitsFor.STORE,
+    ApiKey.DELETE_TOPICS: WaitsFor.STORE,
+    ApiKey.CREATE_PARTITIONS: WaitsFor.STORE,
+    ApiKey.ALTER_CONFIGS: WaitsFor.STORE,
+    ApiKey.INCREMENTAL_ALTER_CONFIGS: WaitsFor.STORE,
+    ApiKey.ALTER_PARTITION_REASSIGNMENTS: WaitsFor.STORE,
+    ApiKey.ELECT_LEADERS: WaitsFor.STORE,
+    ApiKey.DELETE_RECORDS: WaitsFor.STORE,
+    ApiKey.OFFSET_COMMIT: WaitsFor.REPLICAS,
+    ApiKey.OFFSET_DELETE: WaitsFor.REPLICAS,
+    ApiKey.DELETE_GROUPS: WaitsFor.REPLICAS,
+    ApiKey.LEAVE_GROUP: WaitsFor.REPLICAS,
+    ApiKey.ADD_PARTITIONS_TO_TXN: WaitsFor.REPLICAS,
+    ApiKey.TXN_OFFSET_COMMIT: WaitsFor.REPLICAS,
+    ApiKey.WRITE_TXN_MARKERS: WaitsFor.REPLICAS,
+}
+"""Of what is handled in pieces while it holds its place."""
 
 Q = TypeVar("Q", bound=Message)
 R = TypeVar("R", bound=Message)
@@ -58,49 +84,9 @@ class Request(Struct, frozen=True, gc=False):
         return RequestContext(self.version, self.client_id or "", f"/{self.client_host}")
 
 
-class Pending:
-    """A reply that is not ready yet. Whoever parked it calls `complete` or `make`, once."""
-
-    __slots__ = ("abandoned", "failed", "notify", "parts")
-
-    def __init__(self) -> None:
-        self.parts: Parts | None = None
-        self.failed = False
-        """True where there will be no reply: the connection is to be closed."""
-        self.notify: Callable[[], None] | None = None
-        """Set by the connection: called when the reply is ready."""
-        self.abandoned: Callable[[], None] | None = None
-        """Set by who parked it: called when the client has gone."""
-
-    def complete(self, parts: Parts) -> None:
-        """The reply is ready: hand it to the connection."""
-        self.parts = parts
-        if self.notify is not None:
-            self.notify()
-
-    def make(self, reply: Callable[[], Parts]) -> None:
-        """The reply can be made now. Where that fails its client must not wait for ever."""
-        try:
-            parts = reply()
-        except Exception:
-            log.exception("a reply could not be made and its connection is closed")
-            self.fail()
-        else:
-            self.complete(parts)
-
-    def fail(self) -> None:
-        """There will be no reply: let the connection be closed."""
-        self.failed = True
-        self.complete(())
-
-
-class UnanswerableError(Exception):
-    """No answer is possible: the protocol leaves only a closed connection."""
-
-
-Outcome = Parts | Pending | Coroutine[Any, Any, Parts] | None
+Outcome = Parts | Later[Parts | None] | Coroutine[Any, Any, Parts | None] | None
 """What handling a request gives: a reply, the promise of one, or none at all (acks=0)."""
-Handler = Callable[["Request", Q], R | Promise[R] | Awaitable[R]]
+Handler = Callable[["Request", Q], R | Later[R] | Awaitable[R]]
 RawHandler = Callable[[Request, memoryview, int], Outcome]
 
 
@@ -132,14 +118,13 @@ def raw_api(key: ApiKey, first: int, last: int) -> Callable[[RawHandler], RawHan
 
 
 def api(
-    key: ApiKey, first: int, last: int, request_class: type[Q]
+    key: ApiKey, first: int, last: int, request_class: type[Q], *ways: Pieces
 ) -> Callable[[Handler[Q, R]], Handler[Q, R]]:
-    """Register a handler of decoded messages."""
+    """Register a handler of decoded messages, and the ways to divide long ones."""
 
     def register(handler: Handler[Q, R]) -> Handler[Q, R]:
         def handle(request: Request, body: memoryview, at: int) -> Outcome:
-            message = codec.decode(request_class, request.version, body, at)
-            return encoded(request, handler(request, message))
+            return handled(request, body, at, request_class, handler, ways)
 
         _add(Endpoint(key, first, last, handle))
         return handler
@@ -147,20 +132,80 @@ def api(
     return register
 
 
-async def settled(reply: T | asyncio.Future[T]) -> T:
-    """A coordinator's reply, once it may be told."""
-    return await reply if isinstance(reply, asyncio.Future) else reply
+def handled(
+    request: Request,
+    body: memoryview,
+    at: int,
+    request_class: type[Q],
+    handler: Handler[Q, R],
+    ways: tuple[Pieces, ...],
+) -> Outcome:
+    """Read a request, let it be handled, and write its reply: now or later, whole or in pieces."""
+    size = len(body) - at
+    if size > LONG_BYTES:
+        return _handle_long(request, bytes(body[at:]), request_class, handler, ways)
+    message = codec.decode(request_class, request.version, body, at)
+    if size > SHORT_BYTES:
+        found, way = divide(message, ways)
+        if way is not None:
+            return _handle_pieces(request, found, way, handler)
+    return encoded(request, handler(request, message))
 
 
-def encoded(request: Request, answer: Message | Promise[Any] | Awaitable[Message]) -> Outcome:
+async def _handle_long(
+    request: Request,
+    body: bytes,
+    request_class: type[Q],
+    handler: Handler[Q, R],
+    ways: tuple[Pieces, ...],
+) -> Parts:
+    decoding = request.node.decoding
+    async with decoding.long_requests[_WAITS_FOR.get(request.key, WaitsFor.NOBODY)]:
+        try:
+            found, way = await decoding.of_message(
+                lambda: divide(codec.decode(request_class, request.version, body), ways)
+            )
+        except codec.DecodeError as problem:
+            raise UnanswerableError(f"malformed request: {problem}") from None
+        if way is not None:
+            return await _handle_pieces(request, found, way, handler)
+    # It may wait for long, as a member's join does, and is not that large.
+    answer = await _answered(handler(request, found[0]))
+    return (await decoding.of_message(lambda: codec.encode(answer, request.version)),)
+
+
+async def _handle_pieces(
+    request: Request, found: list[Q], way: Pieces, handler: Handler[Q, R]
+) -> Parts:
+    turns = Turns()
+    found.reverse()
+    whole = await _answered(handler(request, found.pop()))
+    while found and not refuses_all(whole):
+        await turns.give_way()
+        more = await _answered(handler(request, found.pop()))
+        join(whole, more, way.answered)
+        if refuses_all(more):
+            return (codec.encode(more, request.version),)
+    box = [whole]
+    del whole  # the thread frees it, too
+    return (
+        await request.node.decoding.of_message(lambda: codec.encode(box.pop(), request.version)),
+    )
+
+
+async def _answered(answer: R | Later[R] | Awaitable[R]) -> R:
+    if isinstance(answer, Message):
+        return answer
+    return await (settled(answer) if isinstance(answer, Later) else answer)
+
+
+def encoded(request: Request, answer: Message | Later[Any] | Awaitable[Message]) -> Outcome:
     """The bytes of a reply, now or later."""
     version = request.version
     if isinstance(answer, Message):
         return (codec.encode(answer, version),)
-    if isinstance(answer, Promise):
-        pending = Pending()
-        answer.then(lambda reply: pending.make(lambda: (codec.encode(reply(), version),)))
-        return pending
+    if isinstance(answer, Later):
+        return answer.map(lambda reply: (codec.encode(reply, version),))
     return _encode_later(request, answer)
 
 
@@ -179,7 +224,7 @@ def error_of(problem: BaseException) -> tuple[ErrorCode, str | None]:
     if isinstance(problem, KafkaError):
         return problem.code, problem.message
     if isinstance(problem, StoreError | OSError):
-        log.error("a request failed", reason=str(problem))
+        log.error("request failed", reason=str(problem))
         return ErrorCode.KAFKA_STORAGE_ERROR, str(problem)
-    log.error("unexpected failure in a request", exc_info=problem)
+    log.error("unexpected error while handling a request", exc_info=problem)
     return ErrorCode.UNKNOWN_SERVER_ERROR, None

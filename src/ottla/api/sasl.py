@@ -1,6 +1,6 @@
 """SaslHandshake, versions 0 and 1, and SaslAuthenticate, 0 to 2: nobody has to log in here.
 
-As in Kafka, a client that wants to on a listener without SASL is told so.
+As in Kafka, a client that wants to on a listener without SASL gets an error.
 """
 
 from typing import Final

@@ -1,7 +1,7 @@
 """SyncGroup, versions 0 to 5: get the partitions that the leader of a classic group gave out."""
 
 from ottla.api.registry import Request, api
-from ottla.broker.promise import Promise
+from ottla.later import Later
 from ottla.wire.apis import ApiKey
 from ottla.wire.errors import ErrorCode
 from ottla.wire.messages.sync_group import SyncGroupRequest, SyncGroupResponse
@@ -13,7 +13,7 @@ PROTOCOL_NAMED_FROM = 5
 @api(ApiKey.SYNC_GROUP, 0, 5, SyncGroupRequest)
 def sync_group(
     request: Request, asked: SyncGroupRequest
-) -> SyncGroupResponse | Promise[SyncGroupResponse]:
+) -> SyncGroupResponse | Later[SyncGroupResponse]:
     """The answer comes with the leader's assignment."""
     if request.version >= PROTOCOL_NAMED_FROM and None in (
         asked.protocol_type,

@@ -3,12 +3,14 @@
 KIPs: 98, 447 (members are checked), 890 (from version 5 the group's partition joins the
 transaction by this request).
 
-A partition that does not exist is told so first, whoever asks: where none of them exists, neither
-the transaction nor the group hears of the request.
+A partition that does not exist gets its error first, for any producer: where none of them exists,
+neither the transaction nor the group sees the request.
 """
 
-from ottla.api.registry import Request, api, error_of, settled
+from ottla.api.pieces import MOST_TOGETHER, pieces
+from ottla.api.registry import Request, api, error_of
 from ottla.broker.verification import Moment
+from ottla.broker.waiting import settled
 from ottla.cluster.image import Image
 from ottla.wire.apis import ApiKey
 from ottla.wire.errors import ErrorCode, KafkaError
@@ -37,7 +39,13 @@ _TOLD = {
 while some take the others for the end of their transaction."""
 
 
-@api(ApiKey.TXN_OFFSET_COMMIT, 0, 5, TxnOffsetCommitRequest)
+@api(
+    ApiKey.TXN_OFFSET_COMMIT,
+    0,
+    5,
+    TxnOffsetCommitRequest,
+    pieces("topics.partitions", "topics.partitions", MOST_TOGETHER),
+)
 async def txn_offset_commit(
     request: Request, asked: TxnOffsetCommitRequest
 ) -> TxnOffsetCommitResponse:

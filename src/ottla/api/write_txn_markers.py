@@ -3,6 +3,7 @@
 import asyncio
 from collections.abc import Awaitable
 
+from ottla.api.pieces import pieces
 from ottla.api.registry import Request, api
 from ottla.broker.txn_markers import write_marker
 from ottla.coordinator.transactions_result import TxnMarkers
@@ -21,7 +22,13 @@ from ottla.wire.messages.write_txn_markers import (
 Uncommitted = list[tuple[WritableTxnMarkerPartitionResult, asyncio.Future[ErrorCode]]]
 
 
-@api(ApiKey.WRITE_TXN_MARKERS, 1, 2, WriteTxnMarkersRequest)
+@api(
+    ApiKey.WRITE_TXN_MARKERS,
+    1,
+    2,
+    WriteTxnMarkersRequest,
+    pieces("markers.topics.partition_indexes", "markers.topics.partitions"),
+)
 def write_txn_markers(
     request: Request, asked: WriteTxnMarkersRequest
 ) -> WriteTxnMarkersResponse | Awaitable[WriteTxnMarkersResponse]:

@@ -246,7 +246,7 @@ class _Reporter:
         try:
             await self._write(events)
         except (KafkaError, OSError) as problem:
-            log.warning("audit events could not be written: %s", problem)
+            log.warning("failed to write audit events: %s", problem)
             return
         del self._waiting[: len(events)]
 

@@ -87,6 +87,11 @@ class Chain:
             "other counts and is left out"
             for event in self.overlaps
         ]
+        if dropped := sum(event.dropped for event in self.events):
+            notes.append(
+                f"{self.topic}: {self.tier} {self.name} dropped {dropped} rows that were later "
+                "than its watermark"
+            )
         return notes
 
 

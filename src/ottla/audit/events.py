@@ -10,7 +10,7 @@ Rules kept here:
 3. A sequence that no event is about was lost; that is seen as long as events come after it. A chain
    whose events have no `next` claims nothing about what follows.
 4. `open` says that the instance may have counted more than it has told. Its last word is not open.
-5. Whoever reads the audit topic expects anything: what is not an event raises ValueError.
+5. A reader of the audit topic expects anything: what is not an event raises ValueError.
 """
 
 from enum import StrEnum
@@ -69,6 +69,9 @@ class Event(msgspec.Struct, frozen=True, omit_defaults=True):
     lost: list[tuple[int, int, int]] = []
     """Partition and offsets (from, to) that were counted once and are in the log no more."""
 
+    dropped: int = 0
+    """Rows that a query has read and then dropped, since they were later than its watermark."""
+
     def key(self) -> bytes:
         """The record's key: one chain stays in one partition of the audit topic."""
         return f"{self.tier}/{self.instance}/{self.topic}".encode()
@@ -93,6 +96,8 @@ class Event(msgspec.Struct, frozen=True, omit_defaults=True):
             raise ValueError(f"not an audit event: a window of {event.window_ms} ms")
         if event.next is not None and event.next < event.sequence:
             raise ValueError("not an audit event: it ends before it begins")
+        if event.dropped < 0:
+            raise ValueError("not an audit event: a count below nothing")
         for _, first, last, count in event.counts:
             if count < 0 or last < first:
                 raise ValueError("not an audit event: a count below nothing")

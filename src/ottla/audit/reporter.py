@@ -5,7 +5,7 @@ Rules kept here:
    after it is seen; then every interval, until an interval without news.
 2. What could not be written is written again the next time; events may be doubled by that, and
    count once. After `MOST_WAITING` the oldest are given up: the check sees that they are missing.
-3. Trouble with the audit is told in the log, and is not the application's.
+3. Failures of the audit are logged, and do not fail the application.
 """
 
 import logging
@@ -103,9 +103,9 @@ class Reporter:
             try:
                 left = self._write(events)
             except Exception as problem:  # noqa: BLE001 rule 3
-                log.warning("audit events could not be written: %s", problem)
+                log.warning("failed to write audit events: %s", problem)
                 return
             if left:
-                log.warning("%d audit events could not be written yet", len(left))
+                log.warning("%d audit events not written yet; retrying", len(left))
             with self._lock:
                 self._waiting = deque(left)

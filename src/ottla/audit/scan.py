@@ -9,7 +9,7 @@ Rules kept here:
 3. Control batches and batches of aborted transactions are not counted. The order ends at the last
    stable offset, so every transaction in it is decided.
 4. A batch counts as many records as it had when it was written, also after compaction.
-5. One log's trouble is told and is not the others'.
+5. A failure of one log is reported and does not affect the others.
 """
 
 import mmap

@@ -4,7 +4,7 @@ Rules kept here:
 1. acks=all needs enough replicas in sync before the append, and is answered when the high watermark
    has passed the records, duplicates too.
 2. acks of 0 and 1 need the lease: without it this broker may have been replaced already.
-3. Who waits longer than the request's timeout hears REQUEST_TIMED_OUT; whose leader goes hears
+3. Who waits longer than the request's timeout gets REQUEST_TIMED_OUT; whose leader goes gets
    NOT_LEADER_OR_FOLLOWER. The records may be committed all the same.
 """
 

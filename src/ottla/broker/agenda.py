@@ -19,7 +19,7 @@ T = TypeVar("T")
 
 
 class Agenda(Generic[T]):
-    """Things that are due some time, and who is told when they are."""
+    """Things that are due some time, and who is called when they are."""
 
     def __init__(self, moment_seconds: float, due: Callable[[list[T]], None]) -> None:
         self._moment = moment_seconds

@@ -95,7 +95,9 @@ class Audit:
             async with asyncio.timeout(LONGEST_LAST_ROUND):
                 await self._try_to_count()
         except TimeoutError:
-            log.warning("the audit's last counts wait for the next start")
+            log.warning(
+                "audit did not finish counting before shutdown; it continues at the next start"
+            )
         await self._end_child()
 
     async def _repeat(self) -> None:
@@ -111,13 +113,13 @@ class Audit:
         except (KafkaError, OSError, ScanFailed) as problem:
             self._tell(str(problem))
         except Exception:
-            log.exception("the audit cannot count")
+            log.exception("audit failed to count records; retrying")
         return False
 
     def _tell(self, problem: str) -> None:
         self._problems.add(problem)
         if problem not in self._problems_before:
-            log.error("the audit cannot count", reason=problem)
+            log.error("audit failed to count records; retrying", reason=problem)
 
     # One round ----------------------------------------------------------------------------
 
@@ -212,7 +214,7 @@ class Audit:
         )
 
     def _loss(self, partition: Partition, end: int, counted: int) -> Event:
-        log.error("records are gone that the audit had counted", partition=str(partition))
+        log.error("records that the audit had counted are lost", partition=str(partition))
         lost = [(partition.index, end, counted)]
         return self._about(partition, sequence=end, next=end, lost=lost)
 

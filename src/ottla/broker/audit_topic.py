@@ -4,7 +4,7 @@ Rules kept here:
 1. Events go to the leader of their partition of the topic, whichever broker that is. They are
    reported when they are committed there, and where that is this broker, on its disk.
 2. All events of a chain are in one partition, so they are read in the order they were written.
-3. In a cluster the topic itself says how far a log was counted: whoever begins to lead a partition
+3. In a cluster the topic itself says how far a log was counted: a new leader of a partition
    goes on where the leader before it has ended. What is read is what is committed, all of it: a
    new leader of the topic that does not know yet how much that is, is asked again later.
 4. An event of lost records sets back what was counted; any other only moves it on.
@@ -26,7 +26,7 @@ from ottla.broker.topics import create_topic
 from ottla.cluster.elections import NO_LEADER
 from ottla.cluster.topics import NewTopic
 from ottla.log.folder import uuid_to_text
-from ottla.records import Record, decode_batch, encode_batch
+from ottla.records import Record, decode_short_batch, encode_batch
 from ottla.wire.batch import headers
 from ottla.wire.errors import ErrorCode, KafkaError
 from ottla.wire.messages.fetch import (
@@ -222,7 +222,7 @@ class AuditTopic:
 def _take(batch: memoryview, offset: int, counted: Counted) -> None:
     """Note what the broker events of a batch say, from an offset on."""
     try:
-        records = decode_batch(batch)
+        records = decode_short_batch(batch)
     except KafkaError:
         return  # anybody may write anything to the topic
     for record in records:

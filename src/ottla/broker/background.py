@@ -2,7 +2,7 @@
 
 Rules kept here:
 1. A failure is a line in the log. One of storage has its line already where it was met.
-2. Whoever stops the node can wait for all that is under way.
+2. A caller that stops the node can wait for all that is under way.
 """
 
 import asyncio
@@ -42,6 +42,6 @@ class Background:
         problem = None if task.cancelled() else task.exception()
         if isinstance(problem, KafkaError):
             if problem.code != ErrorCode.KAFKA_STORAGE_ERROR:
-                log.error("background work failed", reason=str(problem))
+                log.error("background task failed", reason=str(problem))
         elif problem is not None:
-            log.error("background work failed", exc_info=problem)
+            log.error("background task failed", exc_info=problem)

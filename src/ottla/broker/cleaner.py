@@ -10,8 +10,9 @@ Rules kept here:
    thrown away. Groups of segments are put in place in their order, each durable before the next.
 4. A log that cannot be compacted is said to be so, once, and left alone; others are not. Where the
    disk was full, or the child was killed, it is tried again later.
-5. `cleaner-offset-checkpoint` says where the dirty part of each log begins. It may lag behind: to
-   compact what is clean changes nothing.
+5. `cleaner-offset-checkpoint` says where the dirty part of each log begins (`checkpoints` keeps it:
+   what it says of a topic goes with the topic). It may lag behind: to compact what is clean changes
+   nothing.
 """
 
 from __future__ import annotations
@@ -24,13 +25,12 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 import structlog
 
-from ottla.broker.checkpoints import Offsets, in_turns
+from ottla.broker.checkpoints import in_turns
 from ottla.broker.child import Child
 from ottla.broker.partition import Partition
 from ottla.log.compaction_order import Cleaned, Failed, Finished, reply_from_line
 from ottla.log.compaction_plan import Plan, plan
 from ottla.log.files import DISK_IS_FULL
-from ottla.log.folder import CLEANER_OFFSETS
 from ottla.log.scan import CorruptLog
 from ottla.log.segment_names import CLEANED
 from ottla.wire.errors import KafkaError
@@ -47,13 +47,6 @@ NOT_NOW: Final = DISK_IS_FULL | {errno.EEXIST, errno.EAGAIN}
 """Errors that may be gone at the next try: another process's files are removed before it."""
 
 
-class _Clean(NamedTuple):
-    """Up to where a log is clean, as long as it has not been cut."""
-
-    first_dirty: int
-    truncations: int
-
-
 class _Job(NamedTuple):
     partition: Partition
     plan: Plan
@@ -65,15 +58,11 @@ class Cleaner:
     def __init__(self, node: Node) -> None:
         self._node = node
         self._task: asyncio.Task[None] | None = None
-        self._from_file: Offsets = {}
-        """Checkpoints of partitions that were not met yet."""
-        self._written: Offsets = {}
-        self._writing = asyncio.Lock()
-        self._clean: dict[Partition, _Clean] = {}
+        self._checkpoints = node.maintenance.checkpoints
         self._uncleanable: set[Partition] = set()
         self._not_before: dict[Partition, int] = {}
         self._children: dict[Partition, Child] = {}
-        self._last_run = node.now_ms()
+        self._last_run = node.elapsed_ms()
         self._dirtiest = 0.0
         self._most_overdue_ms = 0
         self._last_round: list[Finished] = []
@@ -83,14 +72,7 @@ class Cleaner:
     def start(self) -> None:
         """Begin, if `log.cleaner.enable` says so."""
         if self._node.config.log_cleaner_enable:
-            self.read_checkpoint()
             self._task = asyncio.get_running_loop().create_task(self._repeat())
-
-    def read_checkpoint(self) -> None:
-        """Know what the last life of the broker noted of the topics that there are now."""
-        self._written = self._node.folder.read_checkpoint(CLEANER_OFFSETS)
-        known = self._node.image.partitions
-        self._from_file = {key: at for key, at in self._written.items() if key in known}
 
     async def stop(self) -> None:
         """Give up what is under way, and note what was done."""
@@ -106,10 +88,7 @@ class Cleaner:
         child = self._children.get(partition)
         if child is not None:
             child.kill()
-        was_clean = self._clean.pop(partition, None)
-        was_noted = self._from_file.pop((partition.topic, partition.index), None)
-        if (was_clean, was_noted) != (None, None):
-            self._node.background.run(self._write_checkpoint())
+        self._checkpoints.forget_clean(partition)
 
     async def _repeat(self) -> None:
         failing = ""
@@ -121,11 +100,11 @@ class Cleaner:
                     pass
                 failing = ""
             except OSError as problem:
-                if str(problem) != failing:  # a disk that stays full is told once
+                if str(problem) != failing:  # a disk that stays full is logged once
                     failing = str(problem)
-                    log.error("the log cleaner cannot work", reason=failing)
+                    log.error("log cleaner cannot run; retrying", reason=failing)
             except Exception:
-                log.exception("the log cleaner failed")
+                log.exception("log cleaner failed; retrying")
 
     async def clean_dirtiest_logs(self) -> bool:
         """Compact the logs that need it most; False where none could be."""
@@ -147,17 +126,18 @@ class Cleaner:
 
     async def _due(self) -> list[_Job]:
         """The dirtiest logs that are due, dirtiest first."""
-        self._last_run = now = self._node.now_ms()
+        self._last_run = elapsed = self._node.elapsed_ms()
+        now = self._node.now_ms()
         found: list[_Job] = []
         async for partition in in_turns(self._node.partitions):
             if (
                 "compact" in partition.log.config.cleanup_policy
                 and not partition.log.offline
                 and partition not in self._uncleanable
-                and self._not_before.get(partition, now) <= now
+                and self._not_before.get(partition, elapsed) <= elapsed
             ):
                 try:
-                    made = plan(partition.log, self._first_dirty(partition), now)
+                    made = plan(partition.log, self._checkpoints.first_dirty(partition), now)
                 except (OSError, CorruptLog) as problem:
                     self._failed(partition, Failed(str(problem), getattr(problem, "errno", None)))
                     continue
@@ -168,16 +148,6 @@ class Cleaner:
         due = [job for job in found if job.plan.is_due]
         due.sort(key=lambda job: job.plan.dirty_ratio, reverse=True)
         return due[:LOGS_IN_A_ROUND]
-
-    def _first_dirty(self, partition: Partition) -> int | None:
-        truncations = partition.log.truncations
-        clean = self._clean.get(partition)
-        if clean is None:
-            noted = self._from_file.pop((partition.topic, partition.index), None)
-            if noted is None or noted > partition.log.end_offset:
-                return None
-            clean = self._clean[partition] = _Clean(noted, truncations)
-        return clean.first_dirty if clean.truncations == truncations else None
 
     # Cleaning -----------------------------------------------------------------------------
 
@@ -192,7 +162,9 @@ class Cleaner:
                 try:
                     child = child or await Child.start("ottla.log.compaction")
                 except OSError as problem:
-                    failed = Failed(f"no compaction process: {problem}", problem.errno)
+                    failed = Failed(
+                        f"failed to start the compaction process: {problem}", problem.errno
+                    )
                     self._failed(job.partition, failed)
                     continue
                 if not await self._clean_log(job, child):
@@ -244,7 +216,7 @@ class Cleaner:
                 await self._put_in_place(job, reply)
             except KafkaError as problem:
                 log.error(
-                    "a partition is offline", partition=str(job.partition), reason=problem.message
+                    "partition is offline", partition=str(job.partition), reason=problem.message
                 )
                 return None
             except OSError as problem:
@@ -269,7 +241,7 @@ class Cleaner:
             pass  # opening the log removes them too
 
     def _finished(self, partition: Partition, outcome: Finished) -> None:
-        self._clean[partition] = _Clean(outcome.first_dirty, partition.log.truncations)
+        self._checkpoints.note_clean(partition, outcome.first_dirty)
         self._last_round.append(outcome)
         self._cleanings += 1
         totals = self._totals
@@ -278,47 +250,38 @@ class Cleaner:
         totals.messages_read += outcome.messages_read
         totals.messages_written += outcome.messages_written
         log.info(
-            "a log was compacted",
+            "log compacted",
             partition=str(partition),
             clean_to=outcome.first_dirty,
             bytes_before=outcome.bytes_read,
             bytes_after=outcome.bytes_written,
             seconds=round(outcome.seconds, 3),
         )
+        if outcome.unread:
+            log.warning(
+                "log cleaner kept unreadable batches and all tombstones after them",
+                partition=str(partition),
+                batches=outcome.unread,
+            )
 
     def _failed(self, partition: Partition, outcome: Failed | None) -> None:
         if outcome is None or outcome.errno in NOT_NOW:
-            self._not_before[partition] = self._node.now_ms() + RETRY_MS
-            reason = "the compaction process ended" if outcome is None else outcome.reason
-            log.warning("a log was not compacted", partition=str(partition), reason=reason)
+            self._not_before[partition] = self._node.elapsed_ms() + RETRY_MS
+            reason = "the compaction process died" if outcome is None else outcome.reason
+            log.warning("log compaction failed; retrying", partition=str(partition), reason=reason)
         else:
             self._uncleanable.add(partition)
             log.error(
-                "a log cannot be compacted and is left as it is",
+                "log compaction failed; partition marked as uncleanable",
                 partition=str(partition),
                 reason=outcome.reason,
             )
 
     async def _write_checkpoint(self) -> None:
-        """Write where the dirty part of each log begins, where that has changed."""
-        async with self._writing:
-            offsets = dict(self._from_file)
-            for partition, clean in self._clean.items():
-                offsets[partition.topic, partition.index] = clean.first_dirty
-            if offsets == self._written:
-                return
-            write = self._node.folder.write_checkpoint
-            loop = asyncio.get_running_loop()
-            writing = loop.run_in_executor(None, write, CLEANER_OFFSETS, offsets)
-            try:
-                await asyncio.shield(writing)
-            except asyncio.CancelledError:
-                await asyncio.wait((writing,))  # the next write uses the same temporary file
-                raise
-            except OSError as problem:
-                log.warning("the cleaner's checkpoint was not written", reason=str(problem))
-                return
-            self._written = offsets
+        try:
+            await self._checkpoints.write_cleaner_offsets()
+        except OSError as problem:
+            log.warning("failed to write the cleaner checkpoint", reason=str(problem))
 
     # Metrics ------------------------------------------------------------------------------
 
@@ -355,7 +318,7 @@ class Cleaner:
         yield (
             "kafka_log_logcleanermanager_time_since_last_run_ms",
             "When the cleaner last looked for dirty logs.",
-            self._node.now_ms() - self._last_run,
+            self._node.elapsed_ms() - self._last_run,
         )
         yield (
             "kafka_log_logcleanermanager_uncleanable_partitions_count",

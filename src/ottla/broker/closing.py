@@ -41,7 +41,7 @@ async def close_logs(node: Node) -> bool:
 
 
 def closed_at_once(open_logs: int) -> int:
-    """How many logs are closed at a time where so many files of logs may be open.
+    """How many logs are closed at a time where this many files of logs may be open.
 
     Those are seven eighths of all that the process may have open, and at a stop nobody else needs
     the rest.
@@ -77,7 +77,7 @@ async def _close_log(node: Node, partition: Partition) -> bool:
         if flush is not None:
             await node.flusher.flushed(flush)
     except Exception as problem:  # noqa: BLE001 one log's failure is not the others'
-        log.error("a log could not be closed", partition=str(partition), reason=str(problem))
+        log.error("failed to close log", partition=str(partition), reason=str(problem))
         return False
     finally:
         its_log.end_close(flush)

@@ -1,7 +1,7 @@
 """Reading from the disk what is not in the page cache, in a thread: the loop waits for no disk.
 
 Rules kept here:
-1. What was read is looked for again, by whoever asked. A failure of the disk is told then.
+1. What was read is looked for again, by the caller. A disk error is raised then.
 2. Where the same place is cold twice in a row (the kernel has dropped it again), it is waited for.
 """
 
@@ -28,7 +28,7 @@ def begin_to_read(node: Node, cold: ColdReadError) -> asyncio.Future[None]:
 
 
 async def look_again(node: Node, cold: ColdReadError, look: Callable[[bool], T]) -> T:
-    """What `look`, which was told that something is cold, finds; it is told if it may wait."""
+    """What `look`, which found something cold, finds now; it gets whether it may wait."""
     while True:
         await asyncio.wait((begin_to_read(node, cold),))
         try:

@@ -3,7 +3,7 @@
 Rules kept here:
 1. An action is called once: when the high watermark has reached its offset, or when it is lost.
 2. Those with lower offsets come first; among equals, who asked first.
-3. Who gives up is not called, and is forgotten: the high watermark may stand still for hours, and
+3. Who gives up is not called, and is forgotten: the high watermark may not move for hours, and
    clients that ask again all the while must not fill the memory.
 """
 
@@ -16,7 +16,7 @@ Action = Callable[[], object]
 NOBODY: Final = 0
 """The number of no waiter."""
 FEW: Final = 32
-"""So many places of those who gave up are kept whatever happens."""
+"""This many places of those who gave up are kept whatever happens."""
 
 
 class _Waiter(NamedTuple):

@@ -18,7 +18,7 @@ import structlog
 from ottla.audit.events import AUDIT_TOPIC
 from ottla.broker.coordinators import MOST_REPLICAS
 from ottla.cluster.controller import Controller, has_controller, is_controller, take_role
-from ottla.cluster.image import NO_EPOCH, Delta, TopicImage
+from ottla.cluster.image import NO_EPOCH, Delta
 from ottla.cluster.internal_topics import raise_replicas
 from ottla.cluster.store import Conflict, Op, SessionEnded, StoreError
 
@@ -27,7 +27,6 @@ if TYPE_CHECKING:
 
 log = structlog.get_logger()
 
-UNCLEAN: Final = "unclean.leader.election.enable"
 AGAIN_SECONDS: Final = 1.0
 RAISED_AT_ONCE: Final = 100
 
@@ -37,7 +36,7 @@ class Control:
 
     def __init__(self, node: Node) -> None:
         self._node = node
-        self._controller = Controller(self._unclean)
+        self._controller = Controller()
         self._acts = False
         self._work: asyncio.Task[None] | None = None
         self._image_moved = asyncio.Event()
@@ -58,7 +57,7 @@ class Control:
             self._controller.learned(node.image, delta)
         else:
             self._acts = True
-            self._controller = Controller(self._unclean)
+            self._controller = Controller()
             self._controller.began(node.image)
             self._internal_topics_are_due = True
         if delta.brokers_up or not self._internal_topics().keys().isdisjoint(_topics_of(delta)):
@@ -92,7 +91,10 @@ class Control:
                 except SessionEnded:
                     return
                 except StoreError as problem:
-                    log.error("the controller could not commit", reason=str(problem))
+                    log.error(
+                        "controller failed to commit to the metadata store; retrying",
+                        reason=str(problem),
+                    )
                     await asyncio.sleep(AGAIN_SECONDS)
         finally:
             self._work = None
@@ -122,12 +124,6 @@ class Control:
                 await self._image_moved.wait()
         except TimeoutError:
             pass
-
-    def _unclean(self, topic: TopicImage) -> bool:
-        chosen = topic.configs.get(UNCLEAN)
-        if chosen is None:
-            return self._node.config.unclean_leader_election_enable
-        return chosen.strip().lower() == "true"
 
 
 def _topics_of(delta: Delta) -> set[str]:

@@ -4,13 +4,12 @@ Rules kept here:
 1. An id (a group's or a transaction's) belongs to the partition that Kafka's hash of it names, and
    its coordinator is that partition's leader.
 2. The internal topic is made when it is first asked for, with Kafka's settings for it.
-3. Who asks all of them hears nothing of a partition that has moved away meanwhile: its next
-   coordinator has the answer.
+3. A caller that asks all of them gets nothing of a partition that has moved away meanwhile: its
+   next coordinator has the answer.
 """
 
 from __future__ import annotations
 
-import asyncio
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator
 from functools import lru_cache
@@ -18,6 +17,7 @@ from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 from ottla.broker.partition import Partition
 from ottla.broker.shard_runner import ShardRunner
+from ottla.broker.waiting import settled
 from ottla.cluster.topics import NewTopic
 from ottla.coordinator.shard import Result
 from ottla.wire.errors import ErrorCode, KafkaError
@@ -79,7 +79,7 @@ class Coordinators(ABC, Generic[T]):
 
     @abstractmethod
     def replication_factor(self) -> int:
-        """The replicas that the topic is made with, where there are so many brokers."""
+        """The replicas that the topic is made with, where there are this many brokers."""
 
     @abstractmethod
     def settings(self) -> dict[str, str]:
@@ -110,7 +110,7 @@ class Coordinators(ABC, Generic[T]):
         self._runners.clear()
 
     def new_topic(self) -> NewTopic:
-        """The internal topic as it is made, whoever is the first to ask for it."""
+        """The internal topic as it is created, at the first request for it."""
         replicas = min(self.replication_factor(), len(self.node.image.brokers))
         return NewTopic(self.topic, self.partition_count(), replicas, configs=self.settings())
 
@@ -142,7 +142,7 @@ class Coordinators(ABC, Generic[T]):
         for runner in self:
             try:
                 reply = runner.ask(decide)
-                answers.append(await reply if isinstance(reply, asyncio.Future) else reply)
+                answers.append(await settled(reply))
             except KafkaError as problem:
                 if problem.code is not ErrorCode.NOT_COORDINATOR:
                     raise

@@ -131,6 +131,11 @@ def _gauges(node: Node, network: NetworkMetrics) -> Iterator[tuple[str, str, flo
         "Partitions that are offline because their disk failed.",
         node.partitions.offline_count(),
     )
+    yield (
+        "ottla_server_replicamanager_haltedreplicacount",
+        "Replicas that do not copy because their leader lacks committed records that they have.",
+        node.partitions.halted_count(),
+    )
     leads, under_replicated, under_min_isr = node.partitions.replication()
     yield "kafka_server_replicamanager_leadercount", "Partitions that are led here.", leads
     yield (

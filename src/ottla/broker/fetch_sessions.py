@@ -9,7 +9,9 @@ Rules kept here:
    level: a request with another one looks at all partitions again.
 2. An incremental reply names a partition only if it has records, an error, or another high
    watermark or log start than was last told.
-3. The cache holds a fixed number of sessions. A newcomer takes the place of one unused for two
+3. Partitions take turns in Kafka's order: that of the requests that named them, and one that gave
+   records goes behind the others.
+4. The cache holds a fixed number of sessions. A newcomer takes the place of one unused for two
    minutes, or of a smaller one that is two minutes old; else it gets no session (id 0).
 """
 
@@ -38,8 +40,8 @@ EVICTION_MS: Final = 120_000
 class Waiting(Protocol):
     """A fetch that is parked on a session."""
 
-    def poke(self) -> None:
-        """Something became ready."""
+    def poke(self, wanted: Wanted) -> None:
+        """One of its partitions became ready."""
 
 
 class Wanted:
@@ -47,11 +49,13 @@ class Wanted:
 
     __slots__ = (
         "ask",
+        "gone",
         "on",
         "session",
         "told_high_watermark",
         "told_start_offset",
         "topic",
+        "turn",
         "warm",
         "warming",
     )
@@ -62,8 +66,12 @@ class Wanted:
         self.ask = ask
         self.on: Partition | None = None
         """The partition on which this is registered as a reader, while it waits there."""
+        self.gone = False
+        """True once the session wants it no more: a fetch may still be at work on it."""
         self.told_high_watermark = -1
         self.told_start_offset = -1
+        self.turn = session.next_turn()
+        """Where this stands among the session's partitions: the lowest is looked at first."""
         self.warming = False
         """True while a thread reads what is wanted from the disk."""
         self.warm = ""
@@ -75,7 +83,7 @@ class Wanted:
         session = self.session
         session.ready[self] = None
         if session.parked is not None:
-            session.parked.poke()
+            session.parked.poke(self)
 
     def has_news(self) -> None:
         """The partition is to be looked at when the fetch is answered, whatever for."""
@@ -90,7 +98,7 @@ class Wanted:
 
     def wait_on(self, partition: Partition) -> None:
         """Wake at the next change of the partition."""
-        if self.on is not partition:
+        if self.on is not partition and not self.gone:
             self.stop_waiting()
             self.on = partition
             partition.add_reader(self, self.session.privileged)
@@ -102,6 +110,11 @@ class Wanted:
             self.warm = place
             self.stop_waiting()
             self.wake()
+
+    def leave(self) -> None:
+        """The session wants it no more."""
+        self.gone = True
+        self.stop_waiting()
 
     def stop_waiting(self) -> None:
         """Wake no more."""
@@ -138,6 +151,7 @@ class FetchSession:
         "parked",
         "privileged",
         "ready",
+        "turns",
         "uses_topic_ids",
         "wanted",
     )
@@ -153,7 +167,17 @@ class FetchSession:
         self.isolation_level = 0
         self.wanted: dict[tuple[TopicKey, int], Wanted] = {}
         self.ready: dict[Wanted, None] = {}
+        self.turns = 0
         self.parked: Waiting | None = None
+
+    def next_turn(self) -> int:
+        """The place behind all partitions of the session."""
+        self.turns += 1
+        return self.turns
+
+    def in_turn(self) -> list[Wanted]:
+        """The ready partitions, the one that waits longest for its turn first."""
+        return sorted(self.ready, key=_turn) if len(self.ready) > 1 else list(self.ready)
 
     def isolate(self, level: int) -> None:
         """Read with this isolation level from now on."""
@@ -181,12 +205,12 @@ class FetchSession:
                 wanted = self.wanted.pop((topic, index), None)
                 if wanted is not None:
                     self.ready.pop(wanted, None)
-                    wanted.stop_waiting()
+                    wanted.leave()
 
     def end(self) -> None:
         """Nobody will use this session again: it lets go of everything, also of itself."""
         for wanted in self.wanted.values():
-            wanted.stop_waiting()
+            wanted.leave()
         self.wanted.clear()
         self.ready.clear()
         self.id = NO_SESSION
@@ -218,14 +242,28 @@ class FetchSessions:
 
         Raises KafkaError where the session named is not there or not in this state.
         """
+        session, full = self.open(request, version, now)
+        session.want(request.topics)
+        if full:
+            self.keep_if_asked(session, request, now)
+            return session, True
+        session.forget(request.forgotten)
+        if session.wanted:
+            return session, False
+        session = self.replace_empty(session, request, now)
+        session.want(request.topics)
+        return session, True
+
+    def open(self, request: FetchRequest, version: int, now: int) -> tuple[FetchSession, bool]:
+        """The session as it was before the request, and whether that is a new one.
+
+        Raises KafkaError as `begin`.
+        """
         uses_topic_ids = version >= FIRST_WITH_TOPIC_IDS
         if request.session_epoch in (INITIAL_EPOCH, FINAL_EPOCH):
             self.remove(request.session_id)
             session = FetchSession(uses_topic_ids, request.replica_id >= 0, now)
             session.isolate(request.isolation_level)
-            session.want(request.topics)
-            if request.session_epoch == INITIAL_EPOCH:
-                self._keep(session, now)
             return session, True
         found = self._sessions.get(request.session_id)
         if found is None:
@@ -235,15 +273,24 @@ class FetchSessions:
         if found.uses_topic_ids is not uses_topic_ids:
             raise KafkaError(ErrorCode.FETCH_SESSION_TOPIC_ID_ERROR)
         found.isolate(request.isolation_level)
-        found.want(request.topics)
-        found.forget(request.forgotten)
         found.next_epoch()
         found.last_used = now
         self._sessions[found.id] = self._sessions.pop(found.id)
-        if not found.wanted:
-            self.remove(found.id)
-            found.id = NO_SESSION
         return found, False
+
+    def keep_if_asked(self, session: FetchSession, request: FetchRequest, now: int) -> None:
+        """Keep a new session that knows what is wanted, if there is room."""
+        if request.session_epoch == INITIAL_EPOCH:
+            self._keep(session, now)
+
+    def replace_empty(self, session: FetchSession, request: FetchRequest, now: int) -> FetchSession:
+        """As in Kafka, a session that is left without partitions ends, and what the request
+        names, even if it forgets it too, is fetched without one.
+        """
+        self.remove(session.id)
+        single = FetchSession(session.uses_topic_ids, request.replica_id >= 0, now)
+        single.isolate(request.isolation_level)
+        return single
 
     def remove(self, session_id: int) -> None:
         """End a session, if it is there."""
@@ -252,7 +299,7 @@ class FetchSessions:
             session.end()
 
     def _keep(self, session: FetchSession, now: int) -> None:
-        if not session.wanted or not self._make_room(session, now):
+        if not self._make_room(session, now):
             return
         while session.id == NO_SESSION or session.id in self._sessions:
             session.id = self._new_id()
@@ -275,6 +322,10 @@ class FetchSessions:
         self.remove(oldest.id)
         self.evictions += 1
         return True
+
+
+def _turn(wanted: Wanted) -> int:
+    return wanted.turn
 
 
 def _rank(session: FetchSession) -> tuple[bool, int]:

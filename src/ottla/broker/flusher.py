@@ -55,7 +55,7 @@ class Flusher:
             except RuntimeError:
                 # The system gives no thread now. The executor has the group in its queue all the
                 # same: one of its threads takes it, or the next that it can start.
-                log.warning("flushes wait for a thread", flushes=len(group))
+                log.warning("no thread available; flushes are waiting", flushes=len(group))
                 loop.call_later(THREAD_AGAIN_SECONDS, self._ask_for_a_thread)
 
     def _ask_for_a_thread(self) -> None:
@@ -71,7 +71,7 @@ class Flusher:
         unexpected: BaseException | None = None
         try:
             run_together([flush for flush, _ in group])
-        except BaseException as problem:  # noqa: BLE001 it is told to who waits
+        except BaseException as problem:  # noqa: BLE001 it is raised to the callers that wait
             unexpected = problem
         loop.call_soon_threadsafe(self._end, group, unexpected)
 

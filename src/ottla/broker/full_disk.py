@@ -1,12 +1,15 @@
-"""One line in the broker's log when there is no more room, and one when there is room again.
+"""What is done about a full disk: lines in the broker's log, and some room that was put by.
 
 Rules kept here:
 1. Clients hear of every batch that is refused (KAFKA_STORAGE_ERROR), and may ask a thousand times a
    second. The log has one line for all of them, of all partitions, and the count in the last line.
 2. It is over when nothing was refused for some seconds and the disk takes a file of some size: the
    clients may have given up, and nobody else would notice.
-3. A lack of open files or of memory is met in the same places, passes in the same way, and is told
-   alike; the reason says which it is.
+3. A lack of open files or of memory is met in the same places, passes in the same way, and is
+   logged alike; the reason says which it is.
+4. There is one line when it begins and one when it ends.
+5. A file in the data folder only takes up room. It is given up when the checkpoint of start offsets
+   finds none, so that DeleteRecords is answered, and put by again when there is room.
 """
 
 from __future__ import annotations
@@ -24,6 +27,8 @@ log = structlog.get_logger()
 LOOK_EVERY_SECONDS: Final = 5.0
 PROBE: Final = ".ottla-room"
 PROBE_BYTES: Final = 256 << 10
+RESERVE: Final = ".ottla-reserve"
+RESERVE_BYTES: Final = 256 << 10
 
 
 class FullDisk:
@@ -44,12 +49,29 @@ class FullDisk:
         if self._since is None:
             self._since = self._refused_at
             log.error(
-                "no room: what needs it is refused until there is",
+                "disk full; refusing writes",
                 partition=partition,
                 reason=reason,
                 data=str(self._node.folder.path),
             )
             loop.call_later(LOOK_EVERY_SECONDS, self._look)
+
+    def keep_reserve(self) -> None:
+        """Put some room by, if there is some; may wait for the disk."""
+        files, path = self._node.files, str(self._node.folder.path / RESERVE)
+        try:
+            if not files.exists(path) or files.stat(path).st_size != RESERVE_BYTES:
+                files.write_file(path, bytes(RESERVE_BYTES), sync=False)
+        except OSError:
+            self.give_up_reserve()
+
+    def give_up_reserve(self) -> bool:
+        """Give the room back; False where there was none."""
+        try:
+            self._node.files.unlink(str(self._node.folder.path / RESERVE))
+        except OSError:
+            return False
+        return True
 
     def _look(self) -> None:
         if self._node.running:
@@ -63,6 +85,7 @@ class FullDisk:
             files.write_file(path, bytes(PROBE_BYTES), sync=False)
         finally:
             files.unlink_if_exists(path)
+        self.keep_reserve()
 
     def _looked(self, looking: asyncio.Future[None]) -> None:
         if looking.cancelled() or self._since is None:
@@ -73,6 +96,8 @@ class FullDisk:
             loop.call_later(LOOK_EVERY_SECONDS, self._look)
             return
         log.warning(
-            "there is room again", refused=self._refused, seconds=round(now - self._since, 1)
+            "disk space available again; accepting writes",
+            refused=self._refused,
+            seconds=round(now - self._since, 1),
         )
         self._since, self._refused = None, 0

@@ -7,7 +7,7 @@ Rules kept here:
 1. What is replayed has the same outcome as if all had been replayed, in their order: only records
    that replace one another wholly are gathered, and all of them are replayed before one that does
    not.
-2. So many are gathered that replaying them takes a few milliseconds, and no more.
+2. As many are gathered as can be replayed in a few milliseconds.
 """
 
 from collections.abc import Callable

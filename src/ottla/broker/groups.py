@@ -5,12 +5,11 @@ Rules kept here:
 2. Offsets committed in a transaction count when its marker reaches the partition.
 3. Groups learn of topics from the image, and of a change when it is carried out.
 4. A setting that changes, of the broker or of one group, counts from the next request on; timers
-   that run already are not set anew.
+   that run already are not set again.
 """
 
 from __future__ import annotations
 
-import asyncio
 import uuid
 from collections.abc import Callable, Set
 from dataclasses import replace
@@ -20,8 +19,8 @@ from ottla.broker.coordinators import Coordinators, segment_bytes
 from ottla.broker.gathered import Gathered
 from ottla.broker.partition import Partition
 from ottla.broker.patterns import full_matcher
-from ottla.broker.promise import Promise
 from ottla.broker.shard_runner import ShardRunner
+from ottla.broker.waiting import settled
 from ottla.cluster.image import TopicImage
 from ottla.config.group_configs import (
     ASSIGNMENT_INTERVAL,
@@ -36,7 +35,7 @@ from ottla.coordinator.groups import GroupShard
 from ottla.coordinator.offset_records import is_offset_key
 from ottla.coordinator.shard import CoordinatorRecord, Result
 from ottla.coordinator.topics import TopicInfo
-from ottla.records import decode_batch
+from ottla.later import Later
 from ottla.records.control import Marker, MarkerType, decode_marker
 from ottla.wire.batch import BatchHeader
 from ottla.wire.errors import ErrorCode, KafkaError
@@ -91,7 +90,7 @@ class GroupRunner(ShardRunner[GroupShard]):
                 )
             return 0
         producer_id = header.producer_id if header.is_transactional else -1
-        records = decode_batch(batch)
+        records = self.records_of(header, batch)
         for record in records:
             key, value = record.key or b"", record.value
             if producer_id == -1 and value is not None and is_offset_key(key):
@@ -141,17 +140,19 @@ class Groups(Coordinators[GroupRunner]):
     def make_runner(self, partition: Partition) -> GroupRunner:
         """A runner with the node's settings."""
         topics = self._topics
-        return GroupRunner(
-            self.node,
-            partition,
-            lambda: GroupShard(
+
+        def make_shard() -> GroupShard:
+            return GroupShard(
                 _settings(self.node),
                 topics,
                 topics.matching,
                 lambda: str(uuid.uuid4()),
                 self._config_of,
-            ),
-        )
+                lambda: runner.largest_batch,
+            )
+
+        runner = GroupRunner(self.node, partition, make_shard)
+        return runner
 
     def _config_of(self, group_id: str) -> GroupConfig:
         config = self.node.config
@@ -176,22 +177,21 @@ class Groups(Coordinators[GroupRunner]):
         refuse: Callable[[ErrorCode, str | None], R],
         *,
         decides_only: bool = False,
-    ) -> R | Promise[R]:
+    ) -> R | Later[R]:
         """Let a group's shard decide; `refuse` makes the reply where there is no shard to ask."""
         try:
             reply = self.runner_of(group_id).ask(decide, decides_only=decides_only)
         except KafkaError as problem:
             return refuse(problem.code, problem.message)
-        if isinstance(reply, asyncio.Future):
-            return Promise(reply, refuse)
-        return reply
+        return _or_refusal(reply, refuse) if isinstance(reply, Later) else reply
 
     def ask_lingering(
         self,
         group_id: str,
         decide: Callable[[GroupShard, int], Result[R]],
         refuse: Callable[[ErrorCode, str | None], R],
-    ) -> R | Promise[R]:
+        connection_id: int,
+    ) -> R | Later[R]:
         """The same for a request whose records may be appended together with those of others.
 
         Where other replicas or the disk must have them too, or the last ones were refused, they are
@@ -202,7 +202,7 @@ class Groups(Coordinators[GroupRunner]):
             runner = self.runner_of(group_id)
             if not runner.may_linger:
                 return self.ask(group_id, decide, refuse, decides_only=True)
-            return runner.ask_lingering(decide)
+            return runner.ask_lingering(decide, connection_id)
         except KafkaError as problem:
             return refuse(problem.code, problem.message)
 
@@ -218,7 +218,10 @@ class Groups(Coordinators[GroupRunner]):
         decide: Callable[[GroupShard, list[str], int], Result[list[R]]],
         refuse: Callable[[str, ErrorCode, str | None], R],
     ) -> list[R]:
-        """Ask each shard about those of the groups that it has; all answers together."""
+        """Ask each shard about those of the groups that it has; all answers together.
+
+        Nothing but its records changes a shard by this.
+        """
         answers: list[R] = []
         by_runner: dict[GroupRunner, list[str]] = {}
         for group_id in group_ids:
@@ -238,8 +241,8 @@ class Groups(Coordinators[GroupRunner]):
         refuse: Callable[[str, ErrorCode, str | None], R],
     ) -> list[R]:
         try:
-            reply = runner.ask(lambda shard, now: decide(shard, ids, now))
-            return await reply if isinstance(reply, asyncio.Future) else reply
+            reply = runner.ask(lambda shard, now: decide(shard, ids, now), decides_only=True)
+            return await settled(reply)
         except KafkaError as problem:
             return [refuse(each, problem.code, problem.message) for each in ids]
 
@@ -256,6 +259,17 @@ class Groups(Coordinators[GroupRunner]):
             gone = [TopicInfo(topic.name, topic.id, len(topic.assignment)) for topic in deleted]
             for runner in self:
                 runner.perform(lambda shard, now: shard.topics_deleted(gone, now))
+
+
+def _or_refusal(reply: Later[R], refuse: Callable[[ErrorCode, str | None], R]) -> Later[R]:
+    """The reply, or what is said where the coordinator was dropped before it answered."""
+
+    def refused(problem: BaseException) -> R:
+        if isinstance(problem, KafkaError):
+            return refuse(problem.code, problem.message)
+        raise problem
+
+    return reply.otherwise(refused)
 
 
 def _settings(node: Node) -> GroupConfig:

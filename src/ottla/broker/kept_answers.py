@@ -32,7 +32,7 @@ class KeptAnswers:
 
     @property
     def may_be_large(self) -> bool:
-        """True on a broker with so many partitions that looking here can be worth it."""
+        """True on a broker with enough partitions that looking here can be worth it."""
         return len(self._node.partitions) >= MANY_PARTITIONS
 
     def find(self, question: Hashable) -> bytes | None:

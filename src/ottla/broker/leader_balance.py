@@ -47,10 +47,10 @@ class LeaderBalance:
             await asyncio.sleep(self._node.config.leader_imbalance_check_interval_seconds)
             try:
                 await self.look()
-            except StoreError as problem:  # somebody was faster: it is looked at again
-                log.info("leaders were not balanced", reason=str(problem))
+            except StoreError as problem:  # a concurrent change won: it is checked again
+                log.info("preferred leader election failed; retrying", reason=str(problem))
             except Exception:
-                log.exception("leaders could not be balanced")
+                log.exception("preferred leader election failed; retrying")
 
     async def look(self) -> None:
         """Hold the preferred elections that are due; raises StoreError."""

@@ -73,6 +73,6 @@ def _checked(alteration: Alteration) -> str:
         raise KafkaError(ErrorCode.INVALID_REQUEST, f"The level of {ROOT} cannot be removed")
     if level not in LEVELS:
         raise KafkaError(
-            ErrorCode.INVALID_CONFIG, f"{level} is no log level; there are {', '.join(LEVELS)}"
+            ErrorCode.INVALID_CONFIG, f"{level} is not a log level; valid are {', '.join(LEVELS)}"
         )
     return level

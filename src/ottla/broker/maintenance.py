@@ -40,10 +40,10 @@ log = structlog.get_logger()
 
 LATEST_FLUSH_MS: Final = 60_000
 LITTLE: Final = 256 << 10
-"""So many bytes a start scans in place, in milliseconds (see `opening`)."""
+"""This many bytes a start scans in place, in milliseconds (see `opening`)."""
 LATEST_FLUSH_OF_LITTLE_MS: Final = 600_000
 FLUSHED_TOGETHER: Final = 16
-"""Beginning so many takes the loop two milliseconds."""
+"""Beginning this many takes the loop two milliseconds."""
 MOMENT_SECONDS: Final = 0.3
 """The rest before each group: with 10,000 partitions a shorter one costs producers a tenth."""
 ALL_FLUSHED_IN_SECONDS: Final = 120
@@ -100,11 +100,11 @@ class Maintenance:
                 await work()
                 failing = ""
             except OSError as problem:
-                if str(problem) != failing:  # a disk that stays full is told once
+                if str(problem) != failing:  # a disk that stays full is logged once
                     failing = str(problem)
-                    log.error("background work failed", work=work.__name__, reason=failing)
+                    log.error("background task failed", work=work.__name__, reason=failing)
             except Exception:
-                log.exception("background work failed", work=work.__name__)
+                log.exception("background task failed", work=work.__name__)
 
     # Flushing -----------------------------------------------------------------------------
 
@@ -129,7 +129,7 @@ class Maintenance:
             try:
                 self._flush_due(partition, waited_ms)
             except Exception:  # the others have no other timer
-                log.exception("a partition could not be flushed", partition=str(partition))
+                log.exception("flush failed; retrying", partition=str(partition))
                 self._flush_again(partition)
 
     def _flush_again(self, partition: Partition) -> None:
@@ -170,7 +170,7 @@ class Maintenance:
             if partition.log.offline:
                 if not partition.deleted:
                     log.error(
-                        "a partition is offline", partition=str(partition), reason=problem.message
+                        "partition is offline", partition=str(partition), reason=problem.message
                     )
                     self._node.roles.disk_failed(partition)
                 return
@@ -178,7 +178,7 @@ class Maintenance:
             self._flush_again(partition)
             return
         except Exception:
-            log.exception("a partition could not be flushed", partition=str(partition))
+            log.exception("flush failed; retrying", partition=str(partition))
             self._flush_again(partition)
             return
         partition.has_unflushed = partition.log.recovery_point < partition.log.end_offset
@@ -210,7 +210,7 @@ class Maintenance:
                 if not partition.log.offline:
                     self._node.full_disk.refused(str(partition), str(problem))
             except Exception:
-                log.exception("a log could not be maintained", partition=str(partition))
+                log.exception("failed to roll or delete log segments", partition=str(partition))
             if partition.log.start_offset != before or partition.log.offline:
                 partition.wake_readers()
             self.remove_doomed(partition)
@@ -218,9 +218,10 @@ class Maintenance:
     def remove_doomed(self, partition: Partition) -> None:
         """Remove a log's renamed files, each when its time has come."""
         doomed, partition.log.doomed = partition.log.doomed, []
-        now = self._node.now_ms()
+        now, longest = self._node.now_ms(), partition.log.config.file_delete_delay_ms
         for path, due in doomed:
-            self._later(max(0, due - now), self._node.files.unlink_if_exists, path)
+            delay = min(max(0, due - now), longest)  # longer: the clock was set back meanwhile
+            self._later(delay, self._node.files.unlink_if_exists, path)
 
     def delete_log(self, partition: Partition) -> None:
         """Take a deleted partition's folder out of the way now, and remove it later."""
@@ -228,7 +229,9 @@ class Maintenance:
             folder = partition.log.delete()
         except OSError as problem:
             log.error(
-                "a deleted partition's folder stays", partition=str(partition), reason=str(problem)
+                "failed to delete the folder of a deleted partition; retrying at the next start",
+                partition=str(partition),
+                reason=str(problem),
             )
             return
         key = (partition.topic, partition.index)
@@ -259,7 +262,9 @@ class Maintenance:
             await loop.run_in_executor(None, folder.remove, directory)
         except OSError as problem:  # the next start tries again
             log.error(
-                "a deleted partition's folder stays", folder=str(directory), reason=str(problem)
+                "failed to delete the folder of a deleted partition; retrying at the next start",
+                folder=str(directory),
+                reason=str(problem),
             )
 
     def _later(self, delay_ms: int, work: Callable[[T], None], argument: T) -> None:
@@ -274,7 +279,7 @@ class Maintenance:
 
 
 def _is_urgent(partition: Partition) -> bool:
-    """True where somebody wants it flushed sooner than others."""
+    """True where a caller wants it flushed sooner than others."""
     return partition.log.config.flush_ms < LATEST_FLUSH_MS
 
 
@@ -292,4 +297,4 @@ def _has_little_to_flush(partition: Partition) -> bool:
 
 def _tell_failure(work: asyncio.Future[None]) -> None:
     if not work.cancelled() and work.exception() is not None:
-        log.error("a file could not be removed", reason=str(work.exception()))
+        log.error("failed to delete file", reason=str(work.exception()))

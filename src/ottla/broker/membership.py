@@ -76,6 +76,8 @@ class Membership:
         self.epoch = NO_EPOCH
         self._latest_epoch = NO_EPOCH
         """Of the registration that this broker has, or had last."""
+        self.storage: documents.Storage | None = None
+        """What the logs are kept on."""
         self.lease: Lease | None = None
         self._replacement = Replacement(node)
         self._rejoining: asyncio.Task[None] | None = None
@@ -103,7 +105,7 @@ class Membership:
             except StoreError as problem:
                 raise StartError(str(problem)) from None
         if ends != self._ends:
-            raise StartError("the session with the metadata store has ended meanwhile")
+            raise StartError("the session with the metadata store ended")
         self.lease = None if math.isinf(timeout) else StoreLease(node)
         self.epoch = self._latest_epoch = registered.epoch
         if self.lease is not None:
@@ -124,7 +126,7 @@ class Membership:
         self._ends += 1
         if not node.running or self._rejoining is not None:
             return
-        log.error("the session with the metadata store has ended", reason=reason)
+        log.error("session with the metadata store ended; leading no partitions", reason=reason)
         self.epoch = NO_EPOCH
         if self.lease is not None:
             self.lease.ended()
@@ -133,7 +135,7 @@ class Membership:
         if is_cut_off:
             self._go_away()
         if math.isinf(node.store.session_facts().timeout):
-            node.on_end(f"broker {node.id} was declared dead, or another one has its id")
+            node.on_end(f"broker {node.id} lost its session: {reason}")
             return
         self._rejoining = asyncio.get_running_loop().create_task(self._rejoin())
 
@@ -156,7 +158,7 @@ class Membership:
                     self._go_away()
                     if str(problem) != told:  # the store may be out of reach for hours
                         told = str(problem)
-                        log.error("the cluster could not be joined again", reason=told)
+                        log.error("failed to register with the cluster again", reason=told)
                     if isinstance(problem, IdInUseError):
                         node.on_end(told)
                         return
@@ -166,7 +168,8 @@ class Membership:
             self._rejoining = None
         await node.control.settle()
         node.roles.take_all()
-        log.info("the cluster was joined again", epoch=self.epoch)
+        node.roles.claims.look_at_all()
+        log.info("registered with the cluster again", epoch=self.epoch)
 
     def _go_away(self) -> None:
         if not self._node.away:
@@ -191,10 +194,10 @@ class Membership:
                     await asyncio.sleep(LOOK_AGAIN_SECONDS)
             await node.caught_up()
         except StoreError as problem:
-            log.warning("leaders could not be handed over", reason=str(problem))
+            log.warning("controlled shutdown failed; leaders not moved", reason=str(problem))
         except TimeoutError:
             log.warning(
-                "not all leaders were handed over",
+                "controlled shutdown timed out; some leaders not moved",
                 left=len(remaining(node.image, node.id, self.epoch)),
             )
 
@@ -208,4 +211,5 @@ class Membership:
             ],
             node.config.broker_rack,
             shutting_down,
+            self.storage,
         )

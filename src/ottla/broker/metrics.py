@@ -68,7 +68,7 @@ class NetworkMetrics:
         self.bytes_received += size
 
     def answered(self, api_key: int, seconds: float, size: int = 0) -> None:
-        """A request was answered, so long after it was read, with so many bytes."""
+        """A request was answered, so long after it was read, with this many bytes."""
         self.bytes_sent += size
         histogram = self.requests.get(api_key)
         if histogram is None:

@@ -16,7 +16,7 @@ import resource
 import time
 import uuid
 from collections import deque
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any, Final, NamedTuple, TypeVar
@@ -30,6 +30,7 @@ from ottla.broker.cleaner import Cleaner
 from ottla.broker.closing import close_logs
 from ottla.broker.control import Control
 from ottla.broker.coordinators import Coordinators
+from ottla.broker.decoding import Decoding
 from ottla.broker.fetch_sessions import FetchSessions
 from ottla.broker.flusher import Flusher
 from ottla.broker.full_disk import FullDisk
@@ -46,11 +47,12 @@ from ottla.broker.partition import Partition
 from ottla.broker.partitions import Partitions
 from ottla.broker.producer_ids import ProducerIdSource
 from ottla.broker.refusals import Refusals
-from ottla.broker.removing import delete_topic, give_up_replicas
+from ottla.broker.removing import delete_topic, give_up_replicas, set_topic_aside
 from ottla.broker.replication.peers import Peers
 from ottla.broker.replication.roles import Roles
 from ottla.broker.shard_runner import ShardRunner
 from ottla.broker.start_error import StartError
+from ottla.broker.storage import storage_of
 from ottla.broker.stores import METADATA_FILE, open_store, own_file
 from ottla.broker.transactions import Transactions, marker_batch
 from ottla.broker.wished_topics import WishedTopics
@@ -59,7 +61,7 @@ from ottla.cluster.clock import boottime
 from ottla.cluster.controller import has_controller
 from ottla.cluster.elections import NO_LEADER
 from ottla.cluster.image import NO_EPOCH, Delta, Image, TopicImage
-from ottla.cluster.store import Change, Conflict, Create, Op, Store, StoreError
+from ottla.cluster.store import Change, Conflict, Create, HistoryLost, Op, Store, StoreError
 from ottla.cluster.topics import NewTopic
 from ottla.config import BrokerConfig, ConfigError
 from ottla.config.listeners import Listener
@@ -72,6 +74,14 @@ from ottla.wire.errors import ErrorCode, KafkaError
 log = structlog.get_logger()
 
 CONFLICTS_BEFORE_GIVING_UP: Final = 20
+EXPLAINED_BY_LAG: Final = frozenset(
+    {
+        ErrorCode.INVALID_PARTITIONS,
+        ErrorCode.TOPIC_ALREADY_EXISTS,
+        ErrorCode.UNKNOWN_TOPIC_ID,
+        ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
+    }
+)
 COLD_READERS: Final = 2
 """Threads for what is not in the page cache. Each competes with the loop for the interpreter's lock
 after every read: with six of them the p99 of a small produce was twice as long."""
@@ -128,6 +138,7 @@ class Node:
         self.files.on_full = self.full_disk.refused
         self.file_cache = FileCache(_open_files_limit(), self.files)
         self.cold_readers = ThreadPoolExecutor(COLD_READERS, "ottla-cold-reads")
+        self.decoding = Decoding()
         self._store: Store | None = None
         self._opener: LogOpener | None = None
         self._deltas: deque[Delta] = deque()
@@ -198,8 +209,15 @@ class Node:
             raise KafkaError(ErrorCode.NOT_LEADER_OR_FOLLOWER, "this broker may have been replaced")
 
     def now_ms(self) -> int:
-        """The time, in milliseconds since 1970."""
+        """The time, in milliseconds since 1970: for what is kept, or told to clients.
+
+        The clock can be set. What is measured in elapsed time uses `elapsed_ms` or the loop's time.
+        """
         return time.time_ns() // 1_000_000
+
+    def elapsed_ms(self) -> int:
+        """Milliseconds since some moment. Nobody can set this clock."""
+        return time.monotonic_ns() // 1_000_000
 
     # Starting and stopping ----------------------------------------------------------------
 
@@ -240,7 +258,7 @@ class Node:
                     [] if image.cluster_id else [Create(documents.CLUSTER, value)],
                 )
             )
-        self.folder.identify(self.cluster_id, self.id)
+        self.membership.storage = storage_of(self.folder, self.cluster_id, self.id)
 
     def _check_that_nothing_is_lost(self) -> None:
         """There is no metadata: refuse a folder that had some, or its topics would be forgotten."""
@@ -248,7 +266,7 @@ class Node:
             where = f"its {METADATA_FILE}" if own_file(self.config) else self.config.ottla_store
             raise FolderError(
                 f"{self.folder.path} holds partitions, but {where} is missing or "
-                "empty; put it back, or choose another folder"
+                "empty; restore it, or choose another folder"
             )
 
     async def start(self, ports: Mapping[str, int]) -> None:
@@ -259,10 +277,12 @@ class Node:
         except OSError as problem:
             raise StartError(f"cannot use data folder {self.folder.path}: {problem}") from None
         self.ports = ports
+        self.full_disk.keep_reserve()
         await self.membership.join()
         await self.caught_up()
         await self.control.settle()
         await self._opener.open_all()
+        await self.roles.claims.settle()
         self.roles.start()
         self.balance.start()
         self.maintenance.start()
@@ -270,7 +290,9 @@ class Node:
         try:
             self.audit.start()
         except ValueError as problem:
-            raise StartError(f"ottla.audit.topics is no pattern: {problem}") from None
+            raise StartError(
+                f"ottla.audit.topics is not a valid regular expression: {problem}"
+            ) from None
         bound = [replace(each, port=ports[each.name]) for each in self.config.bound_listeners]
         log.info(
             "broker started",
@@ -298,6 +320,7 @@ class Node:
         await self._end_background()
         await self.maintenance.stop()
         self.cold_readers.shutdown(wait=False)
+        self.decoding.stop()
         if was_running and self.ports and self._opener is not None:
             await self._opener.stop()
             clean = await close_logs(self) and self._opener.all_open
@@ -306,12 +329,12 @@ class Node:
                 if clean:
                     self.folder.write_clean_mark()
             except OSError as problem:
-                log.error("the checkpoints could not be written", reason=str(problem))
+                log.error("failed to write checkpoints", reason=str(problem))
         try:
             if self._store is not None:
                 await self._store.close()
         except StoreError as problem:  # nothing is lost: the next start ends the old session
-            log.error("the metadata store could not be closed", reason=str(problem))
+            log.error("failed to close the metadata store", reason=str(problem))
         self.folder.unlock()
 
     async def _end_background(self) -> None:
@@ -325,23 +348,46 @@ class Node:
 
     # Metadata -----------------------------------------------------------------------------
 
-    async def change(self, decide: Callable[[Image], tuple[T, list[Op]]]) -> T:
+    async def change(
+        self,
+        decide: Callable[[Image], tuple[T, list[Op]]],
+        refusals: Callable[[T], Iterable[KafkaError]] = lambda _: (),
+    ) -> T:
         """Decide on the image, commit, and return when the change is carried out here.
 
-        `decide` is asked again when somebody else was faster. Its KafkaError passes through.
+        `decide` is asked again when another broker was faster. It refuses with a KafkaError, which
+        passes through, or with some in its result (`refusals`). A refusal that an image which lags
+        could explain is decided once more on what the store has now: a client may have asked
+        another broker for a change just before.
         """
         assert self._store is not None
+        is_fresh = False
         for _ in range(CONFLICTS_BEFORE_GIVING_UP):
-            result, ops = decide(self.image)
+            try:
+                result, ops = decide(self.image)
+                refused = [*refusals(result)]
+            except KafkaError as problem:
+                if is_fresh or problem.code not in EXPLAINED_BY_LAG:
+                    raise
+                refused = [problem]
+            if not is_fresh and any(each.code in EXPLAINED_BY_LAG for each in refused):
+                await self._learn_what_is_stored()
+                is_fresh = True
+                continue
             if ops:
                 try:
                     await self._store.commit(ops)
                 except Conflict:
-                    await asyncio.sleep(0.01)  # until the faster one's change is in our image
+                    await self._learn_what_is_stored()
                     continue
                 await self.caught_up()
             return result
-        raise StoreError("the metadata changes too quickly to be changed")
+        raise StoreError("too many concurrent changes of the metadata; try again")
+
+    async def _learn_what_is_stored(self) -> None:
+        """Have everything in the image that was committed until now."""
+        await self.store.catch_up()
+        await self.caught_up()
 
     async def caught_up(self) -> None:
         """Wait until everything that the store has told is carried out."""
@@ -353,13 +399,24 @@ class Node:
     async def renew_store(self) -> None:
         """Begin a new session, and learn what has changed since the last one ended.
 
-        Raises StoreError. The image never goes back: all of it is read again.
+        Raises StoreError, also where that is an older copy, or another cluster's: its topics are
+        not those of this broker's logs. All of the image is read again, so that it never goes back.
         """
-        if self._store is not None:
-            await self._store.close()
-        self._store = store = await open_store(self.config)
-        store.on_session_end(self.membership.session_ended)
-        snapshot = await store.watch(self._on_changes)
+        assert self._store is not None
+        known = self._store.position()
+        await self._store.close()
+        store = await open_store(self.config)
+        try:
+            await store.check_history(known)
+            store.on_session_end(self.membership.session_ended)
+            snapshot = await store.watch(self._on_changes)
+            found = Image.of(each for each in snapshot if each.key == documents.CLUSTER)
+            if found.cluster_id != self.image.cluster_id:
+                raise HistoryLost(self.config.ottla_store)
+        except BaseException:
+            await store.close()
+            raise
+        self._store = store
         self._on_changes(self.image.changes_to(snapshot))
         await self.caught_up()
 
@@ -377,7 +434,7 @@ class Node:
                 try:
                     await self._carry_out_one(self._deltas.popleft())
                 except Exception:  # the next ones are carried out all the same
-                    log.exception("a change of metadata could not be carried out")
+                    log.exception("failed to apply a metadata change")
         finally:
             self._carrying_out = None
 
@@ -387,15 +444,19 @@ class Node:
             return  # the opener takes what the image has when it is made
         for topic in delta.deleted_topics:
             await delete_topic(self, opener, topic)
+        for topic in delta.missing_topics:
+            await set_topic_aside(self, opener, topic)
         for topic in (*delta.created_topics, *delta.changed_topics):
             try:
                 await give_up_replicas(self, opener, topic)
                 await opener.open_new_partitions(topic)
                 self._configure_topic(topic)
             except Exception:  # the others are served, and every role is taken
-                log.exception("a topic could not be opened", topic=topic.name)
+                log.exception("failed to open topic", topic=topic.name)
         self.roles.learned(delta)
-        if delta.created_topics or delta.deleted_topics or delta.changed_topics:
+        opener.lost.learned(delta)
+        gone = delta.deleted_topics or delta.missing_topics
+        if delta.created_topics or gone or delta.changed_topics:
             self.groups.topics_changed(delta.deleted_topics)
         if delta.changed_broker_configs:
             self._apply_dynamic_config()
@@ -403,7 +464,7 @@ class Node:
     def serve(self, partition: Partition) -> None:
         """A partition is open: serve it in the role that it has."""
         self.partitions.put(partition)
-        self.roles.take(partition)
+        self.roles.opened(partition)
 
     def begins_to_lead(self, partition: Partition) -> None:
         """A partition is led here: serve what it coordinates."""
@@ -422,13 +483,13 @@ class Node:
             return self.groups
         return self.transactions if topic == TRANSACTION_STATE else None
 
-    def write_out(self) -> bool:
-        """Append what coordinators let linger; False where replies may not leave because of it."""
+    def write_out(self) -> set[int]:
+        """Append what coordinators let linger; the connections whose replies may not leave."""
         lingering, self.lingering = self.lingering, []
-        all_are_there = True
+        lost: set[int] = set()
         for runner in lingering:
-            all_are_there &= runner.write_out()
-        return all_are_there
+            lost |= runner.write_out()
+        return lost
 
     def new_topic(self, name: str) -> NewTopic:
         """A topic as it is made where a client only named it."""
@@ -461,7 +522,7 @@ class Node:
                 default.configs if default else {}, own.configs if own else {}
             )
         except ConfigError as problem:
-            log.error("dynamic settings do not fit and are not used", reason=str(problem))
+            log.error("dynamic settings are invalid; ignoring them", reason=str(problem))
             return
         self.fetch_sessions.slots = self.config.max_incremental_fetch_session_cache_slots
         for topic in self.image.topics.values():

@@ -6,13 +6,15 @@ Rules kept here:
    larger ones by a child process, one partition after the other, because Python work of seconds
    would stall the loop. Partitions that are open are served meanwhile.
 3. A log that cannot be opened takes its partition offline (KAFKA_STORAGE_ERROR), not the broker.
-   Where the disk was only full, or too many files were open, it is tried again.
+   Where the disk was only full, or too many files were open, it is tried again. A log that a full
+   disk keeps from being recovered is recovered in memory, so that it can be read and deleted.
 4. Opening many gives way to clients, and to the session with the metadata store.
 5. What a checkpoint says was on disk and is not there any more is an error, never an empty log
-   without a word.
-6. A folder belongs to a topic's id, not to its name; that of another topic is set aside, and what
-   checkpoints say of it is forgotten first. So it is where there is no folder but one that was
-   deleted: the partition is new. Nobody works on a folder when its topic goes.
+   without a word (see `lost_logs`).
+6. A folder belongs to a topic's id, not to its name; that of another topic is set aside, or deleted
+   if the store has a record of that topic's deletion. What checkpoints say of it is forgotten
+   first. So it is where there is no folder but one that was deleted: the partition is new. Nobody
+   works on a folder when its topic goes.
 7. Only replicas that are assigned to this broker are opened.
 """
 
@@ -22,19 +24,23 @@ import asyncio
 import errno
 from collections.abc import Callable, Collection
 from dataclasses import asdict
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from uuid import UUID
 
 import structlog
 
 from ottla.broker.checkpoints import Key
 from ottla.broker.log_settings import log_config
+from ottla.broker.lost_logs import LostLogs
+from ottla.broker.memory_recovery import NO_ROOM, MemoryRecovery
 from ottla.broker.partition import Partition
 from ottla.broker.recovery_process import RecoveryProcess
 from ottla.broker.strays import sweep
 from ottla.broker.turns import Turns
 from ottla.cluster.image import TopicImage
-from ottla.log.files import DISK_IS_FULL
+from ottla.log.files import DISK_IS_FULL, FileCache, Files
 from ottla.log.folder import FolderError, deleted_name, deleted_stem, stray_name
 from ottla.log.log import Log
 from ottla.log.recovery import Recovered, needs_recovery_bytes, recover
@@ -47,7 +53,7 @@ if TYPE_CHECKING:
 log = structlog.get_logger()
 
 SCANNED_IN_PLACE: Final = 256 << 10
-"""A scan of so many bytes takes milliseconds, tens of them where all batches are tiny; starting a
+"""A scan of this many bytes takes milliseconds, tens of them where all batches are tiny; starting a
 child takes longer."""
 TRY_AGAIN_SECONDS: Final = 5.0
 MAY_PASS: Final = DISK_IS_FULL | {errno.EAGAIN}
@@ -69,7 +75,7 @@ class _Place(NamedTuple):
 
 
 class _OfAnotherTopicError(Exception):
-    """The folder is or was another topic's, and so are the offsets in the checkpoints."""
+    """What the checkpoints say is of another folder: of another topic's, or of one that is gone."""
 
 
 class LogOpener:
@@ -79,7 +85,9 @@ class LogOpener:
         self._node = node
         self._recovering: asyncio.Task[None] | None = None
         self._child = RecoveryProcess()
+        self._in_memory = MemoryRecovery()
         self._terms: dict[Key, int] = {}
+        self.lost = LostLogs(node, self._begin_empty)
         self._told: dict[Key, str] = {}
         """Why partitions are offline, as it was last said."""
         self._unopened: set[Key] = {
@@ -129,8 +137,11 @@ class LogOpener:
             large.sort(key=lambda each: each[0])
             places = [place for _, place in large]
             total = sum(size for size, _ in large)
-            log.info("recovering logs after an unclean stop", partitions=len(large), bytes=total)
+            log.info("recovering logs after unclean shutdown", partitions=len(large), bytes=total)
             self._recovering = asyncio.get_running_loop().create_task(self._recover_all(places))
+
+    def _begin_empty(self, topic: TopicImage, index: int) -> None:
+        self._node.background.run(self._open_new([self._place(topic, index)]))
 
     async def open_new_partitions(self, topic: TopicImage) -> None:
         """Open the replicas of a topic that this broker has got."""
@@ -162,6 +173,28 @@ class LogOpener:
 
     async def delete_unopened(self, topic: TopicImage, kept: Collection[int] = ()) -> None:
         """Replicas of a topic have gone: take the folders of those that are not open away, too."""
+        gone = self._forget_unopened(topic, kept)
+        try:
+            await self._leave(gone)
+        finally:
+            self._delete_folders(topic, gone)
+
+    async def set_unopened_aside(self, topic: TopicImage) -> list[str]:
+        """A topic is missing: rename the folders of partitions that are not open; the new names.
+
+        Raises OSError.
+        """
+        gone = self._forget_unopened(topic)
+        await self._leave(gone)
+        names = []
+        for place in gone:
+            if self._is_of(topic, place):
+                names.append(stray_name(*place.key))
+                target = place.directory.with_name(names[-1])
+                self._node.files.rename(str(place.directory), str(target))
+        return names
+
+    def _forget_unopened(self, topic: TopicImage, kept: Collection[int] = ()) -> list[_Place]:
         gone = [
             self._place(topic, index)
             for index in range(len(topic.assignment))
@@ -169,12 +202,22 @@ class LogOpener:
         ]
         for place in gone:
             self._unopened.discard(place.key)
+            self.lost.forget(place.key)
             self._told.pop(place.key, None)
             self._terms[place.key] = place.term + 1
+        return gone
+
+    async def _leave(self, places: list[_Place]) -> None:
+        """Let nobody work on these folders any more."""
+        directories = {str(place.directory) for place in places}
+        await self._child.leave(directories)
+        await self._in_memory.leave(directories)
+
+    def _is_of(self, topic: TopicImage, place: _Place) -> bool:
         try:
-            await self._child.leave({str(place.directory) for place in gone})
-        finally:
-            self._delete_folders(topic, gone)
+            return self._node.folder.read_topic_id(place.directory) == topic.id
+        except FolderError:
+            return False
 
     def _delete_folders(self, topic: TopicImage, places: list[_Place]) -> None:
         for place in places:
@@ -183,7 +226,8 @@ class LogOpener:
                     self._delete_folder(place)
             except (OSError, FolderError) as problem:
                 log.error(
-                    "a deleted partition's folder stays",
+                    "failed to delete the folder of a deleted partition; retrying at the next "
+                    "start",
                     partition=place.directory.name,
                     reason=str(problem),
                 )
@@ -241,15 +285,7 @@ class LogOpener:
                         f"recovery point {place.recovery_point}"
                     )
             else:
-                opened, found = recover(
-                    place.directory,
-                    settings,
-                    files=node.files,
-                    cache=node.file_cache,
-                    recovery_point=place.recovery_point,
-                    start_offset=place.start_offset,
-                    now=node.now_ms(),
-                )
+                opened, found = self._recover(place, node.files, node.file_cache)
                 _tell(place, found)
         except (OSError, CorruptLog, FolderError, KafkaError) as problem:
             self._failed(place, problem)
@@ -287,27 +323,38 @@ class LogOpener:
         if found is not None:
             if self._checkpoints.knows(place.key):
                 raise _OfAnotherTopicError
-            stray = directory.with_name(stray_name(*place.key))
-            log.warning(
-                "a folder of another topic with this name is set aside",
-                folder=directory.name,
-                now=stray.name,
-            )
-            files.rename(str(directory), str(stray))
+            self._take_away(place, found)
             place = place._replace(recovery_point=0, start_offset=0)
         if not files.exists(str(directory)):
             if deleted_stem(*place.key) in self._deleted and self._checkpoints.knows(place.key):
                 raise _OfAnotherTopicError
-            if place.recovery_point > place.start_offset:
-                log.error(
-                    "a partition's folder is gone, and its records with it",
-                    partition=directory.name,
-                    goes_on_from_offset=place.recovery_point,
-                )
-                place = place._replace(start_offset=place.recovery_point)
+            place = self._begin_without_folder(place)
             files.mkdir(str(directory))
         folder.write_topic_id(directory, place.topic.id)
         return place
+
+    def _take_away(self, place: _Place, owner: UUID) -> None:
+        """Make room where the folder of another topic with this name is."""
+        if owner in self._node.image.deleted_topics:
+            self._delete_folder(place)
+            return
+        stray = place.directory.with_name(stray_name(*place.key))
+        log.warning(
+            "folder belongs to another topic with this name; renaming it",
+            folder=place.directory.name,
+            now=stray.name,
+        )
+        self._node.files.rename(str(place.directory), str(stray))
+
+    def _begin_without_folder(self, place: _Place) -> _Place:
+        """Where a log begins whose folder is not there: it is new, or its records are lost."""
+        known = max(place.recovery_point, self._checkpoints.high_watermark(place.key))
+        if known <= place.start_offset:
+            return place
+        start = self.lost.begins_at(place.key, place.topic, place.directory, known)
+        if start is None:
+            raise _OfAnotherTopicError
+        return place._replace(start_offset=start)
 
     def _delete_folder(self, place: _Place) -> None:
         target = place.directory.with_name(deleted_name(*place.key))
@@ -329,9 +376,10 @@ class LogOpener:
             node.flusher,
         )
         partition.opened(self._checkpoints.high_watermark(place.key))
+        self._checkpoints.opened(partition)
         self._unopened.discard(place.key)
         if self._told.pop(place.key, None) is not None:
-            log.warning("a partition is online again", partition=place.directory.name)
+            log.warning("partition is online again", partition=place.directory.name)
         node.serve(partition)
         if opened.unflushed_messages and not partition.has_unflushed:
             # What was scanned need not be scanned again after the next kill.
@@ -344,11 +392,11 @@ class LogOpener:
         reason = str(problem)
         if self._told.get(place.key) != reason:  # it may be tried again for hours
             self._told[place.key] = reason
-            log.error("a partition is offline", partition=place.directory.name, reason=reason)
+            log.error("partition is offline", partition=place.directory.name, reason=reason)
         self._node.partitions.put_failed(
             place.topic.name, place.partition, KafkaError(ErrorCode.KAFKA_STORAGE_ERROR, reason)
         )
-        self._node.roles.leave(place.key)
+        self.lost.failed(place.key, place.topic, problem)
 
     # Recovery in a child process -----------------------------------------------------------
 
@@ -367,18 +415,51 @@ class LogOpener:
                     answer = await child.recover(self._order(place))
                     if answer is None:
                         continue
-                    if not self._recovered(place, answer):
+                    if answer.get("errno") in NO_ROOM:
+                        answered = await self._recover_in_memory(place)
+                    else:
+                        answered = self._recovered(place, answer)
+                    if not answered:
                         again.append(place)
                         continue
                     done += 1
-                    log.info("recovered", log=place.directory.name, done=done, of=count)
+                    log.info("log recovered", log=place.directory.name, done=done, of=count)
                 places = again
                 if places:
                     await child.end()
                     await asyncio.sleep(TRY_AGAIN_SECONDS)
-            log.info("all logs are recovered", partitions=count)
+            log.info("log recovery completed", partitions=count)
         finally:
             await child.end()
+
+    def _recover(self, place: _Place, files: Files, cache: FileCache) -> tuple[Log, Recovered]:
+        return recover(
+            place.directory,
+            log_config(place.topic.configs, self._node.config),
+            files=files,
+            cache=cache,
+            recovery_point=place.recovery_point,
+            start_offset=place.start_offset,
+            now=self._node.now_ms(),
+        )
+
+    async def _recover_in_memory(self, place: _Place) -> bool:
+        """The disk is full: recover and write nothing; False where it is to be tried again."""
+        node = self._node
+        node.full_disk.refused(place.directory.name, "not enough disk space for indexes")
+        try:
+            opened, found = await self._in_memory.recover(
+                str(place.directory), partial(self._recover, place), node.files, node.file_cache
+            )
+        except (OSError, CorruptLog, KafkaError) as problem:
+            self._failed(place, problem)
+            return not _may_pass(problem)
+        if self._is_wanted(place):
+            _tell(place, found)
+            self._serve(place, opened)
+        else:
+            opened.fail(FileNotFoundError(errno.ENOENT, "the partition was deleted"))
+        return True
 
     def _is_of_another_topic(self, place: _Place) -> bool:
         try:
@@ -400,7 +481,8 @@ class LogOpener:
     def _recovered(self, place: _Place, answer: dict[str, Any]) -> bool:
         """Take note of an answer; False where it is to be asked for again."""
         if "error" in answer:
-            self._failed(place, CorruptLog(answer["error"]))
+            kind = OSError if "errno" in answer else CorruptLog
+            self._failed(place, kind(answer["error"]))
             return answer.get("errno") not in MAY_PASS
         del answer["directory"]
         found = Recovered(**answer)
@@ -421,7 +503,7 @@ def _may_pass(problem: Exception) -> bool:
 def _tell(place: _Place, found: Recovered) -> None:
     if found.truncated_bytes:
         log.warning(
-            "a torn tail was cut",
+            "log has a corrupt or incomplete tail; truncated",
             partition=place.directory.name,
             bytes=found.truncated_bytes,
             end_offset=found.end_offset,

@@ -6,7 +6,7 @@ Rules kept here:
 2. Then it is the address from which the machine would reach others: that one they can reach, too.
    Nothing is sent to find it.
 3. A machine without any has only the name it was given. Where that is no better there is a warning,
-   unless somebody has set it so.
+   unless it is configured so.
 """
 
 from __future__ import annotations
@@ -62,7 +62,7 @@ def warn_of_lost_clients(config: BrokerConfig, advertised: Sequence[Listener]) -
         return
     for each in sent_to_themselves(config.bound_listeners, advertised):
         log.warning(
-            "clients on other machines are told to connect to themselves; set advertised.listeners "
-            "to a name or an address of this one",
+            "advertised listener is not reachable from other machines; set advertised.listeners "
+            "to a host name or an address of this machine",
             advertised=str(each),
         )

@@ -26,6 +26,7 @@ from ottla.cluster.replicas import Leadership
 from ottla.config.topic_names import INTERNAL_TOPICS
 from ottla.log.appended import Appended
 from ottla.log.log import Log
+from ottla.log.looking import Looked
 from ottla.wire.errors import ErrorCode, KafkaError
 
 if TYPE_CHECKING:
@@ -36,11 +37,11 @@ if TYPE_CHECKING:
 
 
 OWED_AGAIN_SECONDS: Final = 5.0
-"""After a flush that somebody waits for and that a full disk did not take."""
+"""After a flush that a caller waits for and that a full disk did not take."""
 
 
 class Reader(Protocol):
-    """Somebody who waits for a partition to change."""
+    """A waiter for a partition to change."""
 
     def wake(self) -> None:
         """The partition has changed; called once for each registration."""
@@ -60,17 +61,21 @@ class Partition:
         "_owed",
         "_readers",
         "_waiters",
+        "agreed_epoch",
         "deleted",
         "following",
+        "halts",
         "has_unflushed",
         "high_watermark",
         "index",
         "is_internal",
+        "is_short",
         "leader_epoch",
         "leadership",
         "leads",
         "log",
         "metrics",
+        "odd_starts",
         "topic",
         "topic_id",
     )
@@ -95,6 +100,15 @@ class Partition:
         self.metrics = metrics
         self.high_watermark = log.end_offset
         self.deleted = False
+        self.halts = 0
+        """How often, in this term, nothing was copied: the leader lacks committed records."""
+        self.odd_starts = 0
+        """How often, in this term, nothing explained where the leader's log starts."""
+        self.agreed_epoch = -1
+        """The last leader epoch in which the log was seen to agree with its leader's."""
+        self.is_short = False
+        """The log was opened without records that were known as committed, and has not agreed with
+        a leader's since."""
         self.has_unflushed = False
         self._flush_later = flush_later
         self._flusher = flusher
@@ -115,11 +129,15 @@ class Partition:
 
     def opened(self, high_watermark: int) -> None:
         """The log was opened, and so much of it is known as committed. It has no role yet."""
+        self.is_short = high_watermark > self.log.end_offset
         self._set_high_watermark(min(high_watermark, self.log.end_offset))
 
     def lead(self, leader_epoch: int, leadership: Leadership | None) -> None:
         """Begin a term as leader; without a leadership as the only replica."""
         self.following = None
+        self.halts = self.odd_starts = 0
+        self.is_short = False
+        self.agreed_epoch = leader_epoch
         self.leader_epoch = leader_epoch
         self.leadership = leadership
         self.leads = True
@@ -131,7 +149,7 @@ class Partition:
         self.wake_all()
 
     def stand_by(self) -> None:
-        """End a term as leader. Nobody is told of it before `send_away`."""
+        """End a term as leader. No waiter sees it before `send_away`."""
         self.leads = False
         self.leadership = None
         self.log.high_watermark = self.high_watermark
@@ -143,6 +161,7 @@ class Partition:
     def follow(self, leader_epoch: int, following: Following | None) -> None:
         """Begin a term as follower; without a following nobody leads, and it stands by."""
         self.stand_by()
+        self.halts = self.odd_starts = 0
         self.leader_epoch = leader_epoch
         self.following = following
         self.wake_all()
@@ -153,7 +172,7 @@ class Partition:
         self._set_high_watermark(leadership.high_watermark)
 
     def high_watermark_grew(self) -> None:
-        """The leadership has a higher one: tell whoever waited for it."""
+        """The leadership has a higher one: wake those that waited for it."""
         assert self.leadership is not None
         self._set_high_watermark(self.leadership.high_watermark)
         self._waiters.committed(self.safe_offset)
@@ -196,14 +215,28 @@ class Partition:
 
     # Writing ------------------------------------------------------------------------------
 
-    def append(self, records: memoryview | None, now: int, api_version: int) -> Appended:
-        """Append one producer's batch; raises KafkaError with what is wrong with it."""
+    def append(
+        self,
+        records: memoryview | None,
+        now: int,
+        api_version: int,
+        looked: Looked | None = None,
+    ) -> Appended:
+        """Append one producer's batch; raises KafkaError with what is wrong with it.
+
+        Raises LongBodyError where a thread has to look into it first.
+        """
         if records is None:
-            raise KafkaError(ErrorCode.INVALID_RECORD, "a batch is missing")
+            raise KafkaError(ErrorCode.INVALID_RECORD, "the record batch is missing")
         self._check_leads()
         log = self.log
         appended = log.append(
-            records, now=now, leader_epoch=self.leader_epoch, api_version=api_version
+            records,
+            now=now,
+            leader_epoch=self.leader_epoch,
+            api_version=api_version,
+            looked=looked,
+            may_wait=False,
         )
         if not appended.duplicate:
             metrics = self.metrics
@@ -267,7 +300,7 @@ class Partition:
     ) -> int:
         """Do something once all records below an offset are safe, or another if they get lost.
 
-        They may be lost when this broker leads no more. Whoever does not wait without end says so
+        They may be lost when this broker leads no more. A caller that stops waiting says so
         with `give_up` and the number that is returned.
         """
         if not self.leads:
@@ -280,7 +313,7 @@ class Partition:
         return NOBODY
 
     def give_up(self, number: int) -> None:
-        """Somebody waits for a commit no more."""
+        """A caller no longer waits for a commit."""
         self._waiters.give_up(number)
 
     @property
@@ -317,7 +350,7 @@ class Partition:
     def _flush_done(self, task: asyncio.Task[None]) -> None:
         if self._flushing is task:
             self._flushing = None
-        # A failure is seen by whoever awaited it; the log is offline by now, or is flushed later.
+        # A failure is seen by its waiters; the log is offline by now, or is flushed later.
         failed = task.cancelled() or task.exception() is not None
         if not self._owed:
             return

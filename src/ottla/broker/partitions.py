@@ -46,7 +46,7 @@ class Partitions:
     def find(self, topic: TopicKey, index: int, epoch: int = -1) -> Partition:
         """The partition that is led here, or KafkaError with the reason why there is none.
 
-        As in Kafka, who names the leader's epoch is told first whether it is the present one.
+        As in Kafka, a leader epoch in the request is checked first.
         """
         indexes = self._topics.get(topic)
         if indexes is None:
@@ -108,7 +108,7 @@ class Partitions:
         del self._all[partition.topic, partition.index]
 
     def put_failed(self, topic: str, index: int, reason: KafkaError) -> None:
-        """A partition could not be opened: say why to whoever asks."""
+        """A partition could not be opened: requests for it get the reason."""
         self.changes += 1
         self._topics[topic][index] = reason
 
@@ -141,6 +141,10 @@ class Partitions:
             sum(len(each.isr) < len(each.replicas) for each in shared),
             sum(not each.has_enough for each in shared),
         )
+
+    def halted_count(self) -> int:
+        """Replicas that do not copy because their leader lacks committed records."""
+        return sum(partition.halts > 0 for partition in self._all.values())
 
     def offline_count(self) -> int:
         """Partitions that cannot be served because of their disk."""

@@ -4,7 +4,7 @@ Rules kept here:
 1. A block belongs to this broker once the store has it; a restart skips what is left of one.
 2. Beside the block in use there is a spare one, taken before it is needed: a store that is away for
    a while stops no new producer.
-3. Where there is no id and the store does not answer, the client is to ask again: it hears
+3. Where there is no id and the store does not answer, the client is to ask again: it gets
    COORDINATOR_LOAD_IN_PROGRESS, as from Kafka.
 """
 
@@ -70,7 +70,7 @@ class ProducerIdSource:
             while not self._spare:
                 self._spare = await self._take_block()
         except StoreError as problem:
-            log.warning("no block of producer ids could be taken", reason=str(problem))
+            log.warning("failed to allocate a block of producer ids", reason=str(problem))
             done.set_exception(problem)
             done.exception()  # seen by who waits, if anybody does
         except BaseException:
@@ -82,7 +82,7 @@ class ProducerIdSource:
             self._taking = None
 
     async def _take_block(self) -> range:
-        """The next block, or none if somebody else was faster."""
+        """The next block, or none if another broker was faster."""
         store = self._node.store
         stored = await store.read(documents.PRODUCER_IDS)
         first = documents.decode(stored.value, documents.ProducerIds).next if stored else 0

@@ -2,7 +2,7 @@
 
 Rules kept here:
 1. One log at a time: an order goes in as a line of JSON, the answer comes back as one.
-2. A child that dies (somebody killed it, memory ran out) is replaced and the log tried again, which
+2. A child that dies (killed, or out of memory) is replaced and the log tried again, which
    recovery can always be; a log that `ATTEMPTS` children died of is given up, not the rest.
 3. It never outlives `end`, and never works on a log after `leave` of it: that is known by its path,
    which may be another log's a moment later.
@@ -44,7 +44,8 @@ class RecoveryProcess:
                     return answer
         finally:
             self._directory = None
-        return {"error": f"the recovery process ended unexpectedly, {ATTEMPTS} times"}
+        # With an errno, though of no error: that a child ends says nothing about the log.
+        return {"error": f"the recovery process ended unexpectedly, {ATTEMPTS} times", "errno": 0}
 
     async def leave(self, directories: Collection[str]) -> None:
         """Work on none of these logs any more; when this returns nobody does."""
@@ -66,7 +67,10 @@ class RecoveryProcess:
             line = b""
         except OSError as problem:
             await self.end()
-            return {"error": f"no recovery process: {problem}", "errno": problem.errno}
+            return {
+                "error": f"failed to start the recovery process: {problem}",
+                "errno": problem.errno,
+            }
         if not line:
             await self.end()
             return None

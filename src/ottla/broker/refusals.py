@@ -10,7 +10,7 @@ the producer takes any sequence for its first: what was behind would be written 
    send all of them again, in order.
 2. That ends when the producer is back in order, has another epoch, or gave up: after a while it is
    told as it is.
-3. Only so many are remembered, the latest, and none for longer than that.
+3. A limited number is remembered, the latest, and none for longer than that.
 """
 
 from collections.abc import Container
@@ -95,7 +95,7 @@ class Refusals:
         refusal = self._first.get((where, sent.producer_id))
         if refusal is not None and sent.producer_id not in known and refusal.is_before(sent, now):
             raise KafkaError(
-                ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER, "a batch before it was refused"
+                ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER, "an earlier batch was rejected"
             )
 
     def told(

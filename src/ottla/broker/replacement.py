@@ -1,8 +1,8 @@
 """Finding out that others have taken this broker's place, while it cannot reach the store.
 
 A leader whose session has ended without its knowing acknowledges nothing that it must not: nobody
-copies from it any more. But whoever writes to it with acks=all would wait as long as it is cut off,
-and whoever asks it who leads would be sent back to it.
+copies from it any more. But producers with acks=all would wait as long as it is cut off,
+and clients that ask it for metadata would be sent back to it.
 
 Rules kept here:
 1. The other brokers are asked, and only while the lease is over: they may reach the store.
@@ -60,7 +60,7 @@ class Replacement:
             answers = await asyncio.gather(*map(self._counts_as_alive, others))
             if False in answers and node.broker_epoch == life and not node.holds_lease():
                 teller = others[answers.index(False)]
-                reason = f"broker {teller} has heard that it has ended"
+                reason = f"broker {teller} says that the session has expired"
                 node.membership.session_ended(reason, is_cut_off=True)
 
     async def _counts_as_alive(self, other: int) -> bool | None:

@@ -1,30 +1,32 @@
 """One coordinator partition, live: the pure shard, joined to its log, its timers and its clients.
 
 Rules kept here (the shard's own are in `coordinator/shard.py`):
-1. A Result's records are appended as one batch and replayed before anything else is handled.
+1. A Result's records are appended as one batch, or as several where it says that they can be
+   divided, and replayed before anything else is handled.
 2. Every reply and completion, also one that only read, is held until all that was appended before
-   it is committed, and on disk where `flush.messages` says so: nobody is told what a failover or a
+   it is committed, and on disk where `flush.messages` says so: no client sees what a failover or a
    failure of power could undo.
-3. Where an append fails, or the partition moves away, the shard is dropped: whoever waits gets
+3. Where an append fails, or the partition moves away, the shard is dropped: waiting requests get
    NOT_COORDINATOR. It is loaded again from the log before it answers anybody. A shard that has not
    changed by deciding is kept: Kafka's goes back to what it was, and a full disk would have it
    loaded for every commit. Where that cannot be said, loading takes a small share of the time.
 4. While it loads, requests get COORDINATOR_LOAD_IN_PROGRESS. One loads after the other, so that
    a broker which takes over many goes on serving everything else.
-5. Records that linger (`ask_lingering`) are replayed at once and appended together a little later:
-   before any other record of the partition, and before any reply leaves the broker, which the
-   server sees to (`Node.write_out`). Where that fails no reply leaves, and until an append succeeds
-   records do not linger.
+5. Records that linger (`ask_lingering`) are replayed at once and appended together a little later,
+   in batches that fit: before the shard is asked anything else, and before any reply leaves the
+   broker, which the server sees to (`Node.write_out`). Where that fails, the replies of those whose
+   records they were do not leave, and until an append succeeds records do not linger.
 6. A request that has something to write is refused with COORDINATOR_NOT_AVAILABLE while fewer
-   replicas than `min.insync.replicas` are in sync, as in Kafka. What nobody asked for (timers) is
-   written all the same: it counts when it is committed.
+   replicas than `min.insync.replicas` are in sync, as in Kafka: shards that look at `largest_batch`
+   do so themselves, before they change anything. What nobody asked for (timers) is written all the
+   same: it counts when it is committed.
 """
 
 from __future__ import annotations
 
 import asyncio
-import time
 from collections.abc import Callable, Hashable
+from time import monotonic
 from typing import TYPE_CHECKING, Any, Final, Generic, NamedTuple, Protocol, TypeVar
 
 import structlog
@@ -32,16 +34,17 @@ import structlog
 from ottla.broker.gathered import Gathered
 from ottla.broker.log_reading import batches_of
 from ottla.broker.partition import Partition
+from ottla.broker.shard_timers import ShardTimers
+from ottla.coordinator.batch_sizes import NOTHING, batches, largest_size
 from ottla.coordinator.shard import (
-    CancelTimer,
     CoordinatorRecord,
     Deferred,
     ProducerIdentity,
     Result,
-    SetTimer,
 )
+from ottla.later import Later
 from ottla.log.config import FOREVER
-from ottla.records import Record, decode_batch, encode_batch
+from ottla.records import Record, decode_short_batch, encode_batch
 from ottla.wire.batch import BatchHeader
 from ottla.wire.errors import ErrorCode, KafkaError
 
@@ -55,6 +58,7 @@ SHORTEST_REST_SECONDS: Final = 1.0
 RESTS_AS_LONG_AS_LOADS: Final = 10
 """How much longer than it took to load again a shard is not loaded once more."""
 MOST_LINGERING_BYTES: Final = 64 << 10
+_TOO_LARGE: Final = (ErrorCode.MESSAGE_TOO_LARGE, ErrorCode.RECORD_LIST_TOO_LARGE)
 
 
 class Shard(Protocol):
@@ -72,21 +76,6 @@ class Shard(Protocol):
 
 S = TypeVar("S", bound=Shard)
 R = TypeVar("R")
-
-
-class _Timer:
-    """When something is due, and the call of the loop that will look whether it is.
-
-    A session is put off by every heartbeat: noting the new time costs nothing, a new call of the
-    loop does.
-    """
-
-    __slots__ = ("due_at", "handle", "rings_at")
-
-    def __init__(self, handle: asyncio.TimerHandle, at_ms: int) -> None:
-        self.handle = handle
-        self.rings_at = at_ms
-        self.due_at = at_ms
 
 
 class _Held(NamedTuple):
@@ -107,21 +96,25 @@ class ShardRunner(Generic[S]):
         self.partition = partition
         self._make_shard = make_shard
         self._shard: S | None = None
-        self._timers: dict[Hashable, _Timer] = {}
-        self._parked: dict[int, asyncio.Future[Any]] = {}
-        self._held: dict[asyncio.Future[Any], _Held] = {}
+        self._timers = ShardTimers(node.holds_lease, lambda key: self._expire(key))
+        self._parked: dict[int, Later[Any]] = {}
+        self._held: dict[Later[Any], _Held] = {}
         """Replies that wait for what was appended before them to be committed."""
         self._loading: asyncio.Task[None] | None = None
         self._ended = False
         self._rests_until = 0.0
         """When it may be loaded again; the loop's time."""
         self._load_seconds = 0.0
+        self._is_asked = False
+        """Whether a request is decided on, not a timer."""
         self._was_refused = False
         """Whether the latest append failed."""
         self._lingering: list[CoordinatorRecord] = []
         self._lingering_bytes = 0
-        self._has_lost_records = False
-        """True where records that lingered were not appended, until somebody was told."""
+        self._lingering_for: set[int] = set()
+        """The connections whose replies say that these records are written."""
+        self._lost_for: set[int] = set()
+        """Those whose records were not appended, until the failure is reported."""
 
     @property
     def shard(self) -> S:
@@ -131,8 +124,17 @@ class ShardRunner(Generic[S]):
                 raise KafkaError(ErrorCode.COORDINATOR_LOAD_IN_PROGRESS)
             raise KafkaError(ErrorCode.NOT_COORDINATOR)
         if not self._node.holds_lease():
+            self._timers.refused()
             raise KafkaError(ErrorCode.NOT_COORDINATOR, "this broker may have been replaced")
         return self._shard
+
+    @property
+    def largest_batch(self) -> int:
+        """What the partition takes at the moment, for the decision at hand; 0: nothing."""
+        leadership = self.partition.leadership
+        if leadership is not None and self._is_asked and not leadership.has_enough:
+            return NOTHING
+        return self.partition.log.largest_batch
 
     @property
     def may_linger(self) -> bool:
@@ -165,7 +167,7 @@ class ShardRunner(Generic[S]):
     async def _load(self) -> None:
         try:
             async with self._node.loading:
-                began = time.monotonic()
+                began = monotonic()
                 shard = self._make_shard()
                 gathered = Gathered(shard.replay)
                 count = 0
@@ -173,14 +175,14 @@ class ShardRunner(Generic[S]):
                     count += self.replay_batch(shard, gathered, header, batch)
                 gathered.replay_all()
                 self._shard = shard
-                self._load_seconds = time.monotonic() - began
+                self._load_seconds = monotonic() - began
             if count:
                 log.info("coordinator loaded", partition=str(self.partition), records=count)
         except Exception as problem:
-            # Whatever it was: it is told, and tried again, or its groups would never be served.
+            # Whatever it was: it is logged, and retried, or its groups would never be served.
             expected = isinstance(problem, KafkaError | OSError | ValueError)
             log.error(
-                "coordinator not loaded",
+                "failed to load coordinator; retrying",
                 partition=str(self.partition),
                 reason=str(problem),
                 exc_info=None if expected else problem,
@@ -197,27 +199,38 @@ class ShardRunner(Generic[S]):
         """Replay one batch of the partition, or gather it; returns the number of its records."""
         if header.is_control:
             return 0
-        records = decode_batch(batch)
+        records = self.records_of(header, batch)
         for record in records:
             gathered.put(record.key or b"", record.value)
         return len(records)
+
+    def records_of(self, header: BatchHeader, batch: memoryview) -> list[Record]:
+        """The records of a batch; one that cannot be read does not keep the others from it."""
+        try:
+            return decode_short_batch(batch)
+        except KafkaError as problem:
+            log.error(
+                "coordinator skipped an unreadable batch",
+                partition=str(self.partition),
+                offset=header.base_offset,
+                reason=problem.message,
+            )
+            return []
 
     def drop(self, *, reload: bool) -> None:
         """Forget the state: what it holds can no longer be promised."""
         self._shard = None
         if self._lingering:
             self._lingering = []
-            self._has_lost_records = True
-        for timer in self._timers.values():
-            timer.handle.cancel()
+            self._lost_for |= self._lingering_for
+            self._lingering_for.clear()
         self._timers.clear()
         waiting = [*self._parked.values(), *self._held]
         self._parked.clear()
-        for future in [*self._held]:
-            self._release(future)
-        for future in waiting:
-            if not future.done():
-                future.set_exception(KafkaError(ErrorCode.NOT_COORDINATOR))
+        for later in [*self._held]:
+            self._release(later)
+        for later in waiting:
+            later.fail(KafkaError(ErrorCode.NOT_COORDINATOR))
         if reload:
             self._load_again()
 
@@ -234,30 +247,36 @@ class ShardRunner(Generic[S]):
 
     def ask(
         self, decide: Callable[[S, int], Result[R]], *, decides_only: bool = False
-    ) -> R | asyncio.Future[R]:
+    ) -> R | Later[R]:
         """Let the shard decide on a request; the reply, now or later.
 
         With `decides_only` this handler is known to change nothing. Raises KafkaError where there
         is no shard to ask, or where its decision could not be written.
         """
+        if self._lingering:
+            self.write_lingering()
         shard = self.shard
-        result = decide(shard, self._node.now_ms())
+        self._is_asked = True
+        try:
+            result = decide(shard, self._node.now_ms())
+        finally:
+            self._is_asked = False
         if result.records:
             self._check_enough(result, decides_only or self.decides_only)
-        waiting: asyncio.Future[R] | None = None
+        waiting: Later[R] | None = None
         if isinstance(result.reply, Deferred):
-            waiting = self._parked[result.reply.token] = asyncio.get_running_loop().create_future()
+            waiting = self._parked[result.reply.token] = Later()
         self._carry_out(shard, result, decides_only=decides_only or self.decides_only)
         if waiting is not None:
             return waiting
         reply: R = result.reply  # type: ignore[assignment]  # not Deferred: seen above
         if self._committed():
             return reply
-        held: asyncio.Future[R] = asyncio.get_running_loop().create_future()
+        held: Later[R] = Later()
         self._hold(held, reply)
         return held
 
-    def ask_lingering(self, decide: Callable[[S, int], Result[R]]) -> R:
+    def ask_lingering(self, decide: Callable[[S, int], Result[R]], connection_id: int) -> R:
         """Let the shard decide on a request whose records may be appended with those of others.
 
         The reply must not leave before `write_out` has said that they are. Raises KafkaError as
@@ -266,31 +285,33 @@ class ShardRunner(Generic[S]):
         shard = self.shard
         result = decide(shard, self._node.now_ms())
         records, result.records = result.records, []
-        size = 0
-        for record in records:
-            size += len(record.key) + len(record.value or b"")
-        if self._lingering_bytes + size > MOST_LINGERING_BYTES:
-            self.write_lingering()
-            if self._shard is not shard:
-                raise KafkaError(ErrorCode.NOT_COORDINATOR)
         if records:
+            size = largest_size(records)
+            if self._lingering:
+                size += self._lingering_bytes
+                if size > MOST_LINGERING_BYTES or size > self.partition.log.largest_batch:
+                    size -= self._lingering_bytes
+                    self.write_lingering()
+                    if self._shard is not shard:
+                        raise KafkaError(ErrorCode.NOT_COORDINATOR)
             if not self._lingering:
-                self._lingering_bytes = 0
                 self._node.lingering.append(self)
             self._lingering += records
-            self._lingering_bytes += size
+            self._lingering_bytes = size
             for record in records:
                 self.replay_own(shard, record, result)
+        if self._lingering:
+            self._lingering_for.add(connection_id)
         if result.timers or result.completions:
             self._carry_out(shard, result)
         assert not isinstance(result.reply, Deferred)
         return result.reply
 
-    def write_out(self) -> bool:
-        """Append the records that linger; False where some were lost, so no reply may leave."""
+    def write_out(self) -> set[int]:
+        """Append the records that linger; the connections whose replies may not leave after it."""
         self.write_lingering()
-        has_lost, self._has_lost_records = self._has_lost_records, False
-        return not has_lost
+        lost, self._lost_for = self._lost_for, set()
+        return lost
 
     def write_lingering(self) -> None:
         """Append the records that linger; where that fails the shard is dropped."""
@@ -299,6 +320,7 @@ class ShardRunner(Generic[S]):
             try:
                 self._append_batch(records, None)
                 self._lingering = []
+                self._lingering_for.clear()
             except KafkaError as problem:
                 self._tell_dropped(problem)
                 self.drop(reload=True)
@@ -320,13 +342,17 @@ class ShardRunner(Generic[S]):
             and problem.__cause__.code == ErrorCode.KAFKA_STORAGE_ERROR
         )
         if not is_storage or self.partition.log.offline:
-            log.error("coordinator dropped", partition=str(self.partition), reason=str(problem))
+            log.error(
+                "coordinator failed; loading it again",
+                partition=str(self.partition),
+                reason=str(problem),
+            )
 
     def _carry_out(self, shard: S, result: Result[Any], *, decides_only: bool = False) -> None:
         if result.records:
             self._append(shard, result, decides_only)
         for change in result.timers:
-            self._change_timer(change)
+            self._timers.change(change)
         for done in result.completions:
             self._complete(done.token, done.reply)
         self.carry_out_effects(shard, result)
@@ -342,7 +368,7 @@ class ShardRunner(Generic[S]):
                 self.drop(reload=True)
             raise KafkaError(
                 ErrorCode.COORDINATOR_NOT_AVAILABLE,
-                f"{self.partition} has too few replicas in sync",
+                f"{self.partition} has fewer in-sync replicas than min.insync.replicas",
             )
 
     def _append(self, shard: S, result: Result[Any], decides_only: bool) -> None:
@@ -350,8 +376,14 @@ class ShardRunner(Generic[S]):
         self.write_lingering()
         if self._shard is not shard:
             raise KafkaError(ErrorCode.NOT_COORDINATOR)
+        divided = [result.records]
+        if not result.is_atomic:
+            divided = batches(result.records, self.partition.log.largest_batch)
         try:
-            self._append_batch(result.records, producer)
+            for records in divided:
+                self._append_batch(records, producer)
+                for record in records:
+                    self.replay_own(shard, record, result)
         except KafkaError as problem:
             if producer is not None:
                 # The producer may not write: its failure, not ours. Handlers of transactional
@@ -359,9 +391,11 @@ class ShardRunner(Generic[S]):
                 raise
             if not decides_only or not self.partition.leads or self.partition.log.offline:
                 self.drop(reload=True)
-            raise KafkaError(ErrorCode.NOT_COORDINATOR, problem.message) from problem
-        for record in result.records:
-            self.replay_own(shard, record, result)
+            # What is too large does not become smaller by asking again.
+            code = ErrorCode.NOT_COORDINATOR
+            if problem.code in _TOO_LARGE:
+                code = ErrorCode.UNKNOWN_SERVER_ERROR
+            raise KafkaError(code, problem.message) from problem
 
     def _append_batch(
         self, records: list[CoordinatorRecord], producer: ProducerIdentity | None
@@ -393,71 +427,39 @@ class ShardRunner(Generic[S]):
     def _committed(self) -> bool:
         return self.partition.safe_offset >= self.partition.log.end_offset
 
-    def _hold(self, future: asyncio.Future[R], reply: R) -> None:
+    def _hold(self, later: Later[R], reply: R) -> None:
         """Give a reply once everything that was appended is committed, unless it gets lost.
 
-        Where that takes longer than `offsets.commit.timeout.ms` the client is told to ask again.
+        Where that takes longer than `offsets.commit.timeout.ms` the client gets a retriable error.
         """
         end = self.partition.log.end_offset
         if self.partition.safe_offset >= end:
-            _resolve(future, reply)
+            later.complete(reply)
             return
 
         def committed() -> None:
-            self._release(future)
-            _resolve(future, reply)
+            self._release(later)
+            later.complete(reply)
 
         def time_is_up() -> None:
-            self._release(future)
-            if not future.done():
-                future.set_exception(KafkaError(ErrorCode.COORDINATOR_NOT_AVAILABLE))
+            self._release(later)
+            later.fail(KafkaError(ErrorCode.COORDINATOR_NOT_AVAILABLE))
 
         patience = self._node.config.offsets_commit_timeout_ms / 1000
         waiter = self.partition.when_committed(end, committed)
         timer = asyncio.get_running_loop().call_later(patience, time_is_up)
-        self._held[future] = _Held(waiter, timer)
+        self._held[later] = _Held(waiter, timer)
 
-    def _release(self, future: asyncio.Future[Any]) -> None:
+    def _release(self, later: Later[Any]) -> None:
         """Hold a reply no more."""
-        held = self._held.pop(future)
+        held = self._held.pop(later)
         held.timer.cancel()
         self.partition.give_up(held.waiter)
 
     def _complete(self, token: int, reply: Any) -> None:
-        future = self._parked.pop(token, None)
-        if future is not None:
-            self._hold(future, reply)
-
-    # Timers -------------------------------------------------------------------------------
-
-    def _change_timer(self, change: SetTimer | CancelTimer) -> None:
-        timer = self._timers.get(change.key)
-        if isinstance(change, SetTimer):
-            if timer is not None and timer.rings_at <= change.at_ms:
-                timer.due_at = change.at_ms
-                return
-            self._timers[change.key] = self._new_timer(change.key, change.at_ms)
-        elif timer is not None:
-            del self._timers[change.key]
-        if timer is not None:
-            timer.handle.cancel()
-
-    def _new_timer(self, key: Hashable, at_ms: int) -> _Timer:
-        delay = max(0, at_ms - self._node.now_ms()) / 1000
-        handle = asyncio.get_running_loop().call_later(delay, self._rings, key)
-        return _Timer(handle, at_ms)
-
-    def _rings(self, key: Hashable) -> None:
-        due_at = self._timers.pop(key).due_at
-        if due_at > self._node.now_ms():
-            self._timers[key] = self._new_timer(key, due_at)
-        else:
-            self._expire(key)
+        later = self._parked.pop(token, None)
+        if later is not None:
+            self._hold(later, reply)
 
     def _expire(self, key: Hashable) -> None:
         self.perform(lambda shard, now: shard.expire(key, now))
-
-
-def _resolve(future: asyncio.Future[R], reply: R) -> None:
-    if not future.done():  # the client may have gone
-        future.set_result(reply)

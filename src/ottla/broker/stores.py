@@ -2,7 +2,7 @@
 
 Rules kept here:
 1. A file in the data folder is for a broker that is alone: nobody looks for others' changes.
-2. Whoever shares a file looks for others' changes many times a second; that costs microseconds.
+2. Brokers that share a file look for others' changes many times a second; that costs microseconds.
 3. A broker whose id another process has, and which shares the file, does not take it away.
 """
 
@@ -26,8 +26,8 @@ def session_owner(broker: int) -> str:
 
 
 def id_in_use(broker: int) -> str:
-    """What a broker is told whose id another one has."""
-    return f"another broker with id {broker} is in this cluster; set another node.id (--id)"
+    """The error of a broker whose id is in use."""
+    return f"another broker is registered with id {broker}; set a different node.id (--id)"
 
 
 def own_file(config: BrokerConfig) -> Path | None:
@@ -49,7 +49,7 @@ async def open_store(config: BrokerConfig) -> Store:
     where = config.ottla_store
     if where.strip() == SQLITE:
         raise StoreError(
-            f"ottla.store={where} names no file; it is {SQLITE}PATH, "
+            f"ottla.store={where} has no file name; use {SQLITE}PATH, "
             f"like {SQLITE}/var/lib/ottla/cluster.sqlite"
         )
     if where.startswith(SQLITE):

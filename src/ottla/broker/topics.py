@@ -48,8 +48,12 @@ async def create_topics(
     outcomes: list[Topic | KafkaError] = []
     while wanted:
         some, wanted = wanted[:TOPICS_IN_ONE_COMMIT], wanted[TOPICS_IN_ONE_COMMIT:]
-        outcomes += await node.change(partial(_decide_on_new, node, some, validate_only))
+        outcomes += await node.change(partial(_decide_on_new, node, some, validate_only), _refused)
     return outcomes
+
+
+def _refused(outcomes: Iterable[Topic | KafkaError]) -> list[KafkaError]:
+    return [each for each in outcomes if isinstance(each, KafkaError)]
 
 
 def _decide_on_new(
@@ -64,9 +68,9 @@ def _decide_on_new(
     return outcomes, _unless(validate_only, ops)
 
 
-async def delete_topic(node: Node, name: str) -> None:
-    """Delete a topic with everything in it."""
-    await node.change(lambda image: (None, topics.delete_topic(image, name)))
+async def delete_topic(node: Node, name: str, topic_id: uuid.UUID | None = None) -> None:
+    """Delete a topic with everything in it; with an id, not another topic of that name."""
+    await node.change(lambda image: (None, topics.delete_topic(image, name, topic_id)))
 
 
 async def add_partitions(

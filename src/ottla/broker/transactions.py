@@ -2,8 +2,8 @@
 
 Rules kept here:
 1. A decision's markers are written only after the decision is committed.
-2. The outcome of a marker is told to the shard that asked for it, once, and to no other.
-3. Where another broker is the coordinator it is asked, for whoever needs to know (KIP-890).
+2. The outcome of a marker is reported to the shard that asked for it, once, and to no other.
+3. Where another broker is the coordinator it is asked, on behalf of the caller (KIP-890).
 """
 
 from __future__ import annotations
@@ -17,11 +17,13 @@ from ottla.broker.partition import Partition
 from ottla.broker.replication.link import LinkError
 from ottla.broker.shard_runner import ShardRunner
 from ottla.broker.txn_markers import Outcomes, write_markers
+from ottla.broker.waiting import settled
 from ottla.cluster.elections import NO_LEADER
 from ottla.config.topic_names import TRANSACTION_STATE
 from ottla.coordinator.shard import RequestContext, Result, SetTimer
 from ottla.coordinator.transactions import TransactionConfig, TransactionShard
 from ottla.coordinator.transactions_result import NeedsProducerId, TxnMarkers, TxnResult
+from ottla.later import Later
 from ottla.records.control import Marker, encode_marker
 from ottla.wire.errors import ErrorCode, KafkaError
 from ottla.wire.messages.add_partitions_to_txn import (
@@ -73,10 +75,11 @@ class TransactionRunner(ShardRunner[TransactionShard]):
         try:
             producer_id = await self._node.new_producer_id()
         except KafkaError:
-            again = SetTimer(key, self._node.now_ms() + RETRY_MS)
-            self.perform(lambda *_: TxnResult(None, timers=[again]))
+            if key not in self._timers:
+                self.perform(lambda *_: TxnResult(None, timers=[SetTimer(key, RETRY_MS)]))
             return
-        self.perform(lambda shard, now: shard.expire(key, now, producer_id))
+        if key not in self._timers:  # else another transaction has begun, and has its own time
+            self.perform(lambda shard, now: shard.expire(key, now, producer_id))
 
     async def ask_with_producer_id(
         self, decide: Callable[[TransactionShard, int, int | None], TxnResult[R]]
@@ -87,7 +90,7 @@ class TransactionRunner(ShardRunner[TransactionShard]):
         except NeedsProducerId:
             producer_id = await self._node.new_producer_id()
             reply = self.ask(lambda shard, now: decide(shard, now, producer_id))
-        return await reply if isinstance(reply, asyncio.Future) else reply
+        return await settled(reply)
 
 
 class Transactions(Coordinators[TransactionRunner]):
@@ -124,12 +127,14 @@ class Transactions(Coordinators[TransactionRunner]):
         return TransactionRunner(
             self.node,
             partition,
-            lambda: TransactionShard(settings, partition.leader_epoch),
+            lambda: TransactionShard(
+                settings, partition.leader_epoch, lambda: partition.log.largest_batch
+            ),
         )
 
     def add_partitions(
         self, question: AddPartitionsToTxnTransaction
-    ) -> AddPartitionsToTxnResult | asyncio.Future[AddPartitionsToTxnResult]:
+    ) -> AddPartitionsToTxnResult | Later[AddPartitionsToTxnResult]:
         """Add partitions to a transaction, or verify them, wherever its coordinator is.
 
         Raises KafkaError where there is none.
@@ -141,9 +146,7 @@ class Transactions(Coordinators[TransactionRunner]):
             return self.runner_of(question.transactional_id).ask(
                 lambda shard, now: shard.handle_add_partitions(question, context, now)
             )
-        answer: asyncio.Future[AddPartitionsToTxnResult] = (
-            asyncio.get_running_loop().create_future()
-        )
+        answer: Later[AddPartitionsToTxnResult] = Later()
         self.node.background.run(self._ask_peer(leader, question, answer))
         return answer
 
@@ -151,7 +154,7 @@ class Transactions(Coordinators[TransactionRunner]):
         self,
         leader: int,
         question: AddPartitionsToTxnTransaction,
-        answer: asyncio.Future[AddPartitionsToTxnResult],
+        answer: Later[AddPartitionsToTxnResult],
     ) -> None:
         request = AddPartitionsToTxnRequest(transactions=[question])
         try:
@@ -162,15 +165,11 @@ class Transactions(Coordinators[TransactionRunner]):
                 raise KafkaError(ErrorCode(reply.error_code or ErrorCode.NETWORK_EXCEPTION))
             result = reply.results_by_transaction[0]
         except LinkError as problem:
-            failure = KafkaError(ErrorCode.NETWORK_EXCEPTION, str(problem))
+            answer.fail(KafkaError(ErrorCode.NETWORK_EXCEPTION, str(problem)))
         except KafkaError as problem:
-            failure = problem
+            answer.fail(problem)
         else:
-            if not answer.done():
-                answer.set_result(result)
-            return
-        if not answer.done():
-            answer.set_exception(failure)
+            answer.complete(result)
 
 
 def marker_batch(marker: Marker, now: int) -> memoryview:

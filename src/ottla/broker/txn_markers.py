@@ -1,15 +1,15 @@
 """Writing a transaction's markers: here, or by another broker that leads.
 
 Rules kept here:
-1. A marker's outcome is told when the marker is committed, and on disk where `flush.messages` says
-   so; not when it is appended.
+1. A marker's outcome is reported when the marker is committed, and on disk where `flush.messages`
+   says so; not when it is appended.
 2. Partitions that one other broker leads are asked for together. A leader that cannot be reached is
    an outcome, too.
 3. A partition that this broker's metadata no longer has (its topic was deleted, or recreated with
    fewer partitions) needs no marker. The coordinator decides that: what a partition's former leader
    answers is retried. A coordinator has seen every topic that its transactions were added to.
 4. Where fewer replicas than `min.insync.replicas` are in sync a marker is refused at once, as in
-   Kafka: it could not be committed, and whoever waits for that keeps others waiting.
+   Kafka: it could not be committed, and waiting for that would block others.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ def write_marker(
 ) -> ErrorCode | None:
     """End a transaction in one partition of this broker.
 
-    The outcome as an error code, or None where it is told later.
+    The outcome as an error code, or None where it is reported later.
     """
     kind = MarkerType.COMMIT if markers.commit else MarkerType.ABORT
     marker = Marker(kind, markers.coordinator_epoch, markers.producer_id, markers.producer_epoch)
@@ -70,7 +70,7 @@ def write_marker(
 
 
 def write_markers(node: Node, markers: TxnMarkers, told: Callable[[Outcomes], object]) -> None:
-    """End a transaction in all of its partitions; each outcome is told once."""
+    """End a transaction in all of its partitions; each outcome is reported once."""
     at_once: Outcomes = {}
     elsewhere: dict[int, list[TopicPartition]] = {}
 
@@ -121,7 +121,7 @@ async def _send(
     except LinkError:
         pass
     finally:
-        told(outcomes)  # whatever happened: a marker that nobody hears of is never tried again
+        told(outcomes)  # whatever happened: a marker without an outcome is never retried
 
 
 def _by_topic(partitions: Iterable[TopicPartition]) -> list[WritableTxnMarkerTopic]:

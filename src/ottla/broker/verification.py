@@ -5,19 +5,21 @@ Rules kept here:
    coordinator knows of the partition: Produce 12 and later adds it, older versions must have
    added it and are verified. Later batches of the same transaction pass: the log knows it is open.
 2. So no batch can be left behind by a transaction that has ended: nothing would end it.
-3. Where the answer is waited for, the transaction may end meanwhile: its marker overtakes the
-   answer. A producer that keeps its epoch over the end (before Produce 12) would not be noticed by
-   it, so what was verified counts only while the partition has got no marker of that producer.
+3. Where the answer is waited for, or a thread looks into the batch, the transaction may end
+   meanwhile: its marker overtakes the batch. A producer that keeps its epoch over the end (before
+   Produce 12) would not be noticed by it, so what was verified counts only while the partition has
+   got no marker of that producer.
 """
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Coroutine
 from struct import Struct
 from typing import TYPE_CHECKING, Any, Final
 
 from ottla.broker.partition import Partition
+from ottla.broker.waiting import settled
+from ottla.later import Later
 from ottla.wire.batch import HEADER_SIZE, TRANSACTIONAL
 from ottla.wire.errors import ErrorCode, KafkaError
 from ottla.wire.messages.add_partitions_to_txn import (
@@ -60,6 +62,11 @@ class Moment:
         self._leader_epoch = partition.leader_epoch
         self._marker = partition.log.producers.last_marker_of(producer_id)
 
+    @classmethod
+    def of_batch(cls, partition: Partition, records: memoryview) -> Moment:
+        """That of the producer who sent a batch."""
+        return cls(partition, _PRODUCER.unpack_from(records, _PRODUCER_AT)[0])
+
     @property
     def is_over(self) -> bool:
         """Whether the transaction may have ended here since, or under another leader."""
@@ -68,6 +75,13 @@ class Moment:
             self._leader_epoch != partition.leader_epoch
             or self._marker != partition.log.producers.last_marker_of(self._producer_id)
         )
+
+
+def overtaken() -> KafkaError:
+    """What a producer gets whose transaction may have ended before the batch was appended."""
+    return KafkaError(
+        ErrorCode.NOT_ENOUGH_REPLICAS, "a transaction has ended before its batch was appended"
+    )
 
 
 def is_transactional(records: memoryview | None) -> bool:
@@ -112,27 +126,24 @@ def verify(
     except KafkaError as problem:
         failure = _told(problem.code, version)
         return {(name, index): failure for name in topics for index in topics[name].partitions}
-    if not isinstance(answer, asyncio.Future):
+    if not isinstance(answer, Later):
         return _verdict(answer, version)
     return _verdict_later(answer, moments, topics, version)
 
 
 async def _verdict_later(
-    answer: asyncio.Future[AddPartitionsToTxnResult],
+    answer: Later[AddPartitionsToTxnResult],
     moments: dict[tuple[str, int], Moment],
     topics: dict[str, AddPartitionsToTxnTopic],
     version: int,
 ) -> Verdict:
     """The verdict when the answer is there. It is true of now: to be used before any other wait."""
     try:
-        verdict = _verdict(await answer, version)
+        verdict = _verdict(await settled(answer), version)
     except KafkaError as problem:
         failure = _told(problem.code, version)
         return {(name, index): failure for name in topics for index in topics[name].partitions}
-    overtaken = KafkaError(
-        ErrorCode.NOT_ENOUGH_REPLICAS, "a transaction has ended while it was verified"
-    )
-    return {where: overtaken for where, moment in moments.items() if moment.is_over} | verdict
+    return {where: overtaken() for where, moment in moments.items() if moment.is_over} | verdict
 
 
 def _verdict(answer: AddPartitionsToTxnResult, version: int) -> Verdict:
@@ -145,7 +156,7 @@ def _verdict(answer: AddPartitionsToTxnResult, version: int) -> Verdict:
 
 
 def _told(code: int, version: int) -> KafkaError:
-    """What a producer of this version is told: older ones do not know every error."""
+    """The error for a producer of this version: older ones do not know every error."""
     error = ErrorCode(code)
     if error == ErrorCode.PRODUCER_FENCED:
         return KafkaError(ErrorCode.INVALID_PRODUCER_EPOCH)

@@ -5,7 +5,7 @@ Rules kept here:
    not keep the client from the topics that are there, nor from what it sends behind its question.
 2. What is being made already is not begun again: who asks for it waits for the same, and no longer
    than the first who asked. Where that one has waited in vain, nobody else waits.
-3. Why a topic could not be made is for the log. As from Kafka, the client hears only that it is not
+3. Why a topic could not be made is for the log. As from Kafka, the client only sees that it is not
    there.
 """
 
@@ -37,7 +37,7 @@ class _Making(NamedTuple):
 
 
 class WishedTopics:
-    """The topics that are being made on this broker because somebody wants them."""
+    """The topics that are being made on this broker because a client requested them."""
 
     def __init__(self, node: Node) -> None:
         self._node = node
@@ -67,16 +67,16 @@ class WishedTopics:
             for name, outcome in zip(names, outcomes, strict=True):
                 if (
                     isinstance(outcome, KafkaError)
-                    and outcome.code != ErrorCode.TOPIC_ALREADY_EXISTS  # somebody else was faster
+                    and outcome.code != ErrorCode.TOPIC_ALREADY_EXISTS  # created concurrently
                 ):
                     log.warning(
-                        "a topic was not made on request",
+                        "auto topic creation failed",
                         topic=name,
                         error=outcome.code.name,
                         reason=outcome.message,
                     )
         except (KafkaError, StoreError, OSError) as problem:
-            log.error("topics were not made on request", topics=names, reason=str(problem))
+            log.error("auto topic creation failed", topics=names, reason=str(problem))
         finally:
             for name in names:
                 del self._under_way[name]

@@ -3,26 +3,26 @@
 import re
 import sys
 import time
-from itertools import groupby
 from shutil import get_terminal_size
 from typing import TYPE_CHECKING
 
 import click
 
+from ottla.cli.audit_table import UNITS, show_report
 from ottla.cli.failures import AnsweringCommand
 from ottla.cli.options import bootstrap_option, connect, json_option, timestamp_ms
-from ottla.cli.output import Json, print_json, print_table, time_text
+from ottla.cli.output import Json, print_json
 
 if TYPE_CHECKING:
-    from ottla.audit.check import Consumed, Report, Row
+    from ottla.audit.check import Report
     from ottla.audit.events import Event
     from ottla.client import Client
     from ottla.client.cluster import TopicPartition
 
-UNITS = {"s": 1_000, "m": 60_000, "h": 3_600_000, "d": 86_400_000}
 IN_THE_TERMINAL = "-"
 MISSING = 1
 BEFORE_MS = 600_000
+INTERNAL_PREFIX = "__"
 
 
 def duration_ms(text: str) -> int:
@@ -52,7 +52,10 @@ def since_ms(text: str) -> int:
     default="1h",
     show_default=True,
     metavar="TIME",
-    help="Windows that begin since then: 1h ago, or 2026-01-31T12:00:00Z.",
+    help=(
+        "Show windows that start at or after this time: a duration ago (1h), or a time "
+        "(2026-01-31T12:00:00Z)."
+    ),
 )
 @click.option(
     "--window",
@@ -60,15 +63,16 @@ def since_ms(text: str) -> int:
     callback=lambda _, __, text: duration_ms(text),
     default="1s",
     metavar="LENGTH",
-    help="Longer windows than the tiers count by: 5m, 1h, 1d.",
+    help="Aggregate into longer windows: 5m, 1h, 1d.",
 )
 @click.option(
     "--plot",
     is_flag=False,
     flag_value=IN_THE_TERMINAL,
     metavar="[FILE.png]",
-    help="Draw the counts: in the terminal, or to a file.",
+    help="Plot the counts in the terminal, or to a .png file.",
 )
+@click.option("--internal", is_flag=True, help="Include internal topics (__...).")
 @bootstrap_option
 @json_option
 @click.pass_context
@@ -78,14 +82,15 @@ def command(
     since: int,
     window_ms: int,
     plot: str | None,
+    internal: bool,
     bootstrap: str,
     as_json: bool,
 ) -> None:
     """Show what was produced, stored and consumed, by topic and time window, and what is missing.
 
     Brokers count with ottla.audit.enable=true, clients with the wrappers of ottla.audit, Spark with
-    its option audit=true. What a tier has not reached yet is late, and not missing. The exit status
-    is 1 when something is missing, and 2 when that could not be found out.
+    its option audit=true. Records that have not reached a tier yet are late, not missing. The exit
+    status is 1 if records are missing, and 2 if that is not known.
 
     \b
     Examples:
@@ -96,15 +101,17 @@ def command(
     from ottla.audit.check import check
 
     if plot is not None and plot != IN_THE_TERMINAL and not plot.endswith(".png"):
-        raise click.UsageError(f"--plot {plot}: the file's name has to end with .png.")
+        raise click.UsageError(f"--plot {plot}: the file name must end with .png.")
     with connect(bootstrap) as client:
         events, unreadable = read_events(client, since)
         if topic is not None and all(event.topic != topic for event in events):
             _check_topic(client, topic)
+    if topic is None and not internal:
+        events = [event for event in events if not event.topic.startswith(INTERNAL_PREFIX)]
     now = time.time_ns() // 1_000_000
     report = check(events, now=now, since=since, topic=topic, window_ms=window_ms)
     if unreadable:
-        report.notes.append(f"{unreadable} records of the audit topic are no audit events")
+        report.notes.append(f"{unreadable} records of the audit topic are not audit events")
     if as_json:
         print_json(_document(report))
     elif plot == IN_THE_TERMINAL:
@@ -113,7 +120,7 @@ def command(
         columns = get_terminal_size().columns if sys.stdout.isatty() else None
         click.echo(terminal_plot(report.rows, columns))
     else:
-        _show(report, topic, since)
+        show_report(report, topic, since)
     if plot not in (None, IN_THE_TERMINAL):
         from ottla.cli.audit_plot import png_plot
 
@@ -152,8 +159,8 @@ def read_events(client: "Client", since: int) -> "tuple[list[Event], int]":
         partitions = admin.partitions(AUDIT_TOPIC)
     except UnknownTopic:
         raise click.ClickException(
-            f"there is no topic {AUDIT_TOPIC}: nobody has counted yet "
-            "(start brokers with --set ottla.audit.enable=true)"
+            f"there is no topic {AUDIT_TOPIC}: nothing was counted yet (start brokers with "
+            "--set ottla.audit.enable=true; they report every ottla.audit.interval.ms)"
         ) from None
 
     def offsets(spec: int) -> "dict[TopicPartition, int]":
@@ -173,73 +180,6 @@ def read_events(client: "Client", since: int) -> "tuple[list[Event], int]":
                 except ValueError:
                     unreadable += 1
     return events, unreadable
-
-
-def _show(report: "Report", topic: str | None, since: int) -> None:
-    if not report.rows:
-        about = f" of topic {topic}" if topic else ""
-        click.echo(f"nothing was counted{about} since {time_text(since)}")
-    for name, grouped in groupby(report.rows, key=lambda row: row.topic):
-        rows = list(grouped)
-        click.echo(f"{name}  (windows of {duration_text(rows[0].window_ms)})")
-        names = [_consumer_name(each) for each in rows[0].consumers]
-        print_table(
-            ("window", "produced", "stored", *names, "missing", "duplicate", "late"),
-            [
-                (
-                    time_text(row.window),
-                    row.produced,
-                    row.stored,
-                    *(each.consumed for each in row.consumers),
-                    row.missing + sum(each.missing for each in row.consumers),
-                    row.duplicate + sum(each.duplicate for each in row.consumers),
-                    row.late + sum(each.late for each in row.consumers),
-                )
-                for row in rows
-            ],
-        )
-        for sentence in _findings(rows, names):
-            click.echo(sentence)
-        click.echo()
-    for note in report.notes:
-        click.echo(f"note: {note}")
-    if report.rows:
-        click.echo(f"{report.missing} missing" if report.missing else "nothing is missing")
-
-
-def _findings(rows: "list[Row]", names: list[str]) -> list[str]:
-    """Between which tiers something is missing, doubled or late."""
-    source = "produced" if rows[0].stored is None else "stored"
-    found = []
-    if rows[0].produced is not None and rows[0].stored is not None:
-        found.append(("produced", "stored", _totals(rows)))
-    for place, name in enumerate(names):
-        found.append((source, name, _totals([row.consumers[place] for row in rows])))
-    return [
-        f"{above} -> {below}: {', '.join(f'{n} {what}' for what, n in totals.items() if n)}"
-        for above, below, totals in found
-        if any(totals.values())
-    ]
-
-
-def _totals(parts: "list[Row] | list[Consumed]") -> dict[str, int]:
-    return {
-        "missing": sum(each.missing for each in parts),
-        "duplicate": sum(each.duplicate for each in parts),
-        "late": sum(each.late for each in parts),
-    }
-
-
-def _consumer_name(consumer: "Consumed") -> str:
-    return consumer.name if consumer.tier == "consumer" else f"{consumer.name} ({consumer.tier})"
-
-
-def duration_text(milliseconds: int) -> str:
-    """A length of time as it is written in an option."""
-    for unit, length in reversed(UNITS.items()):
-        if milliseconds % length == 0:
-            return f"{milliseconds // length}{unit}"
-    return f"{milliseconds}ms"
 
 
 def _document(report: "Report") -> Json:

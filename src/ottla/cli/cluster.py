@@ -20,7 +20,7 @@ NO_LEADER = -1
 
 @click.group("cluster")
 def command() -> None:
-    """Look at the brokers of a cluster, and move partitions between them.
+    """Describe the brokers of a cluster; move partitions between them.
 
     \b
     Example:
@@ -35,9 +35,9 @@ command.add_command(move)
 @bootstrap_option
 @json_option
 def describe(bootstrap: str, as_json: bool) -> None:
-    """Show brokers and controller, and partitions that move, or lack replicas or a leader.
+    """Show brokers, the controller, and reassigning, under-replicated and offline partitions.
 
-    Partitions that are not led by their preferred replica, the first one, are shown too.
+    Partitions whose leader is not the preferred replica (the first one) are shown, too.
 
     \b
     Example:

@@ -32,22 +32,24 @@ class Numbers(click.ParamType[list[int]]):
         """The ids in their order."""
         parts = [part.strip() for part in str(value).split(",")]
         if not all(part.isascii() and part.isdigit() for part in parts):
-            self.fail(f"{value}: these are not broker ids, such as 1,2,3.", param, ctx)
+            self.fail(f"{value}: must be broker ids, such as 1,2,3.", param, ctx)
         ids = [int(part) for part in parts]
         if len(set(ids)) < len(ids):
-            self.fail(f"{value}: an id is there twice.", param, ctx)
+            self.fail(f"{value}: duplicate broker id.", param, ctx)
         return ids
 
 
 @click.command("move")
 @click.argument("name", metavar="NAME")
 @click.option(
-    "--brokers", type=Numbers(), required=True, help="The brokers that shall have the replicas."
+    "--brokers", type=Numbers(), required=True, help="Ids of the brokers to assign the replicas to."
 )
 @click.option(
-    "--replication-factor", type=click.IntRange(1), help="How many replicas; by default as before."
+    "--replication-factor",
+    type=click.IntRange(1),
+    help="New replication factor; by default unchanged.",
 )
-@click.option("--dry-run", is_flag=True, help="Show what would move, and move nothing.")
+@click.option("--dry-run", is_flag=True, help="Show the plan without executing it.")
 @bootstrap_option
 @json_option
 def command(
@@ -58,10 +60,10 @@ def command(
     bootstrap: str,
     as_json: bool,
 ) -> None:
-    """Spread the partitions of the topic NAME over some of the brokers.
+    """Reassign the partitions of the topic NAME to the given brokers.
 
-    Replicas are copied first and removed after that; `ottla cluster describe` shows what is still
-    on its way.
+    New replicas are added before old ones are removed; `ottla cluster describe` shows the
+    reassignments in progress.
 
     \b
     Example:
@@ -85,7 +87,7 @@ def command(
         factor = replication_factor or len(topic.partitions[0].replicas)
         if factor > len(brokers):
             raise click.UsageError(
-                f"{factor} replicas need as many brokers, and --brokers names {len(brokers)}: name "
+                f"{factor} replicas need as many brokers, but --brokers has {len(brokers)}: name "
                 "more, or give a lower --replication-factor."
             )
         plan = cheapest_plan(topic.partitions, chosen, factor)
@@ -96,7 +98,7 @@ def command(
         print_json([_fields(name, at, before[at], to) for at, to in plan.items()])
         return
     if not plan:
-        click.echo(f"{name} is spread like that already")
+        click.echo(f"{name} already has this assignment")
         return
     click.echo(f"{len(plan)} partition(s) {'would move' if dry_run else 'are moving'}")
     print_table(

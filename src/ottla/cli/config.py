@@ -24,10 +24,10 @@ ALL_BROKERS = "default"
 
 @click.group("config")
 def command() -> None:
-    """Look up and change the settings of topics, brokers and consumer groups.
+    """Describe and alter the settings of topics, brokers and consumer groups.
 
-    KIND is topic, broker or group. NAME is a topic's or group's name, or a broker's id; the broker
-    called "default" stands for all brokers together.
+    KIND is topic, broker or group. NAME is the name of a topic or group, or a broker id;
+    broker "default" sets the cluster-wide defaults.
 
     \b
     Example:
@@ -38,12 +38,12 @@ def command() -> None:
 @command.command("list")
 @click.argument("kind", type=KINDS, required=False, metavar="[KIND]")
 @click.argument("setting", required=False)
-@click.option("--docs", is_flag=True, help="Say of each what it does.")
+@click.option("--docs", is_flag=True, help="Show the documentation of each setting.")
 @json_option
 def list_settings(kind: str | None, setting: str | None, docs: bool, as_json: bool) -> None:
-    """List the settings that Ottla knows: all, or those with SETTING in their name.
+    """List the supported settings: all, or those with SETTING in their name.
 
-    This needs no broker. Settings that are not read-only can change while a broker runs.
+    This needs no broker. Settings that are not read-only can be changed without a restart.
 
     \b
     Example:
@@ -80,7 +80,7 @@ def list_settings(kind: str | None, setting: str | None, docs: bool, as_json: bo
 @click.argument("kind", type=KINDS, metavar="KIND")
 @click.argument("name")
 @click.argument("settings", nargs=-1)
-@click.option("--all", "everything", is_flag=True, help="Show settings with their default too.")
+@click.option("--all", "everything", is_flag=True, help="Include settings at their default value.")
 @bootstrap_option
 @json_option
 def describe(
@@ -137,7 +137,7 @@ def describe(
 @bootstrap_option
 @json_option
 def alter(kind: str, name: str, settings: tuple[str, ...], bootstrap: str, as_json: bool) -> None:
-    """Give settings of a topic, broker or group new values; they count at once.
+    """Alter settings of a topic, broker or group; they take effect at once.
 
     \b
     Examples:
@@ -165,7 +165,7 @@ def alter(kind: str, name: str, settings: tuple[str, ...], bootstrap: str, as_js
 @bootstrap_option
 @json_option
 def delete(kind: str, name: str, settings: tuple[str, ...], bootstrap: str, as_json: bool) -> None:
-    """Take settings of a topic, broker or group back to what they are by default.
+    """Reset settings of a topic, broker or group to their defaults.
 
     \b
     Example:

@@ -4,8 +4,8 @@ Rules kept here:
 1. Without --follow it ends where the topics ended when it began. With it, a broker that does not
    answer is waited for as long as it takes; a line on stderr says so.
 2. What is printed is flushed before it waits for more, and before it is committed to a group.
-3. Only committed records are shown unless --isolation says otherwise. What was left out is said on
-   stderr at the end.
+3. Only committed records are shown unless --isolation says otherwise. Where it is not given, a line
+   on stderr says so at the beginning; what was left out is said there at the end.
 """
 
 from __future__ import annotations
@@ -40,6 +40,8 @@ if TYPE_CHECKING:
 
     Offsets = dict[TopicPartition, int]
 
+READS_COMMITTED = "reading committed records only (for all: --isolation read_uncommitted)"
+
 
 class Start(NamedTuple):
     """Where to begin: one of an offset, a timestamp in milliseconds, or the beginning or end."""
@@ -73,11 +75,11 @@ def parse_start(
     "start",
     callback=parse_start,
     metavar="WHERE",
-    help="beginning, end, an offset (4711), or a time: ISO 8601 (local unless it has a zone), or "
-    "milliseconds (1769860800000ms). With --group only where the group has committed nothing.  "
+    help="beginning, end, an offset (4711), or a time: ISO 8601 (local time without a zone), or "
+    "milliseconds (1769860800000ms). Used with --group only if the group has committed nothing.  "
     "[default: beginning; with --follow and no group: end]",
 )
-@click.option("--follow", is_flag=True, help="Wait for more at the end, until Ctrl-C.")
+@click.option("--follow", is_flag=True, help="Wait for new records at the end, until Ctrl-C.")
 @click.option("--max", "most", type=click.IntRange(1), metavar="N", help="Stop after N records.")
 @click.option(
     "--partition",
@@ -96,21 +98,22 @@ def parse_start(
 @click.option(
     "--isolation",
     type=click.Choice(["read_uncommitted", "read_committed"]),
-    default="read_committed",
-    show_default=True,
-    help="read_uncommitted also shows records of open and aborted transactions.",
+    help="read_uncommitted also shows records of open and aborted transactions.  "
+    "[default: read_committed]",
 )
 @click.option(
     "--format", "style", type=click.Choice(["text", "json"]), default="text", show_default=True
 )
 @click.option(
-    "--key-separator", metavar="TEXT", help="In text, print the key and this before the value."
+    "--key-separator",
+    metavar="TEXT",
+    help="With text, print the key and this separator before each value.",
 )
 @click.option(
     "--template",
     metavar="TEXT",
-    help="Print each record like this: {topic} {partition} {offset} {timestamp} {time} {key} "
-    "{value} {headers}, and \\n or \\t.",
+    help="Format of each record, with the fields {topic} {partition} {offset} {timestamp} {time} "
+    "{key} {value} {headers}, and \\n or \\t.",
 )
 @bootstrap_option
 @json_option
@@ -121,7 +124,7 @@ def command(
     most: int | None,
     wanted: tuple[int, ...],
     group: str | None,
-    isolation: str,
+    isolation: str | None,
     style: str,
     key_separator: str | None,
     template: str | None,
@@ -150,13 +153,15 @@ def command(
     if wanted and (len(topics) > 1 or group is not None):
         raise click.UsageError("--partition goes with one topic and no --group.")
     names = list(dict.fromkeys(topics))
-    read_committed = isolation == "read_committed"
+    read_committed = isolation != "read_uncommitted"
     begin = start or Start("end" if follow and group is None else "beginning")
     with connect(bootstrap) as client:
         admin = Admin(client)
         partitions = [item for name in names for item in _partitions(admin, name, wanted)]
         starts, ends = _range(admin, partitions, begin, read_committed)
         behind = _behind_open_transactions(admin, ends) if read_committed and not follow else 0
+    if isolation is None:
+        click.echo(f"ottla: {READS_COMMITTED}", err=True)
     until = None if follow else ends
     with connect(bootstrap, inf if follow else PATIENCE_SECONDS) as client:
         if group is None:

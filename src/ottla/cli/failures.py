@@ -74,7 +74,7 @@ def _reason(problem: Exception) -> str:
             advice = ADVICE.get(problem.code)
             return f"{problem} ({advice})" if advice else str(problem)
         case EncodeError():
-            return f"a value does not fit Kafka's protocol: {problem}"
+            return f"value out of range for the Kafka protocol: {problem}"
         case OSError():
             name = f"{problem.filename}: " if problem.filename else ""
             return f"{name}{problem.strerror or problem}"

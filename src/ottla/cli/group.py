@@ -27,7 +27,7 @@ STATES = AnyCase(
 
 @click.group("group")
 def command() -> None:
-    """Look at consumer groups; reset or delete their offsets.
+    """List and describe consumer groups; reset or delete their offsets.
 
     \b
     Example:
@@ -41,7 +41,11 @@ command.add_command(reset_offsets)
 
 @command.command("list")
 @click.option(
-    "--state", "states", type=STATES, multiple=True, help="Only groups in it. May be repeated."
+    "--state",
+    "states",
+    type=STATES,
+    multiple=True,
+    help="Only groups in this state. May be repeated.",
 )
 @bootstrap_option
 @json_option
@@ -82,9 +86,9 @@ def list_groups(states: tuple[str, ...], bootstrap: str, as_json: bool) -> None:
 @bootstrap_option
 @json_option
 def describe(groups: tuple[str, ...], bootstrap: str, as_json: bool) -> None:
-    """Show the state and members of groups, and for each partition how far behind they are.
+    """Show the state, members and lag of groups.
 
-    The lag of a partition is the number of offsets between what is committed and its end.
+    The lag of a partition is its log end offset minus the committed offset.
 
     \b
     Example:
@@ -109,11 +113,11 @@ def describe(groups: tuple[str, ...], bootstrap: str, as_json: bool) -> None:
 
 @command.command("delete")
 @click.argument("groups", nargs=-1, required=True, metavar="GROUP...")
-@click.option("--if-exists", is_flag=True, help="A group that does not exist is no error.")
+@click.option("--if-exists", is_flag=True, help="Do not fail if a group does not exist.")
 @bootstrap_option
 @json_option
 def delete(groups: tuple[str, ...], if_exists: bool, bootstrap: str, as_json: bool) -> None:
-    """Delete groups that have no members, with all that they have committed.
+    """Delete groups without members, and their committed offsets.
 
     \b
     Example:
@@ -149,7 +153,7 @@ def delete(groups: tuple[str, ...], if_exists: bool, bootstrap: str, as_json: bo
 def delete_offsets(
     group: str, topics: tuple[TopicChoice, ...], bootstrap: str, as_json: bool
 ) -> None:
-    """Delete what GROUP has committed for topics that none of its members reads.
+    """Delete committed offsets of GROUP, for topics that no member is subscribed to.
 
     \b
     Example:

@@ -3,7 +3,7 @@
 Rules kept here:
 1. Nothing is changed without --execute.
 2. A group with members is refused: they would commit over what is set here.
-3. An offset that the partition does not have becomes the nearest one that it has, and is told.
+3. An offset that the partition does not have becomes the nearest one that it has, and is reported.
 """
 
 from collections.abc import Mapping, Sequence
@@ -45,21 +45,28 @@ def parse_timestamp(
 @click.command("reset-offsets")
 @click.argument("group")
 @topics_option
-@click.option("--all-topics", is_flag=True, help="All partitions that the group has committed for.")
-@click.option("--to-earliest", is_flag=True, help="To the first record that is kept.")
-@click.option("--to-latest", is_flag=True, help="To the end, past all records.")
-@click.option("--to-offset", type=click.IntRange(0), metavar="N", help="To an offset.")
+@click.option(
+    "--all-topics", is_flag=True, help=("All partitions with committed offsets of the group.")
+)
+@click.option("--to-earliest", is_flag=True, help="Reset to the log start offset.")
+@click.option("--to-latest", is_flag=True, help="Reset to the log end offset.")
+@click.option("--to-offset", type=click.IntRange(0), metavar="N", help="Reset to this offset.")
 @click.option(
     "--to-timestamp",
     callback=parse_timestamp,
     metavar="TIME",
-    help="To the first record at or after a time: ISO 8601 (local unless it has a zone), or "
+    help="Reset to the first record at or after a time: ISO 8601 (local time without a zone), or "
     "milliseconds (1769860800000ms).",
 )
 @click.option(
-    "--shift-by", type=int, metavar="N", help="N records on, or back where N is negative."
+    "--shift-by",
+    type=int,
+    metavar="N",
+    help="Shift forward by N offsets, or back if N is negative.",
 )
-@click.option("--execute", is_flag=True, help="Do it; without this the plan is only shown.")
+@click.option(
+    "--execute", is_flag=True, help=("Execute the reset; without this option, only show the plan.")
+)
 @bootstrap_option
 @json_option
 def reset_offsets(
@@ -75,9 +82,9 @@ def reset_offsets(
     bootstrap: str,
     as_json: bool,
 ) -> None:
-    """Set where GROUP goes on reading: a dry run, unless --execute is given.
+    """Reset the committed offsets of GROUP; a dry run, unless --execute is given.
 
-    The group must have no members just now. One that does not exist yet is created.
+    The group must have no active members. A group that does not exist is created.
 
     \b
     Examples:
@@ -145,7 +152,7 @@ def _committed_partitions(
     led = client.led(committed)
     for topic, partition in sorted(set(committed) - set(led)):
         click.echo(
-            f"ottla: partition {partition} of topic {topic} has no leader or is gone: left alone",
+            f"ottla: partition {partition} of topic {topic} has no leader or was deleted; skipped",
             err=True,
         )
     if not led:

@@ -21,7 +21,7 @@ COLUMNS = "{:>12}  {:>23}  {:>8}  {:>10}  {:<6}  {:<24}  {}"
 
 @click.group("log")
 def command() -> None:
-    """Look into a partition's files.
+    """Dump and check the log files of a partition.
 
     \b
     Example:
@@ -31,14 +31,14 @@ def command() -> None:
 
 @command.command("dump")
 @click.argument("path", type=click.Path(exists=True, path_type=Path))
-@click.option("--records", is_flag=True, help="Show the records inside the batches too.")
+@click.option("--records", is_flag=True, help="Show the records of each batch.")
 @json_option
 def dump(path: Path, records: bool, as_json: bool) -> int:
-    """Show the batches in PATH, and check them: a segment's .log file or a partition's folder.
+    """Show and check the batches in PATH: a segment's .log file or a partition's folder.
 
-    CRCs, offsets, .index and .timeindex are checked. Each problem is named with its position, and
-    the exit status is then 1. A broker may be running; a batch that it is just writing looks cut
-    off. JSON is one object on each line: batches, then a summary of each segment.
+    CRCs, offsets, .index and .timeindex are checked. Each problem is printed with its position;
+    the exit status is then 1. The broker may be running; a batch that it is just writing looks
+    incomplete. JSON is one object on each line: batches, then a summary of each segment.
 
     \b
     Example:

@@ -14,20 +14,21 @@ from pathlib import Path
 
 import click
 
+from ottla import __version__
 from ottla.cli.failures import FAILURES, USAGE_ERROR, line, status
 
 COMMANDS = {
     "serve": "Run a broker.",
-    "topic": "Create, list, describe, alter and delete topics.",
+    "topic": "Create, list, describe, alter, trim and delete topics.",
     "produce": "Write lines to a topic.",
     "consume": "Read a topic's records.",
-    "group": "Look at consumer groups; reset or delete their offsets.",
-    "txn": "Look at transactions, and end those that hang.",
-    "pipeline": "Run a pipeline file on Spark, or look for mistakes in it.",
+    "group": "List and describe consumer groups; reset or delete their offsets.",
+    "txn": "List and describe transactions; abort hanging ones.",
+    "pipeline": "Run a pipeline file on Spark, or check it for mistakes.",
     "audit": "Show what was produced, stored and consumed, and what is missing.",
-    "cluster": "Look at brokers and leaders, and move partitions between brokers.",
-    "config": "Look up and change the settings of topics, brokers and groups.",
-    "log": "Look into a partition's files.",
+    "cluster": "Describe brokers and leaders; move partitions between brokers.",
+    "config": "Describe and alter the settings of topics, brokers and groups.",
+    "log": "Dump and check the log files of a partition.",
 }
 """Each is the attribute `command` of the module with its name."""
 
@@ -75,9 +76,7 @@ class LazyGroup(click.Group):
 
 def _show_version(ctx: click.Context, parameter: click.Parameter, wanted: bool) -> None:
     if wanted:
-        from importlib.metadata import version
-
-        click.echo(f"ottla {version('ottla')}")
+        click.echo(f"ottla {__version__}")
         ctx.exit()
 
 
@@ -113,7 +112,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
         if getattr(sys, name) is None:
             setattr(sys, name, Path(os.devnull).open(mode))  # noqa: SIM115 it stays open
     try:
-        result = command.main(arguments, prog_name="ottla", standalone_mode=False)
+        # None lets Click find out whether there is a terminal; it does not know NO_COLOR.
+        color = False if os.environ.get("NO_COLOR") else None
+        result = command.main(arguments, prog_name="ottla", standalone_mode=False, color=color)
     except click.exceptions.NoArgsIsHelpError as problem:
         problem.show()
         return USAGE_ERROR

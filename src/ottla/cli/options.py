@@ -34,12 +34,10 @@ bootstrap_option: Callable[[F], F] = click.option(
     show_default=True,
     metavar="HOST:PORT",
     callback=_checked_bootstrap,
-    help="A broker to connect to; several are separated by commas.",
+    help="Brokers to connect to, as host:port, separated by commas.",
 )
 
-json_option: Callable[[F], F] = click.option(
-    "--json", "as_json", is_flag=True, help="Print JSON instead of text for people."
-)
+json_option: Callable[[F], F] = click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 
 
 class AnyCase(click.ParamType[str]):
@@ -65,7 +63,7 @@ class AnyCase(click.ParamType[str]):
 
 
 def connect(bootstrap: str, deadline: float = PATIENCE_SECONDS) -> "Client":
-    """A client that does not keep a person waiting for long, unless it is told to."""
+    """A client that does not keep a person waiting for long, unless it is asked to."""
     from ottla.client import Client, ClientSettings
 
     return Client(
@@ -79,7 +77,7 @@ def pairs(items: Sequence[str], option: str) -> dict[str, str]:
     for item in items:
         name, equals, value = item.partition("=")
         if not equals or not name.strip():
-            raise click.UsageError(f"{option} {item}: it is not name=value.")
+            raise click.UsageError(f"{option} {item}: must be name=value.")
         found[name.strip()] = value
     return found
 

@@ -5,7 +5,8 @@ Rules kept here:
    are folded at spaces; where that is not enough, inside of long words (names, lists). A table that
    is still too wide is left so. Rich lays out titles and what is folded; for thousands of rows that
    are not, it would take seconds, and they look the same without it.
-2. Bytes that are not UTF-8 are shown with replacement characters in text, and as base64 in JSON,
+2. With NO_COLOR set, nothing but the text is printed: no colours, nothing bold.
+3. Bytes that are not UTF-8 are shown with replacement characters in text, and as base64 in JSON,
    in a field of their own: `value_base64` in place of `value`.
 """
 
@@ -36,6 +37,18 @@ def print_json(document: Json) -> None:
     click.echo(json.format(json.encode(document), indent=2).decode())
 
 
+def fits(columns: Sequence[str], rows: Sequence[Sequence[object]]) -> bool:
+    """Whether a table would be as wide as the terminal at most; in a pipe every table fits."""
+    from rich.console import Console
+
+    if not sys.stdout.isatty():
+        return True
+    texts = [[_text(cell) for cell in row] for row in rows]
+    available = Console().width
+    widths = column_widths([*zip(columns, *texts, strict=True)], available)
+    return sum(widths) + GAP * (len(widths) - 1) <= available
+
+
 def print_table(columns: Sequence[str], rows: Sequence[Sequence[object]]) -> None:
     """A table; columns that hold only numbers are aligned to the right."""
     from rich.box import SIMPLE_HEAD
@@ -43,14 +56,20 @@ def print_table(columns: Sequence[str], rows: Sequence[Sequence[object]]) -> Non
     from rich.table import Table
     from rich.text import Text
 
-    texts = [["-" if cell is None else str(cell) for cell in row] for row in rows]
+    texts = [[_text(cell) for cell in row] for row in rows]
     console = Console(width=None if sys.stdout.isatty() else ANY_WIDTH, highlight=False)
     widths = column_widths([*zip(columns, *texts, strict=True)], console.width)
     console.width = max(console.width, sum(widths) + GAP * len(widths))
     numeric = [_is_numeric([row[number] for row in rows]) for number in range(len(columns))]
 
     def laid_out(lines: Sequence[Sequence[str]], *, titles: bool) -> list[str]:
-        table = Table(box=SIMPLE_HEAD, show_edge=False, pad_edge=False, show_header=titles)
+        table = Table(
+            box=SIMPLE_HEAD,
+            show_edge=False,
+            pad_edge=False,
+            show_header=titles,
+            header_style="none" if console.no_color else "table.header",
+        )
         for title, right, width in zip(columns, numeric, widths, strict=True):
             justify: JustifyMethod = "right" if right else "left"
             table.add_column(title, justify=justify, overflow="fold", width=width)
@@ -69,8 +88,12 @@ def print_table(columns: Sequence[str], rows: Sequence[Sequence[object]]) -> Non
     click.echo("\n".join(printed))
 
 
+def _text(cell: object) -> str:
+    return "-" if cell is None else str(cell)
+
+
 def _is_numeric(column: Sequence[object]) -> bool:
-    cells = [cell for cell in column if cell is not None]
+    cells = [cell for cell in column if cell not in (None, "")]
     return bool(cells) and all(isinstance(cell, int) for cell in cells)
 
 
@@ -91,7 +114,7 @@ def _plain_line(cells: Sequence[str], widths: Sequence[int], numeric: Sequence[b
 
 
 def column_widths(columns: Sequence[Sequence[str]], available: int) -> list[int]:
-    """How wide each column is, given its cells, in a line of so many characters."""
+    """How wide each column is, given its cells, in a line of this many characters."""
     from rich.cells import cell_len
 
     left = available - GAP * (len(columns) - 1)

@@ -1,16 +1,20 @@
 """`ottla pipeline`: run a pipeline file on Spark, or look for mistakes in it."""
 
+from importlib.util import find_spec
 from typing import TYPE_CHECKING, NoReturn
 
 import click
 
 from ottla.cli.options import pairs
+from ottla.extras import install_command
 
 if TYPE_CHECKING:
     from pyspark_ottla.pipeline.model import Pipeline
 
 NEEDED = ("pyspark", "pyarrow", "yaml", "sqlglot")
-"""What the extra `spark` installs."""
+"""What the extra `spark` installs, and pipelines import."""
+LAKES = {"delta": "deltalake", "iceberg": "pyiceberg"}
+"""What the formats of lakes import; the extra `lake` installs it."""
 
 file_argument = click.argument(
     "file", type=click.Path(exists=True, dir_okay=False, readable=True), metavar="FILE"
@@ -19,7 +23,7 @@ file_argument = click.argument(
 
 @click.group("pipeline")
 def command() -> None:
-    """Run a pipeline file on Spark, or look for mistakes in it.
+    """Run a pipeline file on Spark, or check it for mistakes.
 
     \b
     Example:
@@ -31,9 +35,9 @@ def command() -> None:
 @command.command("check")
 @file_argument
 def check(file: str) -> None:
-    """Look for mistakes in FILE without starting Spark.
+    """Check FILE for mistakes without starting Spark.
 
-    Each is told with its line, and what to do about it; the exit status is 1 if there are any.
+    Each mistake is printed with its line and how to fix it; the exit status is 1 if there are any.
 
     \b
     Example:
@@ -50,26 +54,26 @@ def check(file: str) -> None:
 
 @command.command("run")
 @file_argument
-@click.option("--once", is_flag=True, help="Read what there is now, then end.")
-@click.option("--bootstrap", metavar="HOST:PORT", help="Brokers, in place of those in the file.")
+@click.option("--once", is_flag=True, help="Process all available records, then stop.")
+@click.option("--bootstrap", metavar="HOST:PORT", help="Brokers to connect to; overrides the file.")
 @click.option(
     "--master",
     metavar="URL",
-    help="Spark's master, such as spark://host:7077.  [default: all cores of this machine]",
+    help="Spark master, such as spark://host:7077.  [default: all cores of this machine]",
 )
 @click.option(
     "--set",
     "settings",
     multiple=True,
     metavar="NAME=VALUE",
-    help="A setting of Spark, before those in the file. May be repeated.",
+    help="A Spark setting; takes precedence over the file. May be repeated.",
 )
 def run(
     file: str, once: bool, bootstrap: str | None, master: str | None, settings: tuple[str, ...]
 ) -> None:
     """Run FILE until it is interrupted, or once.
 
-    It goes on where the last run ended, however that was, and neither loses nor doubles rows.
+    It continues where the last run ended, even after a crash, and loses or duplicates no rows.
 
     \b
     Example:
@@ -102,12 +106,28 @@ def _load(file: str, *, look_into_sql: bool = True) -> "Pipeline":
         if (missing.name or "").partition(".")[0] not in NEEDED:
             raise
         raise click.ClickException(
-            f"pipelines need the package {missing.name}: pip install 'ottla[spark]'"
+            f"pipelines need the package {missing.name}: {install_command('spark')}"
         ) from None
     try:
-        return load(file, look_into_sql=look_into_sql)
+        pipeline = load(file, look_into_sql=look_into_sql)
     except PipelineError as problem:
         _fail(problem)
+    _check_lakes(pipeline)
+    return pipeline
+
+
+def _check_lakes(pipeline: "Pipeline") -> None:
+    """Refuse a lake whose package is missing here, before Spark is started."""
+    from pyspark_ottla.pipeline.model import LakeSink
+
+    for sink in pipeline.sinks.values():
+        if not isinstance(sink, LakeSink):
+            continue
+        package = LAKES.get(sink.format)
+        if package is not None and find_spec(package) is None:
+            raise click.ClickException(
+                f"format: {sink.format} needs the package {package}: {install_command('lake')}"
+            )
 
 
 def _fail(problem: Exception) -> NoReturn:

@@ -40,22 +40,26 @@ CODECS = ("none", "gzip", "snappy", "lz4", "zstd")
     type=click.Choice(["text", "json"]),
     default="text",
     show_default=True,
-    help="json reads objects as `ottla consume --format json` prints them: key, value, headers and "
-    "timestamp are taken; topic, partition and offset are not.",
+    help="json reads objects as printed by `ottla consume --format json`: key, value, headers and "
+    "timestamp are used; topic, partition and offset are ignored.",
 )
 @click.option(
     "--key-separator",
     metavar="TEXT",
-    help="What stands between key and value in a line; \\t is a tab.",
+    help="Separator between key and value in a line; \\t is a tab.",
 )
 @click.option(
     "--null-marker",
     metavar="TEXT",
-    help="A value, or a key, that is this text becomes null; with a null value a record deletes "
-    "its key from a compacted topic.",
+    help="Keys and values equal to this text become null. A record with a null value (a tombstone) "
+    "deletes its key from a compacted topic.",
 )
 @click.option(
-    "--header", "headers", multiple=True, metavar="NAME=VALUE", help="Give all records a header."
+    "--header",
+    "headers",
+    multiple=True,
+    metavar="NAME=VALUE",
+    help="Add this header to all records.",
 )
 @click.option("--partition", type=click.IntRange(0), help="Write to this partition only.")
 @click.option(
@@ -63,14 +67,14 @@ CODECS = ("none", "gzip", "snappy", "lz4", "zstd")
     type=click.Choice(list(ACKS)),
     default="all",
     show_default=True,
-    help="Who must have a record before it counts as written.",
+    help="Acknowledgements required: 0 (none), 1 (leader), all (all in-sync replicas).",
 )
 @click.option(
     "--compression",
     type=click.Choice(CODECS),
     default="none",
     show_default=True,
-    help="The codec of the batches.",
+    help="Compression codec of the batches.",
 )
 @bootstrap_option
 @json_option
@@ -87,9 +91,9 @@ def command(
     bootstrap: str,
     as_json: bool,
 ) -> None:
-    """Write the lines of FILES, or of the standard input (-), to TOPIC.
+    """Write the lines of FILES, or of standard input (-), to TOPIC.
 
-    Each line is a record. At the end, the number of records, their bytes and the rate are printed.
+    Each line is a record. The number of records, their size and the rate are printed at the end.
 
     \b
     Examples:
@@ -147,7 +151,7 @@ def command(
 def _header(item: str) -> tuple[str, bytes]:
     name, equals, value = item.partition("=")
     if not equals:
-        raise click.UsageError(f"--header {item}: it is not name=value.")
+        raise click.UsageError(f"--header {item}: must be name=value.")
     return name, os.fsencode(value)
 
 

@@ -107,7 +107,7 @@ def json_parser() -> Parser:
         if found.timestamp is not None and not (
             EARLIEST_TIME_MS <= found.timestamp <= LATEST_TIME_MS
         ):
-            raise ValueError(f"has a timestamp that is none: {found.timestamp}")
+            raise ValueError(f"has an invalid timestamp: {found.timestamp}")
         headers = []
         for item in found.headers:
             name = data(item.key, item.key_base64, "key")

@@ -16,28 +16,26 @@ DEFAULT_PORT = 9092
 @click.option(
     "--port",
     type=click.IntRange(0, 65535),
-    help=f"Port to listen on; 0 takes a free one.  [default: {DEFAULT_PORT}]",
+    help=f"Port to listen on; 0 selects a free one.  [default: {DEFAULT_PORT}]",
 )
 @click.option("--host", help=f"Address to listen on.  [default: {DEFAULT_HOST}]")
 @click.option(
     "--data",
     type=click.Path(file_okay=False, path_type=Path),
-    help="Folder of the data (log.dirs).  [default: ottla-data]",
+    help="Data folder (log.dirs).  [default: ottla-data]",
 )
-@click.option(
-    "--id", "node_id", type=click.IntRange(0), help="The broker's number (node.id).  [default: 1]"
-)
+@click.option("--id", "node_id", type=click.IntRange(0), help="Broker id (node.id).  [default: 1]")
 @click.option(
     "--store",
     metavar="ADDRESS",
-    help="Join the cluster whose metadata is there: zookeeper://HOST,HOST/CHROOT, or on one "
-    "machine sqlite:PATH (ottla.store). Without it the broker is alone.",
+    help="Metadata store of the cluster to join (ottla.store): zookeeper://HOST,HOST/CHROOT, or "
+    "sqlite:PATH on one machine. Without it, the broker runs standalone.",
 )
 @click.option(
     "--workers",
     type=click.IntRange(1, 256),
-    help="Run so many brokers on this machine, on ports and ids one after another, and start those "
-    "again that die.",
+    help="Number of brokers to run on this machine, with consecutive ports and ids; brokers that "
+    "die are restarted.",
 )
 @click.option(
     "--config",
@@ -50,7 +48,7 @@ DEFAULT_PORT = 9092
     "settings",
     multiple=True,
     metavar="NAME=VALUE",
-    help="One setting, by Kafka's name for it. May be repeated.",
+    help="A setting, by its Kafka name. May be repeated.",
 )
 def command(
     port: int | None,
@@ -62,10 +60,11 @@ def command(
     config_file: Path | None,
     settings: tuple[str, ...],
 ) -> int:
-    """Run a broker until it gets SIGTERM or Ctrl-C.
+    """Run a broker until SIGTERM or Ctrl-C.
 
-    Settings have Kafka's names. A flag is stronger than an OTTLA_* variable (OTTLA_LOG_RETENTION_MS
-    is log.retention.ms), which is stronger than the file. `ottla config list broker` shows all.
+    Settings have Kafka's names. Flags take precedence over OTTLA_* variables
+    (OTTLA_LOG_RETENTION_MS is log.retention.ms), and those over the file.
+    `ottla config list broker` shows all settings.
 
     \b
     Examples:

@@ -1,4 +1,4 @@
-"""What is said to somebody who waits for a broker that does not answer.
+"""What is printed to a user who waits for a broker that does not answer.
 
 Rules kept here:
 1. After a few seconds there is one line on stderr, and one more when the broker answers again. What
@@ -21,7 +21,7 @@ LOOK_AGAIN_SECONDS: Final = 0.5
 
 
 class Silence:
-    """How long somebody has not answered, and what is to be said of it. Has no clock of its own."""
+    """How long a broker has not answered, and what is to be said of it. Has no clock of its own."""
 
     def __init__(self, who: str, seconds: float = SECONDS) -> None:
         self._who = who

@@ -1,4 +1,4 @@
-"""`ottla topic`: create, list, describe, alter and delete topics."""
+"""`ottla topic`: create, list, describe, alter, trim and delete topics."""
 
 from base64 import urlsafe_b64encode
 from typing import TYPE_CHECKING
@@ -14,6 +14,7 @@ from ottla.cli.options import (
     pairs,
 )
 from ottla.cli.output import Json, print_json, print_table
+from ottla.cli.topic_trim import trim
 
 if TYPE_CHECKING:
     from ottla.client.admin import Admin, TopicInfo
@@ -24,7 +25,7 @@ MOST_PARTITIONS = 2**31 - 1
 
 @click.group("topic")
 def command() -> None:
-    """Create, list, describe, alter and delete topics.
+    """Create, list, describe, alter, trim and delete topics.
 
     \b
     Example:
@@ -32,20 +33,29 @@ def command() -> None:
     """
 
 
+command.add_command(trim)
+
+
 @command.command("create")
 @click.argument("name")
 @click.option(
     "--partitions",
     type=click.IntRange(1, MOST_PARTITIONS),
-    help="How many; by default the broker's num.partitions.",
+    help="Number of partitions.  [default: the broker's num.partitions]",
 )
 @click.option(
     "--replication-factor",
     type=click.IntRange(1, MOST_REPLICAS),
-    help="How many replicas each partition has.",
+    help="Number of replicas of each partition.",
 )
-@click.option("--set", "settings", multiple=True, metavar="NAME=VALUE", help="A topic setting.")
-@click.option("--if-not-exists", is_flag=True, help="An existing topic is no error.")
+@click.option(
+    "--set",
+    "settings",
+    multiple=True,
+    metavar="NAME=VALUE",
+    help=("A topic setting. May be repeated."),
+)
+@click.option("--if-not-exists", is_flag=True, help="Do not fail if the topic exists.")
 @bootstrap_option
 @json_option
 def create(
@@ -88,7 +98,7 @@ def create(
 
 
 @command.command("list")
-@click.option("--internal", is_flag=True, help="Show the broker's own topics too.")
+@click.option("--internal", is_flag=True, help="Include internal topics.")
 @bootstrap_option
 @json_option
 def list_topics(internal: bool, bootstrap: str, as_json: bool) -> None:
@@ -127,7 +137,7 @@ def list_topics(internal: bool, bootstrap: str, as_json: bool) -> None:
 @bootstrap_option
 @json_option
 def describe(names: tuple[str, ...], bootstrap: str, as_json: bool) -> None:
-    """Show the partitions, offsets and own settings of topics.
+    """Show the partitions, offsets and non-default settings of topics.
 
     \b
     Example:
@@ -152,10 +162,21 @@ def describe(names: tuple[str, ...], bootstrap: str, as_json: bool) -> None:
 @click.option(
     "--partitions",
     type=click.IntRange(1, MOST_PARTITIONS),
-    help="The new number of partitions; it can only grow.",
+    help="New number of partitions; it can only increase.",
 )
-@click.option("--set", "settings", multiple=True, metavar="NAME=VALUE", help="Set a topic setting.")
-@click.option("--unset", multiple=True, metavar="NAME", help="Take a setting back to its default.")
+@click.option(
+    "--set",
+    "settings",
+    multiple=True,
+    metavar="NAME=VALUE",
+    help=("Set a topic setting. May be repeated."),
+)
+@click.option(
+    "--unset",
+    multiple=True,
+    metavar="NAME",
+    help=("Reset a setting to its default. May be repeated."),
+)
 @bootstrap_option
 @json_option
 def alter(
@@ -199,7 +220,7 @@ def alter(
 
 @command.command("delete")
 @click.argument("names", nargs=-1, required=True, metavar="NAME...")
-@click.option("--if-exists", is_flag=True, help="A topic that does not exist is no error.")
+@click.option("--if-exists", is_flag=True, help="Do not fail if a topic does not exist.")
 @bootstrap_option
 @json_option
 def delete(names: tuple[str, ...], if_exists: bool, bootstrap: str, as_json: bool) -> None:

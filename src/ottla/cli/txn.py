@@ -33,7 +33,7 @@ LONGEST_TIMEOUT = "transaction.max.timeout.ms"
 
 @click.group("txn")
 def command() -> None:
-    """Look at transactions, and end those that hang.
+    """List and describe transactions; abort hanging ones.
 
     \b
     Example:
@@ -44,13 +44,17 @@ def command() -> None:
 
 @command.command("list")
 @click.option(
-    "--state", "states", type=STATES, multiple=True, help="Only ids in it. May be repeated."
+    "--state",
+    "states",
+    type=STATES,
+    multiple=True,
+    help="Only transactional ids in this state. May be repeated.",
 )
 @click.option(
     "--older-than",
     type=click.IntRange(0),
     metavar="SECONDS",
-    help="Only ids whose transaction has been open for longer.",
+    help="Only transactions open for longer than this many seconds.",
 )
 @bootstrap_option
 @json_option
@@ -83,7 +87,7 @@ def list_transactions(
             ]
         )
     elif not found:
-        click.echo("no such transactions" if states else "no transactions")
+        click.echo("no matching transactions" if states else "no transactions")
     else:
         rows = [
             (item.transactional_id, item.state, item.producer_id, item.coordinator)
@@ -97,7 +101,7 @@ def list_transactions(
 @bootstrap_option
 @json_option
 def describe(transactional_id: str, bootstrap: str, as_json: bool) -> None:
-    """Show what is known of the transactional id ID: its state, and the partitions in it.
+    """Describe the transactional id ID: its state, and the partitions of its transaction.
 
     \b
     Example:
@@ -137,20 +141,21 @@ def describe(transactional_id: str, bootstrap: str, as_json: bool) -> None:
 
 
 @command.command("find-hanging")
-@click.option("--topic", metavar="NAME", help="Look in this topic only; by default in all.")
+@click.option("--topic", metavar="NAME", help="Search this topic only; by default all topics.")
 @click.option(
     "--older-than",
     type=click.IntRange(0),
     metavar="SECONDS",
-    help=f"How long ago it was last written to.  [default: the brokers' {LONGEST_TIMEOUT}]",
+    help=f"Only those not written to for this long.  [default: the brokers' {LONGEST_TIMEOUT}]",
 )
 @bootstrap_option
 @json_option
 def find_hanging(topic: str | None, older_than: int | None, bootstrap: str, as_json: bool) -> None:
-    """Find transactions that no coordinator is going to end.
+    """Find hanging transactions: open, but unknown to their coordinator.
 
-    Readers with read_committed wait behind such a transaction. It is found by being open for longer
-    than any transaction may be, in a partition that its coordinator knows nothing of.
+    read_committed consumers cannot read past a hanging transaction. Found are transactions that
+    are open for longer than the longest timeout, in partitions that their coordinator does not
+    list.
 
     \b
     Example:
@@ -191,14 +196,27 @@ def find_hanging(topic: str | None, older_than: int | None, bootstrap: str, as_j
 
 
 @command.command("abort")
-@click.option("--topic", required=True, metavar="NAME", help="The topic it wrote to.")
+@click.option("--topic", required=True, metavar="NAME", help="Topic of the transaction.")
 @click.option(
-    "--partition", required=True, type=click.IntRange(0), metavar="P", help="And the partition."
+    "--partition",
+    required=True,
+    type=click.IntRange(0),
+    metavar="P",
+    help="Partition of the transaction.",
 )
-@click.option("--start-offset", type=click.IntRange(0), metavar="N", help="Where it begins.")
-@click.option("--producer-id", type=click.IntRange(0), metavar="N", help="Whose it is.")
-@click.option("--producer-epoch", type=click.IntRange(0), metavar="N", help="With which epoch.")
-@click.option("--yes", is_flag=True, help="Do not ask.")
+@click.option(
+    "--start-offset", type=click.IntRange(0), metavar="N", help=("Start offset of the transaction.")
+)
+@click.option(
+    "--producer-id", type=click.IntRange(0), metavar="N", help=("Producer id of the transaction.")
+)
+@click.option(
+    "--producer-epoch",
+    type=click.IntRange(0),
+    metavar="N",
+    help=("Producer epoch of the transaction."),
+)
+@click.option("--yes", is_flag=True, help="Do not ask for confirmation.")
 @bootstrap_option
 @json_option
 def abort(
@@ -211,10 +229,10 @@ def abort(
     bootstrap: str,
     as_json: bool,
 ) -> None:
-    """Abort an open transaction in one partition, in its coordinator's place.
+    """Abort an open transaction in one partition, bypassing its coordinator.
 
-    Meant for hanging transactions (see: ottla txn find-hanging). It is named by the offset where it
-    begins, or by its producer's id and epoch.
+    Meant for hanging transactions (see: ottla txn find-hanging). Identify it by its start offset,
+    or by its producer id and epoch.
 
     \b
     Example:
@@ -256,16 +274,16 @@ def _ask(admin: "TxnAdmin", transaction: "OpenTransaction") -> None:
     click.echo(
         f"Partition {where.partition} of topic {where.topic} has an open transaction of producer "
         f"{producer.producer_id} (epoch {producer.epoch}) from offset {producer.txn_start_offset} "
-        f"on, last written to at {time_text(producer.last_timestamp)}. Its records will never be "
-        "shown to readers with read_committed.",
+        f"on, last written to at {time_text(producer.last_timestamp)}. Once aborted, its "
+        "records are never visible to read_committed consumers.",
         err=True,
     )
     owner = admin.coordinated([transaction]).get(transaction)
     if owner is not None:
         click.echo(
             f"It does not hang: it belongs to transactional id {owner.transactional_id}, which is "
-            f"{owner.state}, and its coordinator will end it. To abort it in this one partition "
-            "tears the transaction apart.",
+            f"{owner.state}, and its coordinator will end it. Aborting it in this partition "
+            "alone leaves the transaction half committed if the coordinator commits it.",
             err=True,
         )
     if not click.confirm("Abort it?", err=True):

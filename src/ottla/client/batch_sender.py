@@ -1,6 +1,6 @@
 """Sends ready-made records of many partitions: several requests on the way, each record once.
 
-Where `Producer` takes records one by one, this takes the inside of whole batches, from whoever
+Where `Producer` takes records one by one, this takes the inside of whole batches, from any
 can make them without a Python object for each record.
 
 Rules kept here:
@@ -74,7 +74,7 @@ class BatchSender:
     ) -> None:
         """Without a transaction, the producer gets an id of its own at its first batch.
 
-        `on_acknowledged` is told of each batch, once and in the order of its partition: where it
+        `on_acknowledged` is called for each batch, once and in the order of its partition: where it
         is, how many records it has, and their timestamp in the log.
         """
         self._client = client
@@ -139,7 +139,7 @@ class BatchSender:
         return self._transactions is None or self._transactions.version >= IMPLICIT_PARTITIONS
 
     def _push(self, most_unacknowledged: int) -> None:
-        """Send what can be sent, until no more than so many bytes are without acknowledgement."""
+        """Send what can be sent, until no more than this many bytes are without acknowledgement."""
         self._waiting = 0
         self._deliveries.push(
             self._partitions.values(), lambda: self._unacknowledged <= most_unacknowledged

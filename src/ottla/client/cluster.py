@@ -140,8 +140,8 @@ class Client:
         if address is None:
             for topic in list(self._topics.values()):
                 if node_id in topic.leaders.values():
-                    self.forget(topic.name)  # somebody else leads by now, or will
-            raise ConnectionFailed(f"there is no broker {node_id} now")
+                    self.forget(topic.name)  # another broker leads by now, or will
+            raise ConnectionFailed(f"broker {node_id} is not available")
         return address
 
     def topic(self, name: str, *, create: bool = False) -> Topic:
@@ -254,7 +254,7 @@ class Client:
                 if found.error_code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION:
                     raise KafkaError(
                         ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
-                        f"topic {name} does not exist, and the broker does not create it by itself",
+                        f"topic {name} does not exist, and auto topic creation is disabled",
                     )
                 raise error(found.error_code, None, f"topic {name}")
 

@@ -74,7 +74,9 @@ class Reply(Generic[R_co]):
         """Take the answer from the bytes of a reply."""
         correlation_id, at = read_response_header(body, self._kind.API_KEY, self.version)
         if correlation_id != self.correlation_id:
-            raise DecodeError(f"reply {correlation_id} came in place of {self.correlation_id}")
+            raise DecodeError(
+                f"unexpected correlation id {correlation_id} instead of {self.correlation_id}"
+            )
         self._value = decode(self._kind, self.version, body, at)
 
     def fail(self, failure: KafkaError) -> None:
@@ -100,7 +102,7 @@ class Connection:
             ) from None
         except UnicodeError:  # Python's, before it asks the system
             raise ConnectionFailed(
-                f"cannot reach a broker at {address}: no host can have this name"
+                f"cannot reach a broker at {address}: invalid host name"
             ) from None
         self._socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         self._versions: dict[int, tuple[int, int]] = {}
@@ -128,7 +130,7 @@ class Connection:
         if version < max(first, kind.VERSIONS[0]):
             raise KafkaError(
                 ErrorCode.UNSUPPORTED_VERSION,
-                f"the broker at {self.address} does not serve a known version of "
+                f"the broker at {self.address} does not support any known version of "
                 f"{kind.__name__.removesuffix('Request')}",
             )
         return version
@@ -180,7 +182,7 @@ class Connection:
             self._fail(
                 KafkaError(
                     ErrorCode.UNKNOWN_SERVER_ERROR,
-                    f"what answers at {self.address} does not speak Kafka's protocol: {problem}",
+                    f"{self.address} does not speak the Kafka protocol: {problem}",
                 )
             )
         except BaseException:
@@ -217,7 +219,7 @@ class Connection:
     def _read_frame(self, deadline: float) -> memoryview:
         (size,) = _SIZE.unpack(self._read_into(memoryview(bytearray(_SIZE.size)), deadline))
         if not _SIZE.size <= size <= self._largest_reply:
-            raise DecodeError(f"a reply of {size} bytes")
+            raise DecodeError(f"invalid response size {size}")
         return self._read_into(self._awaited[0].room(size), deadline)
 
     def _read_into(self, data: memoryview, deadline: float) -> memoryview:
@@ -227,7 +229,7 @@ class Connection:
             self._socket.settimeout(max(deadline - monotonic(), 0.001))
             count = self._socket.recv_into(data[at:])
             if not count:
-                raise ConnectionResetError(0, "it closed the connection")
+                raise ConnectionResetError(0, "connection closed by the broker")
             at += count
         return data
 

@@ -123,7 +123,7 @@ class Reader:
 
     @property
     def problem(self) -> KafkaError | None:
-        """Why the last poll had no answer from somebody, where it is tried again."""
+        """Why the last poll had no response from a broker, where it is retried."""
         return self._problem
 
     @property

@@ -86,7 +86,7 @@ class PartitionQueue:
         """True from a failure until the time has come to send again."""
 
     def take_sequence(self, records: int) -> int:
-        """The sequence number of the next batch, which has so many records."""
+        """The sequence number of the next batch, which has this many records."""
         sequence = self._next_sequence
         self._next_sequence = (sequence + records) & 0x7FFFFFFF
         return sequence

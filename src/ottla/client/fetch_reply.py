@@ -2,8 +2,8 @@
 
 Rules kept here:
 1. The records, which are nearly all of an answer, are not copied; the codec reads what is around
-   them. The buffer serves the next answer too: whoever shares it is done with the last one then.
-2. Bytes that are not a Fetch response raise DecodeError, and nothing else.
+   them. The buffer serves the next answer too: a caller that shares it is done with the last one
+then. 2. Bytes that are not a Fetch response raise DecodeError, and nothing else.
 """
 
 from struct import error as struct_error

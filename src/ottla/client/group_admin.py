@@ -2,7 +2,7 @@
 
 Rules kept here:
 1. Each method is one question or one change; it is retried where Kafka's error says so, and the
-   coordinator is looked up anew each time.
+   coordinator is looked up again each time.
 2. A group is described by the API of its own protocol: the consumer protocol of KIP-848 is asked
    first, the classic one answers for all others.
 3. Topics are named, not numbered by id: OffsetFetch and OffsetCommit stay below version 10, so

@@ -2,7 +2,7 @@
 
 Rules kept here:
 1. The coordinator decides which partitions this member reads. Partitions are given up before the
-   coordinator is told so, and their positions are committed before that.
+   coordinator gets a heartbeat with them, and their positions are committed before that.
 2. A partition is read from the group's committed offset. Where there is none, or its record is
    gone, `start` says where to begin.
 3. Only what the caller has called done() for is committed. So after a crash records come again;

@@ -164,7 +164,7 @@ class _RangeReader:
                     raise error(data.error_code, None, _in_words(self._where))
                 return data
         raise error(
-            ErrorCode.UNKNOWN_SERVER_ERROR, "an answer without data", _in_words(self._where)
+            ErrorCode.UNKNOWN_SERVER_ERROR, "a response without data", _in_words(self._where)
         )
 
     def _consider(self, problem: KafkaError) -> None:
@@ -184,7 +184,9 @@ class _RangeReader:
                 self._client.pause(self._client.settings.backoff)
             return
         if position < last:
-            raise ConnectionFailed(f"{_in_words(self._where)} gives nothing at offset {position}")
+            raise ConnectionFailed(
+                f"{_in_words(self._where)} returned no records at offset {position}"
+            )
         raise OffsetOutOfRange(*self._where, position)
 
     def _visible(self, records: memoryview, data: PartitionData) -> Iterator[memoryview]:

@@ -39,7 +39,7 @@ def addresses(bootstrap_servers: str) -> list[Address]:
     """The addresses in a `bootstrap_servers` text."""
     found = [_address(part.strip()) for part in bootstrap_servers.split(",") if part.strip()]
     if not found:
-        raise _wrong(bootstrap_servers, "it names nobody")
+        raise _wrong(bootstrap_servers, "it is empty")
     return found
 
 
@@ -48,22 +48,24 @@ def _address(text: str) -> Address:
         host, bracket, rest = text[1:].partition("]")
         colon, port = rest[:1], rest[1:]
         if not bracket or (rest and not colon == ":"):
-            raise _wrong(text, "an IPv6 address stands in brackets, before the colon and the port")
+            raise _wrong(text, "put an IPv6 address in brackets: [::1]:9092")
     else:
         host, colon, port = text.partition(":")
     if "/" in text:
-        raise _wrong(text, "it is no URL")
+        raise _wrong(text, "it must not be a URL")
     if not host:
         raise _wrong(text, "the host is missing")
     if not colon:
         return Address(host, DEFAULT_PORT)
     if not (port.isascii() and port.isdigit() and len(port) <= 5 and 0 < int(port) < 65536):
-        raise _wrong(text, f"{port!r} is no port from 1 to 65535" if port else "there is no port")
+        raise _wrong(
+            text, f"{port!r} is not a port from 1 to 65535" if port else "the port is missing"
+        )
     return Address(host, int(port))
 
 
 def _wrong(text: str, why: str) -> KafkaError:
     return KafkaError(
         ErrorCode.INVALID_CONFIG,
-        f"{text!r} is not a broker's address: {why}; it is host:port, like 127.0.0.1:9092",
+        f"{text!r} is not a broker's address: {why}; use host:port, like 127.0.0.1:9092",
     )

@@ -78,7 +78,7 @@ class Transactions:
     def begin(
         self, transactional_id: str, timeout_ms: int, *, of: TransactionKey | None = None
     ) -> TransactionKey:
-        """Take a transactional id: whoever had it is fenced, and what it had open is aborted.
+        """Take a transactional id: an earlier producer is fenced, and what it had open is aborted.
 
         With `of`, only if nobody else has taken it since `of` was given; else PRODUCER_FENCED.
         """

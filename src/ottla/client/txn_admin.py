@@ -117,7 +117,7 @@ class TxnAdmin:
                 if reply.unknown_state_filters:
                     raise KafkaError(
                         ErrorCode.INVALID_REQUEST,
-                        f"broker {broker.node_id} knows no state {reply.unknown_state_filters[0]}",
+                        f"broker {broker.node_id}: unknown state {reply.unknown_state_filters[0]}",
                     )
                 found += [
                     TransactionListing(

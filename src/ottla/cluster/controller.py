@@ -19,6 +19,8 @@ read again.
 from collections.abc import Callable, Iterable
 from uuid import UUID
 
+from msgspec.structs import replace
+
 from ottla.cluster import documents
 from ottla.cluster.documents import (
     PartitionState,
@@ -28,7 +30,7 @@ from ottla.cluster.documents import (
     topic_id_key,
     topic_key,
 )
-from ottla.cluster.elections import Brokers, Settled, is_fresh, leads, settle
+from ottla.cluster.elections import Brokers, Settled, is_fresh, leads, same_term, settle
 from ottla.cluster.image import Delta, Image, PartitionImage, PartitionKey, TopicImage
 from ottla.cluster.replicas import Proposal
 from ottla.cluster.store import Check, Create, Op, Update
@@ -82,9 +84,19 @@ def topic_of(image: Image, partition: PartitionImage) -> TopicImage | None:
 
 
 def check_topics(image: Image, topic_ids: Iterable[UUID]) -> list[Op]:
-    """The operations that stop a commit when one of these topics was deleted, or made again."""
-    known = (topic_id for topic_id in dict.fromkeys(topic_ids) if topic_id in image.topic_ids)
-    return [Check(topic_id_key(topic_id), 0) for topic_id in known]
+    """The operations that stop a commit when one of these topics was deleted, or created again.
+
+    Also where the image knows already that it was: the change was queued before. A topic of a store
+    that older brokers wrote may have no document of its id; its own document stands for it.
+    """
+    ops: list[Op] = []
+    for topic_id in dict.fromkeys(topic_ids):
+        topic = image.topics_by_id.get(topic_id)
+        if topic is None or topic_id in image.topic_ids:
+            ops.append(Check(topic_id_key(topic_id), 0))
+        else:
+            ops.append(Check(topic_key(topic.name), topic.version))
+    return ops
 
 
 def change_partition(partition: PartitionImage, state: PartitionState) -> Update:
@@ -102,8 +114,7 @@ def change_assignment(topic: TopicImage, replicas: dict[int, list[int]]) -> Upda
 class Controller:
     """The partitions that the controller has to look at, and what it does about them."""
 
-    def __init__(self, unclean: Unclean) -> None:
-        self._unclean = unclean
+    def __init__(self) -> None:
         self._unseen: dict[PartitionKey, None] = {}
 
     def began(self, image: Image) -> None:
@@ -115,11 +126,9 @@ class Controller:
         touched = {broker.id for broker in (*delta.brokers_down, *delta.brokers_up)}
         if touched:
             self._unseen.update(dict.fromkeys(_partitions_of(image, touched)))
-        if delta.changed_broker_configs:  # what they say of unclean elections
-            self.began(image)
         for partition in delta.changed_partitions:
             self._unseen[partition.topic, partition.index] = None
-        for topic in delta.changed_topics:  # its replicas, or what it says of unclean elections
+        for topic in delta.changed_topics:  # its replicas
             for index in range(len(topic.assignment)):
                 self._unseen[topic.name, index] = None
 
@@ -148,7 +157,7 @@ class Controller:
         if topic is None:
             return None
         replicas = topic.assignment[partition.index]
-        return settle(partition, replicas, image.brokers, unclean=self._unclean(topic))
+        return settle(partition, replicas, image.brokers)
 
 
 def change_isr(image: Image, key: PartitionKey, proposal: Proposal) -> list[Op]:
@@ -158,7 +167,7 @@ def change_isr(image: Image, key: PartitionKey, proposal: Proposal) -> list[Op]:
     return [*check_topics(image, [state.topic_id]), change]
 
 
-def hand_over(image: Image, key: PartitionKey, broker: int) -> list[Op]:
+def hand_over(image: Image, key: PartitionKey, topic_id: UUID, broker: int) -> list[Op]:
     """What a replica commits that cannot go on, its disk having failed: it leaves the ISR.
 
     Where it led, another one does, if it can. Where nobody else is in sync nothing is changed: it
@@ -168,15 +177,33 @@ def hand_over(image: Image, key: PartitionKey, broker: int) -> list[Op]:
     topic = None if partition is None else topic_of(image, partition)
     if partition is None or topic is None or broker not in partition.isr:
         return []
+    if partition.topic_id != topic_id:
+        return []  # it is another topic of that name
     others = {one: live for one, live in image.brokers.items() if one != broker}
     if not any(is_fresh(partition, member, others) for member in partition.isr):
         return []
-    settled = settle(partition, topic.assignment[partition.index], others, unclean=False)
+    settled = settle(partition, topic.assignment[partition.index], others)
     assert settled is not None, "a member that is not there leaves"
     return [
         check_role(image),
         *check_topics(image, [partition.topic_id]),
         *_ops(image, [(partition, settled)]),
+    ]
+
+
+def raise_leader_epoch(image: Image, key: PartitionKey, topic_id: UUID, epoch: int) -> list[Op]:
+    """What the only replica of a partition commits whose log is of newer epochs than the image."""
+    partition = image.partitions.get(key)
+    topic = None if partition is None else topic_of(image, partition)
+    if partition is None or topic is None or topic.id != topic_id:
+        return []
+    if partition.leader_epoch >= epoch or len(topic.assignment[partition.index]) > 1:
+        return []
+    state = replace(same_term(partition), leader_epoch=epoch)
+    return [
+        check_role(image),
+        *check_topics(image, [topic_id]),
+        change_partition(partition, state),
     ]
 
 

@@ -20,16 +20,29 @@ class Endpoint(msgspec.Struct, frozen=True):
     protocol: str = "PLAINTEXT"
 
 
+class Storage(msgspec.Struct, frozen=True, array_like=True):
+    """Which data folder a broker has, and how often that may have lost what was written to it.
+
+    `directory` is the folder's `directory.id`: a new disk has another. `epoch` grows with each
+    unclean stop after which the machine was restarted: what was not flushed may be gone.
+    """
+
+    directory: str
+    epoch: int = 0
+
+
 class Broker(msgspec.Struct, frozen=True):
     """A live broker. Registered, so it vanishes with the broker; its epoch is the document's.
 
     A broker that is `shutting_down` asks for its leaders to be moved away first.
+    Brokers of older versions do not name their `storage`.
     """
 
     id: int
     endpoints: list[Endpoint]
     rack: str | None = None
     shutting_down: bool = False
+    storage: Storage | None = None
 
 
 class Topic(msgspec.Struct, frozen=True):
@@ -48,6 +61,10 @@ class PartitionState(msgspec.Struct, frozen=True):
     one of a deleted topic with the same name. `isr_epochs` has the broker epoch under which each
     member of `isr` got its place: a member with another epoch has restarted since. While replicas
     are reassigned `adding` and `removing` say which of them come and which go.
+    `isr_storage` has what each member of `isr` kept its log on when it got its place (None where it
+    did not say, and empty where nobody did). `unclean_epoch` is the leader epoch of the last
+    election whose leader may have lacked committed records, -1 if there was none. `deleted_below`
+    is the highest offset that DeleteRecords has deleted to.
     """
 
     topic_id: UUID
@@ -58,6 +75,9 @@ class PartitionState(msgspec.Struct, frozen=True):
     isr_epochs: list[int] = []
     adding: list[int] = []
     removing: list[int] = []
+    isr_storage: list[Storage | None] = []
+    unclean_epoch: int = -1
+    deleted_below: int = 0
 
 
 class Configs(msgspec.Struct, frozen=True):
@@ -92,6 +112,7 @@ PRODUCER_IDS = "producer-ids"
 BROKERS = "brokers/"
 TOPICS = "topics/"
 TOPIC_IDS = "topic-ids/"
+DELETED_TOPICS = "deleted-topics/"
 PARTITIONS = "partitions/"
 BROKER_CONFIGS = "configs/brokers/"
 DEFAULT_BROKER = "default"
@@ -114,10 +135,19 @@ def topic_key(name: str) -> str:
 def topic_id_key(topic_id: UUID) -> str:
     """The key of a document that exists as long as the topic with this id, at version 0.
 
-    Versions begin anew when a topic is made again: whoever changes a partition by its version
-    checks this document too, or would change the partition of another topic of that name.
+    Versions begin at 0 when a topic is created again: every change of a topic or partition by its
+    version checks this document too, or it would change another topic of that name.
     """
     return f"{TOPIC_IDS}{topic_id}"
+
+
+def deleted_topic_key(topic_id: UUID) -> str:
+    """The key of the record that a topic was deleted; its value is the name that the topic had.
+
+    It is written by the commit that deletes the topic. A broker deletes the log of a topic that is
+    missing only where there is such a record: otherwise the metadata may be an older copy.
+    """
+    return f"{DELETED_TOPICS}{topic_id}"
 
 
 def partition_key(topic: str, partition: int) -> str:

@@ -1,9 +1,9 @@
-"""Elections that somebody asks for: the ElectLeaders API, and the balance of leaders. Pure.
+"""Elections on request: the ElectLeaders API, and the balance of leaders. Pure.
 
 1. A preferred election moves leadership to the first replica of the assignment, if that one is a
    fresh member of the ISR. The ISR does not change, so nothing can be lost.
-2. An unclean election gives a partition without a leader to its first live replica, in sync or not.
-   Records may be lost: somebody has asked for that.
+2. An unclean election gives a partition without a leader to the live replica that has kept most of
+   its log, in sync or not. Records may be lost: that was requested. It is recorded.
 3. Leadership is balanced broker by broker: where more than `leader.imbalance.per.broker.percentage`
    of the partitions that should be led by a broker are led by another, preferred elections are held
    for them.
@@ -17,8 +17,16 @@ from enum import IntEnum
 
 from ottla.cluster.controller import change_partition, check_role, check_topics, topic_of
 from ottla.cluster.documents import PartitionState
-from ottla.cluster.elections import NO_LEADER, available, changed, is_fresh, leads
-from ottla.cluster.image import Image, PartitionImage, PartitionKey
+from ottla.cluster.elections import (
+    NO_LEADER,
+    Kept,
+    available,
+    changed,
+    is_fresh,
+    kept,
+    leads,
+)
+from ottla.cluster.image import BrokerImage, Image, PartitionImage, PartitionKey
 from ottla.cluster.store import Op
 from ottla.wire.errors import ErrorCode, KafkaError
 
@@ -93,6 +101,7 @@ def _elect(
                 ErrorCode.PREFERRED_LEADER_NOT_AVAILABLE, "The preferred leader was not available."
             )
         leader, isr, epochs = replicas[0], partition.isr, partition.isr_epochs
+        unclean = False
     else:
         if partition.leader != NO_LEADER:
             raise KafkaError(ErrorCode.ELECTION_NOT_NEEDED, NOT_NEEDED)
@@ -102,11 +111,20 @@ def _elect(
                 ErrorCode.ELIGIBLE_LEADERS_NOT_AVAILABLE,
                 "Eligible topic partition leaders are not available.",
             )
-        leader = next((one for one in live if one in partition.isr), live[0])
+        leader = max(live, key=lambda one: _better(partition, image.brokers[one]))
         isr, epochs = [leader], [image.brokers[leader].epoch]
-    state = changed(partition, leader, isr, epochs)
+        unclean = kept(partition, image.brokers[leader]) is not Kept.EVERYTHING
+    state = changed(partition, leader, isr, epochs, image.brokers, unclean=unclean)
     assert state is not None, "a new leader changes the state"
     return partition, state
+
+
+def _better(partition: PartitionImage, broker: BrokerImage) -> tuple[Kept, bool]:
+    """Who has kept more of the log leads; of those with nothing, who is not known to have lost it.
+
+    A member of the ISR with another disk begins empty; a replica outside of the ISR only lags.
+    """
+    return kept(partition, broker), broker.id not in partition.isr
 
 
 def _fit(image: Image, partition: PartitionImage, leader: int) -> bool:

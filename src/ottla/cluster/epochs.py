@@ -7,9 +7,12 @@ logs agree up to the end of an epoch that both have: one leader wrote it, once.
    to that one and the end of it, if the follower goes further than that.
 2. The follower cuts there, or where its own largest epoch up to the answered one ends, whichever
    comes first; its next fetch shows whether more must go.
-3. Below the leader's log start there is nothing to compare with. A follower that ends there, or
-   exactly at it with records of its own before, is out of range and begins anew: what it has was
-   deleted, or was never committed.
+3. Below the leader's log start there is nothing to compare with. A follower that ends there is out
+   of range and restarts at the leader's log start: what it has was deleted, or was never committed.
+   One that ends exactly at it goes on if the leader still knows the epoch of its last record: their
+   logs agreed up to there, and it keeps its producers' state.
+   A follower without any record begins at the leader's log start, wherever its own log starts: else
+   it would be in sync without the records below.
 4. A leader notes its epoch, beginning at the end of its log, *before* it answers anyone: else it
    would not know of epochs that are older than its own and newer than its last record's.
 """
@@ -27,9 +30,12 @@ class Epochs(Protocol):
     def end_offset_for(self, epoch: int, log_end: int) -> tuple[int, int] | None:
         """The largest known epoch up to the asked one, and where it ends; None: not known."""
 
+    def epoch_of(self, offset: int) -> int:
+        """The epoch of the leader that wrote an offset, -1 where it is not known."""
+
 
 def diverging(epochs: Epochs, log_end: int, epoch: int, offset: int) -> tuple[int, int] | None:
-    """Where a log that ends at `offset` in `epoch` parts from this one, if it does."""
+    """Where a log that ends at `offset` in `epoch` diverges from this one, if it does."""
     if epoch < 0:
         return None
     found = epochs.end_offset_for(epoch, log_end)
@@ -38,15 +44,23 @@ def diverging(epochs: Epochs, log_end: int, epoch: int, offset: int) -> tuple[in
     return found if found[0] < epoch or found[1] < offset else None
 
 
-def check_start(offset: int, own_start: int, log_start: int) -> None:
+def check_start(
+    epochs: Epochs, log_start: int, offset: int, own_start: int, last_epoch: int
+) -> None:
     """Refuse a follower whose log, from its own start to an offset, ends before this one's begins.
 
     Without that, records that were never committed would stay at its beginning, to be read there
     when it leads. To be asked before `diverging`: which says what to do about a log too long.
     """
-    if offset < log_start or own_start < offset == log_start:
+    is_empty = last_epoch < 0 and own_start >= offset
+    if (
+        offset < log_start
+        or (is_empty and offset > log_start)
+        or (own_start < offset == log_start and last_epoch != epochs.epoch_of(log_start))
+    ):
         raise KafkaError(
-            ErrorCode.OFFSET_OUT_OF_RANGE, f"{offset} lies before the log's start {log_start}"
+            ErrorCode.OFFSET_OUT_OF_RANGE,
+            f"a log from {own_start} to {offset} does not reach the log's start {log_start}",
         )
 
 

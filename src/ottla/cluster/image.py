@@ -6,8 +6,9 @@
    topics, partitions, brokers and settings are new, different or gone. What was made and removed
    again within one call is not in it. Settings of groups and of subscriptions to clients' metrics
    are not: they are looked up when needed.
-3. Values are never changed in place: whoever holds a topic or a partition holds a moment of it.
-4. Documents of other kinds are skipped: producer ids are read where they are cut, and a newer
+3. Values are never changed in place: a topic or a partition that is held is a snapshot.
+4. A topic that goes without a record of its deletion is missing, not deleted.
+5. Documents of other kinds are skipped: producer ids are read where they are cut, and a newer
    broker may have written kinds that are not known here.
 """
 
@@ -17,7 +18,7 @@ from uuid import UUID
 import msgspec
 
 from ottla.cluster import documents
-from ottla.cluster.documents import Endpoint
+from ottla.cluster.documents import Endpoint, Storage
 from ottla.cluster.store import Change, Document, StoreError
 from ottla.config.topic_names import collision_key
 
@@ -46,6 +47,9 @@ class PartitionImage(msgspec.Struct, frozen=True):
     isr_epochs: list[int] = []
     adding: list[int] = []
     removing: list[int] = []
+    isr_storage: list[Storage | None] = []
+    unclean_epoch: int = -1
+    deleted_below: int = 0
 
     def isr_epoch(self, broker: int) -> int:
         """The broker epoch under which a broker got its place in the ISR; -1 where it has none."""
@@ -53,6 +57,13 @@ class PartitionImage(msgspec.Struct, frozen=True):
             if member == broker:
                 return epoch
         return NO_EPOCH
+
+    def storage_of(self, broker: int) -> Storage | None:
+        """What a member of the ISR had its log on when it got its place; None: not known."""
+        for member, storage in zip(self.isr, self.isr_storage, strict=False):
+            if member == broker:
+                return storage
+        return None
 
 
 class BrokerImage(msgspec.Struct, frozen=True):
@@ -63,6 +74,7 @@ class BrokerImage(msgspec.Struct, frozen=True):
     endpoints: list[Endpoint]
     rack: str | None
     shutting_down: bool = False
+    storage: Storage | None = None
 
     def endpoint(self, listener: str) -> Endpoint | None:
         """Where this broker is reached by clients of that listener."""
@@ -85,6 +97,8 @@ class Delta(msgspec.Struct):
 
     created_topics: list[TopicImage] = []
     deleted_topics: list[TopicImage] = []
+    # Gone, but no record says that anybody has deleted them.
+    missing_topics: list[TopicImage] = []
     changed_topics: list[TopicImage] = []
     changed_partitions: list[PartitionImage] = []
     deleted_partitions: list[PartitionImage] = []
@@ -103,6 +117,8 @@ class Image:
         self.topics: dict[str, TopicImage] = {}
         self.topics_by_id: dict[UUID, TopicImage] = {}
         self.topic_ids: set[UUID] = set()
+        # When each topic was deleted, as far as that is on record: the epoch of the document.
+        self.deleted_topics: dict[UUID, int] = {}
         self.partitions: dict[PartitionKey, PartitionImage] = {}
         self.brokers: dict[int, BrokerImage] = {}
         self.broker_configs: dict[int | None, ConfigsImage] = {}
@@ -112,6 +128,7 @@ class Image:
         self.cluster_id: str | None = None
         self.controller: documents.Controller | None = None
         self.controller_version: int | None = None
+        self._storage: dict[Storage, Storage] = {}
 
     @classmethod
     def of(cls, snapshot: Iterable[Document]) -> "Image":
@@ -121,7 +138,10 @@ class Image:
         return image
 
     def __eq__(self, other: object) -> bool:
-        return isinstance(other, Image) and vars(self) == vars(other)
+        return isinstance(other, Image) and self._documents() == other._documents()
+
+    def _documents(self) -> dict[str, object]:
+        return {name: value for name, value in vars(self).items() if name != "_storage"}
 
     def changes_to(self, snapshot: Sequence[Document]) -> list[Change]:
         """The changes that lead from this image to that of a snapshot, in one step."""
@@ -129,6 +149,7 @@ class Image:
         known = [documents.topic_key(name) for name in self.topics]
         known += [documents.partition_key(*key) for key in self.partitions]
         known += [documents.topic_id_key(topic_id) for topic_id in self.topic_ids]
+        known += [documents.deleted_topic_key(topic_id) for topic_id in self.deleted_topics]
         known += [documents.broker_key(broker) for broker in self.brokers]
         known += [documents.broker_configs_key(broker) for broker in self.broker_configs]
         known += [documents.group_configs_key(group_id) for group_id in self.group_configs]
@@ -145,7 +166,7 @@ class Image:
                 self._take(change, before)
             except (msgspec.DecodeError, ValueError) as error:
                 raise StoreError(
-                    f"the metadata store's document {change.key} is damaged: {error}"
+                    f"the metadata store's document {change.key} is corrupt: {error}"
                 ) from error
         return before.delta(self)
 
@@ -171,6 +192,11 @@ class Image:
             self.controller_version = change.version if change.value else None
         elif kind == "topic-ids":
             (self.topic_ids.add if change.value is not None else self.topic_ids.discard)(UUID(rest))
+        elif kind == "deleted-topics":
+            if change.value is None:
+                self.deleted_topics.pop(UUID(rest), None)
+            else:
+                self.deleted_topics[UUID(rest)] = change.epoch
         elif change.key == documents.CLUSTER:
             self.cluster_id = _CLUSTER.decode(change.value).cluster_id if change.value else None
 
@@ -194,7 +220,14 @@ class Image:
             state.isr_epochs,
             state.adding,
             state.removing,
+            self._shared(state.isr_storage),
+            state.unclean_epoch,
+            state.deleted_below,
         )
+
+    def _shared(self, storage: list[Storage | None]) -> list[Storage | None]:
+        """The same objects for all partitions: there are as many as brokers."""
+        return [each and self._storage.setdefault(each, each) for each in storage]
 
     def _take_topic(self, name: str, change: Change, before: "_Before") -> None:
         old = self.topics.pop(name, None)
@@ -226,7 +259,7 @@ class Image:
             return
         state = _BROKER.decode(change.value)
         self.brokers[broker] = BrokerImage(
-            broker, change.epoch, state.endpoints, state.rack, state.shutting_down
+            broker, change.epoch, state.endpoints, state.rack, state.shutting_down, state.storage
         )
 
     def _take_configs(self, owner: str, change: Change, before: "_Before") -> None:
@@ -264,8 +297,10 @@ class _Before:
                 if old != new:
                     delta.changed_topics.append(new)
                 continue
-            if old is not None:
+            if old is not None and old.id in image.deleted_topics:
                 delta.deleted_topics.append(old)
+            elif old is not None:
+                delta.missing_topics.append(old)
             if new is not None:
                 delta.created_topics.append(new)
         for key, was in self.partitions.items():

@@ -7,8 +7,8 @@ here it is made, so that one broker can begin, and it grows with the cluster.
    gets the rest by a reassignment. What it has it keeps, and its leader goes on leading.
 2. New replicas go to racks that have none of the partition, then to the brokers with the fewest
    replicas of the topic.
-3. Who is preferred as leader is chosen anew for such a partition, so that leaders get spread: those
-   of a topic that one broker made alone are all that broker's.
+3. Who is preferred as leader is chosen again for such a partition, so that leaders get spread:
+   those of a topic that one broker made alone are all that broker's.
 4. A partition that is moving already, or that has a replica on a broker that is away, waits.
 """
 

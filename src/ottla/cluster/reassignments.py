@@ -21,8 +21,14 @@ from ottla.cluster.controller import (
     check_topics,
     topic_of,
 )
-from ottla.cluster.documents import PartitionState
-from ottla.cluster.elections import NO_LEADER, Settled, available, changed, is_fresh
+from ottla.cluster.elections import (
+    NO_LEADER,
+    Settled,
+    available,
+    changed,
+    is_fresh,
+    same_term,
+)
 from ottla.cluster.image import Image, PartitionImage, PartitionKey, TopicImage
 from ottla.cluster.store import Op
 from ottla.cluster.topics import checked_assignment
@@ -89,9 +95,9 @@ def _started(
     before = [one for one in replicas if one not in partition.adding]
     adding = [one for one in target if one not in before]
     removing = [one for one in replicas if one not in target]
-    state = _with(partition, adding=adding, removing=removing)
+    state = same_term(partition, adding=adding, removing=removing)
     together = [*target, *removing]
-    if state == _with(partition) and together == list(replicas):
+    if state == same_term(partition) and together == list(replicas):
         return None
     # Where all of the target is in sync already the controller completes it at once.
     return Settled(state, together)
@@ -116,7 +122,14 @@ def _cancelled(image: Image, partition: PartitionImage, replicas: Sequence[int])
         leader = next(fit, NO_LEADER)
     removes_replica = len(before) < len(replicas)
     state = changed(
-        partition, leader, isr, epochs, adding=[], removing=[], removes_replica=removes_replica
+        partition,
+        leader,
+        isr,
+        epochs,
+        image.brokers,
+        adding=[],
+        removing=[],
+        removes_replica=removes_replica,
     )
     assert state is not None, "a cancelled reassignment changes the state"
     return Settled(state, before)
@@ -124,22 +137,6 @@ def _cancelled(image: Image, partition: PartitionImage, replicas: Sequence[int])
 
 def _fit(image: Image, partition: PartitionImage, leader: int) -> bool:
     return is_fresh(partition, leader, image.brokers) and available(leader, image.brokers)
-
-
-def _with(
-    partition: PartitionImage, adding: list[int] | None = None, removing: list[int] | None = None
-) -> PartitionState:
-    """The partition's state with the same leader and ISR."""
-    return PartitionState(
-        partition.topic_id,
-        leader=partition.leader,
-        leader_epoch=partition.leader_epoch,
-        isr=partition.isr,
-        partition_epoch=partition.partition_epoch + 1,
-        isr_epochs=partition.isr_epochs,
-        adding=partition.adding if adding is None else adding,
-        removing=partition.removing if removing is None else removing,
-    )
 
 
 def _is_moving(partition: PartitionImage) -> bool:

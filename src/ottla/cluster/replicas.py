@@ -15,7 +15,7 @@ leads no more. It takes facts (appended, fetched, learned, the outcome of a prop
    where this leader did not see the state in between.
 4. One change of the ISR is on its way at a time, expecting the version it was decided on.
    - accepted: the store names the new ISR, at the next version.
-   - refused: it did not happen, and somebody else's change did: nothing is proposed until that one
+   - refused: it did not happen, and a concurrent change did: nothing is proposed until that one
      is learned.
    - unknown: it may have happened. It stays in the maximal ISR until a newer version is learned, or
      another proposal on the same version is accepted: then it did not happen. So there is always
@@ -34,7 +34,10 @@ An append costs nothing but a comparison, a fetch is linear in the replicas.
 
 from collections.abc import Iterable, Mapping, Sequence
 
+import msgspec
+
 from ottla.cluster.documents import PartitionState
+from ottla.cluster.elections import isr_storage
 from ottla.cluster.image import NO_EPOCH, BrokerImage, PartitionImage
 from ottla.wire.errors import ErrorCode, KafkaError
 
@@ -157,7 +160,8 @@ class Leadership:
             )
         if broker_epoch < max(position.broker_epoch, self.isr.get(broker, NO_EPOCH)):
             raise KafkaError(
-                ErrorCode.NOT_LEADER_OR_FOLLOWER, f"broker {broker} has restarted since it asked"
+                ErrorCode.NOT_LEADER_OR_FOLLOWER,
+                f"broker {broker} has restarted since it sent this request",
             )
 
     def fetched(
@@ -250,6 +254,9 @@ class Leadership:
             isr_epochs=list(isr.values()),
             adding=base.adding,
             removing=base.removing,
+            isr_storage=isr_storage(base, list(isr), list(isr.values()), brokers),
+            unclean_epoch=base.unclean_epoch,
+            deleted_below=base.deleted_below,
         )
         self._in_flight = Proposal(isr, state, base.version)
         self._weigh()
@@ -259,26 +266,21 @@ class Leadership:
         """The store has made the change; says whether the high watermark has grown."""
         if proposal.version < self._base.version:
             return False
-        base, state = self._base, proposal.state
+        state = proposal.state
         self._take_isr(
-            PartitionImage(
-                base.topic,
-                base.index,
-                base.topic_id,
-                self.me,
-                self.leader_epoch,
-                state.isr,
-                state.partition_epoch,
-                proposal.version + 1,
-                state.isr_epochs,
-                state.adding,
-                state.removing,
+            msgspec.structs.replace(
+                self._base,
+                isr=state.isr,
+                isr_epochs=state.isr_epochs,
+                isr_storage=state.isr_storage,
+                partition_epoch=state.partition_epoch,
+                version=proposal.version + 1,
             )
         )
         return self._advance()
 
     def refused(self, proposal: Proposal) -> bool:
-        """Somebody else was faster; says whether the high watermark has grown."""
+        """A concurrent change won; says whether the high watermark has grown."""
         if proposal is not self._in_flight:
             return False
         self._in_flight = None
@@ -309,7 +311,7 @@ class Leadership:
         if not self.has_enough:
             raise KafkaError(
                 ErrorCode.NOT_ENOUGH_REPLICAS,
-                f"{len(self.isr)} replica(s) are in sync, {self._least()} are needed",
+                f"{len(self.isr)} in-sync replica(s), {self._least()} required",
             )
 
     def acknowledgement(self, offset: int) -> ErrorCode | None:

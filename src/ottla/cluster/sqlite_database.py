@@ -6,16 +6,23 @@
 2. The counter in `state` numbers every change without a hole. A document's `seq` is its last
    change, its `epoch` the one that created it.
 3. A write transaction begins IMMEDIATE, so that it never fails half way for a lock, and first
-   checks that the session still exists: whoever was declared dead writes nothing any more.
+   checks that the session still exists: a dead session writes nothing any more.
 4. WAL with synchronous=FULL: a commit returns after its fsync.
+5. A full disk keeps neither the store from being opened nor topics from being deleted: both files
+   have some room to spare, and where that is not enough the reserve beside them is given up.
+6. A row of the journal identifies its change. Where the last one that a watcher has seen is another
+   one now, or the counter has gone back, the file was restored from a copy: HistoryLost.
 """
 
 import sqlite3
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from hashlib import sha256
 from pathlib import Path
-from typing import NamedTuple
+from typing import NamedTuple, TypeVar
 
+from ottla.cluster import sqlite_reserve
+from ottla.cluster.sqlite_reserve import RESERVED_BYTES, lacks_room
 from ottla.cluster.store import (
     Change,
     Check,
@@ -23,7 +30,9 @@ from ottla.cluster.store import (
     Create,
     Delete,
     Document,
+    HistoryLost,
     Op,
+    Position,
     Put,
     Registration,
     SessionEnded,
@@ -34,8 +43,8 @@ from ottla.cluster.store import (
 
 FORMAT = 1
 JOURNAL_KEPT = 50_000
-RESERVED_BYTES = 1 << 20
 _KEYS_IN_ONE_QUERY = 500
+T = TypeVar("T")
 
 _SCHEMA = """
 CREATE TABLE documents (
@@ -70,13 +79,26 @@ class Database:
     def __init__(self, path: Path, owner: str, lock_timeout: float, journal_kept: int) -> None:
         self.path = path
         self._journal_kept = journal_kept
+        self._file = (0, 0)
+        self._with_room(lambda: self._open(lock_timeout), self._give_up_reserve)
+        try:
+            self._session = self._with_more_room(lambda: self._begin_session(owner))
+            with self._one_line_errors():
+                self._data_version = self._read_data_version()
+                self._file = _identity(path)
+        except BaseException:
+            self._connection.close()
+            raise
+        sqlite_reserve.keep(path)
+
+    def _open(self, lock_timeout: float) -> None:
         with self._one_line_errors():
-            self._connection = sqlite3.connect(path, timeout=lock_timeout, isolation_level=None)
+            self._connection = sqlite3.connect(
+                self.path, timeout=lock_timeout, isolation_level=None
+            )
         try:
             with self._one_line_errors():
                 self._prepare()
-                self._session = self._begin_session(owner)
-                self._data_version = self._read_data_version()
         except BaseException:
             self._connection.close()
             raise
@@ -99,20 +121,44 @@ class Database:
         self._reserve()
 
     def _reserve(self) -> None:
-        """Own some room in both files, so that a full disk does not keep topics from being deleted.
+        """Own some room in both files, as far as the disk has it.
 
-        The log of changes is as long as it has ever been while the file is open, and begins anew
-        when it is brought into the file: that happens often enough for it not to grow.
+        The log of changes is as long as it has ever been while the file is open, and is written
+        from its beginning again when it was brought into the file: often enough for it not to grow.
         """
         execute = self._connection.execute
         execute(f"PRAGMA wal_autocheckpoint={RESERVED_BYTES // 5000}")
-        execute("CREATE TABLE IF NOT EXISTS reserve (room BLOB)")
-        execute("INSERT INTO reserve VALUES (zeroblob(?))", (RESERVED_BYTES,))
-        execute("DELETE FROM reserve")
-        execute("PRAGMA wal_checkpoint(RESTART)").fetchall()
+        try:
+            # First what a killed process has left in the log, which has the room of its last life.
+            self._checkpoint()
+            if self._has_reserved():
+                return
+            execute("CREATE TABLE IF NOT EXISTS reserve (room BLOB)")
+            execute("INSERT INTO reserve VALUES (zeroblob(?))", (RESERVED_BYTES,))
+            execute("DELETE FROM reserve")
+            self._checkpoint()
+        except sqlite3.Error as problem:
+            if not lacks_room(problem):
+                raise
+
+    def _has_reserved(self) -> bool:
+        """True where another process, or an earlier life of this one, has seen to it."""
+        execute = self._connection.execute
+        (free,), (page,) = (
+            execute(f"PRAGMA {name}").fetchone() for name in ("freelist_count", "page_size")
+        )
+        try:
+            log = self.path.with_name(self.path.name + "-wal").stat().st_size
+        except OSError:
+            return False
+        return bool(min(free * page, log) >= RESERVED_BYTES)
+
+    def _checkpoint(self) -> None:
+        """Bring the log of changes into the file, so that it is written from its beginning."""
+        self._connection.execute("PRAGMA wal_checkpoint(RESTART)").fetchall()
 
     def _begin_session(self, owner: str) -> int:
-        with self._transaction() as changes:
+        with self._one_line_errors(), self._transaction() as changes:
             self._end_session(owner, changes)
             row = self._connection.execute(
                 "INSERT INTO sessions (owner) VALUES (?) RETURNING id", (owner,)
@@ -143,20 +189,25 @@ class Database:
 
     def commit(self, ops: Sequence[Op]) -> list[int]:
         """All operations in one transaction."""
-        with self._one_line_errors(), self._writing() as changes:
+
+        def commit(changes: "_Changes") -> list[int]:
             changes.load([op.key for op in ops])
             return [changes.apply(op) for op in ops]
 
+        return self._write(commit)
+
     def register(self, key: str, value: bytes) -> Registration:
         """A document that belongs to the session."""
-        with self._one_line_errors(), self._writing() as changes:
+
+        def register(changes: "_Changes") -> Registration:
             changes.load([key])
             return Registration(key, changes.create(key, value, self._session))
 
+        return self._write(register)
+
     def declare_dead(self, owner: str) -> None:
         """End the session of that name, if there is one, and all that it registered."""
-        with self._one_line_errors(), self._writing() as changes:
-            self._end_session(owner, changes)
+        self._write(lambda changes: self._end_session(owner, changes))
 
     def close(self) -> None:
         """End the own session, if it has not been ended already, and close the file."""
@@ -165,29 +216,63 @@ class Database:
                 self._end_session_id(self._session, changes)
         finally:
             self._connection.close()
+            sqlite_reserve.keep(self.path)
 
-    def snapshot(self) -> tuple[list[Document], int]:
-        """All documents, and the number of the last change in them."""
+    def snapshot(self) -> tuple[list[Document], Position]:
+        """All documents, and the last change in them."""
         with self._one_line_errors(), self._reading():
             documents = self.scan("")
-            return documents, self._last_seq()
+            return documents, self._position()
 
     def changes_after(
-        self, seq: int, known: Mapping[str, tuple[int, int]]
-    ) -> tuple[list[Change], int]:
-        """The changes past `seq`, and the number of the last one.
+        self, seen: Position, known: Mapping[str, tuple[int, int]]
+    ) -> tuple[list[Change], Position]:
+        """The changes since, and the last one of them.
 
-        `known` has version and epoch of every document as of `seq`; it is needed when the journal
+        `known` has version and epoch of every document as of `seen`; it is needed when the journal
         does not reach back so far.
         """
         with self._one_line_errors(), self._reading():
-            last = self._last_seq()
+            self._check_history(seen)
+            last = self._position()
             rows = self._connection.execute(
-                "SELECT key, value, version, epoch FROM changes WHERE seq > ? ORDER BY seq", (seq,)
+                "SELECT key, value, version, epoch FROM changes WHERE seq > ? ORDER BY seq",
+                (seen.number,),
             ).fetchall()
-            if len(rows) == last - seq:
+            if len(rows) == last.number - seen.number:
                 return [Change(*row) for row in rows], last
-            return self._difference(seq, known), last
+            return self._difference(seen.number, known), last
+
+    def check_history(self, seen: Position) -> None:
+        """Raise HistoryLost where that was not the last change once."""
+        with self._one_line_errors(), self._reading():
+            self._check_history(seen)
+
+    def _check_history(self, seen: Position) -> None:
+        token = self._token(seen.number)
+        if self._last_seq() < seen.number or token not in ("", seen.token):
+            raise HistoryLost(str(self.path))
+
+    def _position(self) -> Position:
+        last = self._last_seq()
+        return Position(last, self._token(last))
+
+    def _token(self, seq: int) -> str:
+        """What identifies a change; empty where it is not in the journal any more."""
+        row = self._connection.execute(
+            "SELECT key, version, epoch, value FROM changes WHERE seq = ?", (seq,)
+        ).fetchone()
+        if row is None:
+            return ""
+        *which, value = row
+        return sha256(repr(which).encode() + (value or b"")).hexdigest()
+
+    def was_replaced(self) -> bool:
+        """True where the path names another file than the one that is open, or none."""
+        try:
+            return _identity(self.path) != self._file
+        except OSError:  # the disk does not say; reading does, if it fails
+            return False
 
     def session_lives(self) -> bool:
         """False when the session was ended by another connection."""
@@ -255,7 +340,9 @@ class Database:
     def _writing(self) -> Iterator["_Changes"]:
         with self._transaction() as changes:
             if not self._has_session():
-                raise SessionEnded(f"{self.path}: this broker's session was ended by another")
+                raise SessionEnded(
+                    f"{self.path}: this broker's session was ended by another process"
+                )
             yield changes
 
     @contextmanager
@@ -276,7 +363,7 @@ class Database:
             # The commit record may have reached the file though its fsync failed.
             if error.sqlite_errorname.startswith("SQLITE_IOERR"):
                 raise UnknownOutcome(
-                    f"{self.path}: the disk failed while the metadata store was written: {error}"
+                    f"{self.path}: disk error while writing the metadata store: {error}"
                 ) from error
             raise
 
@@ -284,6 +371,39 @@ class Database:
         # After some errors SQLite has rolled back by itself.
         if self._connection.in_transaction:
             self._connection.execute("ROLLBACK")
+
+    def _write(self, work: Callable[["_Changes"], T]) -> T:
+        def write() -> T:
+            with self._one_line_errors(), self._writing() as changes:
+                return work(changes)
+
+        return self._with_more_room(write)
+
+    def _with_more_room(self, work: Callable[[], T]) -> T:
+        # Another process may have filled the log, and not yet brought it into the file.
+        return self._with_room(work, self._try_to_checkpoint, self._give_up_reserve)
+
+    def _with_room(self, work: Callable[[], T], *make_room: Callable[[], object]) -> T:
+        """Do something; where there is no room for it, again after each way to make some."""
+        for make in make_room:
+            try:
+                return work()
+            except UnknownOutcome:
+                raise  # it may be done: not twice
+            except StoreError as problem:
+                if not lacks_room(problem.__cause__):
+                    raise
+                make()
+        return work()
+
+    def _try_to_checkpoint(self) -> None:
+        try:
+            self._checkpoint()
+        except sqlite3.Error:
+            pass  # the next way may help
+
+    def _give_up_reserve(self) -> None:
+        sqlite_reserve.give_up(self.path)
 
     @contextmanager
     def _one_line_errors(self) -> Iterator[None]:
@@ -293,16 +413,25 @@ class Database:
             raise StoreError(f"{self.path}: {_reason(error)}") from error
 
 
+def _identity(path: Path) -> tuple[int, int]:
+    """Which file that is; (0, 0) where there is none."""
+    try:
+        found = path.stat()
+    except FileNotFoundError:
+        return 0, 0
+    return found.st_dev, found.st_ino
+
+
 def _reason(error: sqlite3.Error) -> str:
     name = getattr(error, "sqlite_errorname", "")
     for start, reason in (
         ("SQLITE_BUSY", "the metadata store is locked by another program"),
         ("SQLITE_READONLY", "the metadata store cannot be written: the file is read-only"),
         ("SQLITE_CANTOPEN", "the metadata store cannot be opened"),
-        ("SQLITE_FULL", "the metadata store cannot grow: the disk is full"),
-        ("SQLITE_CORRUPT", "the metadata store is damaged"),
-        ("SQLITE_NOTADB", "this file is not a metadata store, or it is damaged"),
-        ("SQLITE_IOERR", "the disk failed under the metadata store"),
+        ("SQLITE_FULL", "the metadata store cannot be written: the disk is full"),
+        ("SQLITE_CORRUPT", "the metadata store is corrupt"),
+        ("SQLITE_NOTADB", "this file is not a metadata store, or it is corrupt"),
+        ("SQLITE_IOERR", "disk error in the metadata store"),
     ):
         if name.startswith(start):
             return f"{reason} ({error})"

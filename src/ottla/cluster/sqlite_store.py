@@ -26,8 +26,10 @@ from ottla.cluster.sqlite_database import JOURNAL_KEPT, Database
 from ottla.cluster.store import (
     Change,
     Document,
+    HistoryLost,
     Listener,
     Op,
+    Position,
     Registration,
     SessionEndCallback,
     SessionEnded,
@@ -61,7 +63,7 @@ class SqliteStore(Store):
         self._database: Database
         self._lock = -1
         self._listener: Listener | None = None
-        self._seen = 0
+        self._seen = Position(0, "")
         self._known: dict[str, tuple[int, int]] = {}
         self._poll_failed = False
         self._session_lives = False
@@ -110,6 +112,7 @@ class SqliteStore(Store):
 
     async def commit(self, ops: Sequence[Op]) -> list[int]:
         def commit() -> list[int]:
+            self._check_alive()
             versions = self._database.commit(ops)
             self._announce_own()
             return versions
@@ -118,6 +121,7 @@ class SqliteStore(Store):
 
     async def register(self, key: str, value: bytes) -> Registration:
         def register() -> Registration:
+            self._check_alive()
             registration = self._database.register(key, value)
             self._announce_own()
             return registration
@@ -145,8 +149,18 @@ class SqliteStore(Store):
         self._loop.call_soon(self._deliver_early, listener)
         return documents
 
+    async def catch_up(self) -> None:
+        if self._poll_interval is not None:
+            await self._call(self._poll)
+
+    def position(self) -> Position:
+        return self._seen
+
+    async def check_history(self, known: Position) -> None:
+        await self._call(lambda: self._database.check_history(known))
+
     def session_facts(self) -> SessionFacts:
-        # Whoever declares a session dead has reaped its process, or is the one that comes next.
+        # A session is declared dead after its process was reaped, or by its successor.
         return SessionFacts(timeout=math.inf, answered=0.0)
 
     def on_session_end(self, callback: SessionEndCallback) -> None:
@@ -212,11 +226,14 @@ class SqliteStore(Store):
         if not self._session_lives:
             return
         try:
+            if self._database.was_replaced():
+                raise HistoryLost(str(self._database.path))
             # What could not be read the last time is still to be read.
             if self._database.changed_elsewhere() or self._poll_failed:
-                self._look_for_the_session()
                 self._announce()
             self._poll_failed = False
+        except HistoryLost as error:
+            self._end(str(error))
         except StoreError as error:
             # Tried again at the next poll; said once.
             if not self._poll_failed:
@@ -224,31 +241,46 @@ class SqliteStore(Store):
                 report = {"message": "the metadata store cannot be polled", "exception": error}
                 self._on_loop(lambda: self._loop.call_exception_handler(report))
 
-    def _look_for_the_session(self) -> None:
-        self._session_lives = self._database.session_lives()
+    def _check_alive(self) -> None:
         if not self._session_lives:
-            self._listener = None
-            self._on_loop(self._tell_of_the_end)
+            raise SessionEnded(f"{self._database.path}: this broker's session has ended")
 
-    def _tell_of_the_end(self) -> None:
+    def _end(self, reason: str) -> None:
+        self._session_lives = False
+        self._listener = None
+        self._on_loop(lambda: self._tell_of_the_end(reason))
+
+    def _tell_of_the_end(self, reason: str) -> None:
         if not self._closed:
             for callback in self._end_callbacks:
-                callback("the session was ended by another process")
+                callback(reason)
 
     def _announce_own(self) -> None:
         try:
             self._announce()
+        except HistoryLost as error:
+            self._end(str(error))
+            raise UnknownOutcome(str(error)) from error
         except StoreError as error:
             # It is stored, but the caller's image does not have it: as good as unknown.
             raise UnknownOutcome(str(error)) from error
+        if not self._session_lives:
+            raise UnknownOutcome(f"{self._database.path}: the session ended after the commit")
 
     def _announce(self) -> None:
-        """Hand the changes since the last time to the listener."""
-        listener = self._listener
-        if listener is None:
+        """Hand the changes since the last time to the listener, if the session lives.
+
+        The session is looked for after the changes were read: the changes that ended it, and those
+        after them, are not for this store any more.
+        """
+        listener, seen, changes = self._listener, self._seen, list[Change]()
+        if listener is not None:
+            changes, seen = self._database.changes_after(self._seen, self._known)
+        if not self._database.session_lives():
+            self._end("the session was ended by another process")
             return
-        changes, self._seen = self._database.changes_after(self._seen, self._known)
-        if not changes:
+        self._seen = seen
+        if listener is None or not changes:
             return
         for change in changes:
             if change.value is None:

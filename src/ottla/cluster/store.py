@@ -18,11 +18,17 @@ Promises, kept by every store and held by one contract test suite:
    one commit are never split over two calls. The first call comes after `watch` has returned; from
    then on own changes are announced before their `commit` returns. A store that was cut off for
    long may skip values that were overwritten meanwhile, but never a document's last state.
+   When `catch_up` returns, everything that was committed before it was called is announced.
 5. A registered document vanishes when its session ends: when the store is closed, or when the
    session is declared dead. A store whose session has ended changes nothing any more: SessionEnded;
    reads may fail so too. Its listener is not called any more; who asked with `on_session_end` is
    told once, unless the end was an own `close`. To go on, open another store.
-6. `session_facts` is what a lease is computed from: within two thirds of `timeout` after `answered`
+6. A watcher sees one history. Documents that do not continue what it was told, because an
+   older copy was put in their place, or those of another cluster, or none, are not told: the
+   session ends. `position` says how far a store has followed the history, also after its end;
+   `check_history` says to the next store whether it goes on from there. Both look at the last
+   commits, which every store keeps: who was away for longer than those is believed.
+7. `session_facts` is what a lease is computed from: within two thirds of `timeout` after `answered`
    nobody else has declared the session dead.
 
 Everything runs on one event loop: coroutines are awaited there and the listener is called there.
@@ -41,7 +47,7 @@ class Conflict(StoreError):  # noqa: N818 -- it names what happened
     """A document was not as the commit expected; nothing has changed."""
 
     def __init__(self, key: str) -> None:
-        super().__init__(f"{key} was changed by someone else")
+        super().__init__(f"{key} was changed concurrently")
         self.key = key
 
 
@@ -51,6 +57,23 @@ class UnknownOutcome(StoreError):  # noqa: N818 -- it names what happened
 
 class SessionEnded(StoreError):  # noqa: N818 -- it names what happened
     """This store was declared dead, or is closed; what it registered is gone."""
+
+
+class HistoryLost(StoreError):  # noqa: N818 -- it names what happened
+    """What is stored does not continue what was known."""
+
+    def __init__(self, where: str) -> None:
+        super().__init__(
+            f"{where} holds other metadata than this broker knew: an older copy, another cluster's "
+            "or none; put the newer ones back, or restart the broker to go on with these"
+        )
+
+
+class Position(NamedTuple):
+    """A moment in a store's history: how many changes there were, and which was the last one."""
+
+    number: int
+    token: str
 
 
 class Document(NamedTuple):
@@ -122,9 +145,9 @@ class Registration(NamedTuple):
 class SessionFacts(NamedTuple):
     """How sure a store is that its session lives.
 
-    `timeout` is what was negotiated, in seconds; infinite where whoever ends a session makes sure
-    first that its process is gone. `answered` is when the last answered request that proves life
-    was sent, on CLOCK_BOOTTIME.
+    `timeout` is what was negotiated, in seconds; infinite where the one that ends a session makes
+    sure first that its process is gone. `answered` is when the last answered request that proves
+    life was sent, on CLOCK_BOOTTIME.
     """
 
     timeout: float
@@ -153,6 +176,18 @@ class Store(ABC):
     @abstractmethod
     async def watch(self, listener: Listener) -> list[Document]:
         """What is stored now; the listener gets every later change. Once for each store."""
+
+    @abstractmethod
+    async def catch_up(self) -> None:
+        """Return when the listener has all that was committed before this was called."""
+
+    @abstractmethod
+    def position(self) -> Position:
+        """How far the history was followed; also where the session has ended."""
+
+    @abstractmethod
+    async def check_history(self, known: Position) -> None:
+        """Raise HistoryLost where what is stored does not go on from there."""
 
     @abstractmethod
     def session_facts(self) -> SessionFacts:

@@ -2,24 +2,29 @@
 
 The result is a list of store operations that expect the versions in the image: if someone else was
 faster the commit conflicts, and the caller decides again on a newer image. Ids and the broker to
-begin with are passed in.
+begin with are passed in. A change of a topic checks the topic's id, not only the version under its
+name. A deletion is recorded; of the records only the newest are kept.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
+from heapq import nsmallest
 from typing import NoReturn
 from uuid import UUID
 
 import msgspec
 
 from ottla.cluster import documents
+from ottla.cluster.controller import check_topics
 from ottla.cluster.documents import (
     PartitionState,
     Topic,
+    deleted_topic_key,
     encode,
     partition_key,
     topic_id_key,
     topic_key,
 )
+from ottla.cluster.elections import known_storage
 from ottla.cluster.image import ConfigsImage, Image, TopicImage
 from ottla.cluster.placement import spread, usable
 from ottla.cluster.store import Create, Delete, Op, Update
@@ -40,6 +45,8 @@ from ottla.wire.errors import ErrorCode, KafkaError
 
 MAX_PARTITIONS_IN_REQUEST = 10_000
 UNSET = -1
+DELETIONS_KEPT = 4096
+"""A broker that was away for longer sets logs aside instead of deleting them."""
 
 
 class NewTopic(msgspec.Struct, frozen=True):
@@ -131,9 +138,11 @@ def check_together(wanted: Iterable[NewTopic], default_partitions: int) -> None:
         _too_many_partitions()
 
 
-def delete_topic(image: Image, name: str) -> list[Op]:
-    """Remove the topic and all of its partitions."""
+def delete_topic(image: Image, name: str, topic_id: UUID | None = None) -> list[Op]:
+    """Remove the topic and all of its partitions; with an id, only the topic that has it."""
     topic = _existing(image, name, "This server does not host this topic-partition.")
+    if topic_id not in (None, topic.id):
+        _refuse(ErrorCode.UNKNOWN_TOPIC_ID, "This server does not host this topic ID.")
     ops: list[Op] = [Delete(topic_key(name), topic.version)]
     if topic.id in image.topic_ids:
         ops.append(Delete(topic_id_key(topic.id)))
@@ -143,7 +152,15 @@ def delete_topic(image: Image, name: str) -> list[Op]:
         for index in range(len(topic.assignment))
         if (name, index) in image.partitions
     ]
+    ops.append(Create(deleted_topic_key(topic.id), name.encode()))
+    ops += [Delete(deleted_topic_key(oldest)) for oldest in _too_old_deletions(image)]
     return ops
+
+
+def _too_old_deletions(image: Image) -> list[UUID]:
+    """The topics whose deletion need not be known any more, once there is one more."""
+    count = len(image.deleted_topics) + 1 - DELETIONS_KEPT
+    return nsmallest(count, image.deleted_topics, key=lambda each: image.deleted_topics[each])
 
 
 def add_partitions(
@@ -180,7 +197,8 @@ def add_partitions(
             )
         more = checked_assignment(image, assignment, factor)
     topic = Topic(name, old.id, [*old.assignment, *more], old.configs)
-    ops: list[Op] = [Update(topic_key(name), encode(topic), old.version)]
+    ops = check_topics(image, [old.id])
+    ops.append(Update(topic_key(name), encode(topic), old.version))
     ops += _new_partitions(image, topic, first=have)
     return topic, ops
 
@@ -190,7 +208,7 @@ def alter_topic_configs(image: Image, name: str, alterations: Iterable[Alteratio
     _check_configured_name(name)
     known = image.topics.get(name)
     configs = altered_topic_configs({} if known is None else known.configs, alterations)
-    return _set_topic_configs(_configured(image, name), configs)
+    return _set_topic_configs(image, _configured(image, name), configs)
 
 
 def replace_topic_configs(image: Image, name: str, configs: Mapping[str, str | None]) -> list[Op]:
@@ -198,7 +216,7 @@ def replace_topic_configs(image: Image, name: str, configs: Mapping[str, str | N
     _check_configured_name(name)
     check_topic_configs(configs)
     chosen = {n: text for n, text in configs.items() if text is not None}
-    return _set_topic_configs(_configured(image, name), chosen)
+    return _set_topic_configs(image, _configured(image, name), chosen)
 
 
 def alter_broker_configs(
@@ -341,16 +359,18 @@ def _new_partitions(image: Image, topic: Topic, first: int) -> list[Op]:
             leader_epoch=0,
             isr=replicas,
             isr_epochs=[image.brokers[broker].epoch for broker in replicas],
+            isr_storage=known_storage(image.brokers[broker].storage for broker in replicas),
         )
         ops.append(Create(partition_key(topic.name, index), encode(state)))
     return ops
 
 
-def _set_topic_configs(topic: TopicImage, configs: dict[str, str]) -> list[Op]:
+def _set_topic_configs(image: Image, topic: TopicImage, configs: dict[str, str]) -> list[Op]:
     if configs == topic.configs:
         return []
     new = Topic(topic.name, topic.id, topic.assignment, configs)
-    return [Update(topic_key(topic.name), encode(new), topic.version)]
+    update = Update(topic_key(topic.name), encode(new), topic.version)
+    return [*check_topics(image, [topic.id]), update]
 
 
 def _set_broker_configs(image: Image, broker: int | None, configs: dict[str, str]) -> list[Op]:

@@ -27,12 +27,12 @@ def parse_address(text: str) -> ZooKeeperAddress:
         raise ValueError(f"{text!r} does not begin with {SCHEME}")
     servers, slash, path = text.removeprefix(SCHEME).partition("/")
     if not servers:
-        raise ValueError(f"{text!r} names no server: {SCHEME}host1,host2,host3/chroot")
+        raise ValueError(f"{text!r} has no server; use {SCHEME}host1,host2,host3/chroot")
     hosts = tuple(_parse_host(text, server) for server in servers.split(","))
     segments = path.rstrip("/").split("/") if path.strip("/") else []
     for segment in segments:
         if not _SEGMENT.fullmatch(segment) or segment in (".", ".."):
-            raise ValueError(f"{text!r}: {slash}{path} is not a path that ZooKeeper takes")
+            raise ValueError(f"{text!r}: {slash}{path} is not a valid ZooKeeper path")
     if segments[:1] == ["zookeeper"]:
         raise ValueError(f"{text!r}: /zookeeper belongs to ZooKeeper itself")
     return ZooKeeperAddress(hosts, "".join(f"/{segment}" for segment in segments))

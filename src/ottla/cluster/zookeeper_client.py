@@ -9,7 +9,7 @@
    moment) costs the connection. kazoo would end with a traceback, and the session with it.
 5. A request without a connection is refused at once. kazoo would keep it for the next connection,
    and carry out what its sender has given up long ago.
-6. kazoo writes a line for every attempt. Only the last one is kept, for whoever says in one line
+6. kazoo writes a line for every attempt. Only the last one is kept, for the log line that says
    what is wrong.
 """
 
@@ -128,7 +128,7 @@ def _handler(longest_attempt: float) -> Any:
 
     def pair_that_never_blocks() -> Any:
         reader, writer = create_pair()
-        # Requests wake kazoo's thread through it, and whoever asks must not wait for that thread.
+        # Requests wake kazoo's thread through it, and callers must not wait for that thread.
         writer.setblocking(False)
         return reader, writer
 

@@ -1,22 +1,34 @@
 """Keeps the mirror of a ZooKeeper store up to date, and tells the listener.
 
 1. The watch on the head says that there are commits; their entries are read and taken in, in order,
-   each once. An own commit is taken in by whoever sent it, without reading it.
+   each once. An own commit is applied by its sender, without reading it.
 2. Who lacks an entry that was trimmed reads every node. Commits go on meanwhile, so the nodes are
-   of different moments: the entries from before the reading on make them one.
+   of different moments: the entries from before the reading on make them one. What the entries that
+   were not read have done is not known then (`on_gap`).
 3. Registered documents vanish without a commit: the watch on their folder says so. What is missing
    there is looked at once more, after all commits that were there before: it may only be new.
 4. kazoo drops watches with the connection; every catching up sets them again, and a new connection
    begins with one.
-5. The listener is called on the loop in the order of commits, before anything that waited for them
+5. With the entries that are new the one that is known best is read again, the mirror's own. Where
+   it is another one now, or the head has gone back, ZooKeeper has an older copy of its data, or
+   someone else's: nothing more is taken in, and the session ends.
+6. The listener is called on the loop in the order of commits, before anything that waited for them
    goes on.
 """
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from urllib.parse import quote
 
-from ottla.cluster.store import Change, Document, Listener, SessionEnded, StoreError
+from ottla.cluster.store import (
+    Change,
+    Document,
+    HistoryLost,
+    Listener,
+    Position,
+    SessionEnded,
+    StoreError,
+)
 from ottla.cluster.zookeeper_mirror import Mirror
 from ottla.cluster.zookeeper_nodes import Entry, Layout, decode_documents, decode_entry
 from ottla.cluster.zookeeper_session import ConnectionLost, ZooKeeperSession
@@ -27,7 +39,10 @@ class _TrimmedError(Exception):
 
 
 class Follower:
-    """A mirror that follows the commits; `on_entry` is called with each one that was read."""
+    """A mirror that follows the commits.
+
+    `on_entry` is called with each one that was read, `on_gap` where some were trimmed before that.
+    """
 
     def __init__(
         self,
@@ -35,6 +50,7 @@ class Follower:
         layout: Layout,
         entries_kept: int,
         on_entry: Callable[[Entry], None],
+        on_gap: Callable[[], None],
     ) -> None:
         self.mirror = Mirror()
         self.listener: Listener | None = None
@@ -42,9 +58,16 @@ class Follower:
         self._layout = layout
         self._entries_kept = entries_kept
         self._on_entry = on_entry
+        self._on_gap = on_gap
         self._loop = asyncio.get_running_loop()
         self._reading = asyncio.Lock()
         self._woken = asyncio.Event()
+        self._connection = 0
+
+    @property
+    def is_certain(self) -> bool:
+        """Whether what this connection leads to was seen to be what the mirror is of."""
+        return self._connection == self._session.connections
 
     def wake(self) -> None:
         """Something has changed, or there is a new connection."""
@@ -65,7 +88,7 @@ class Follower:
             except SessionEnded:
                 return
             except StoreError as error:
-                self._session.end(f"the metadata cannot be followed any more: {error}")
+                self._session.end(f"can no longer read metadata changes: {error}")
                 return
 
     def take(self, number: int, entry: Entry) -> None:
@@ -77,30 +100,50 @@ class Follower:
         """Take in everything that was committed before this was called."""
         async with self._reading:
             await self._session.sync(self._layout.head)
-            await self._take_what_is_new()
+            await self._or_end(self._take_what_is_new())
+
+    async def check_history(self, known: Position) -> None:
+        """Raise HistoryLost where what is stored does not go on from there."""
+        await self._session.sync(self._layout.head)
+        await self._head(known.number)
+        await self._entries(known, known.number)
 
     async def read_everything(self) -> None:
-        """Begin with what is stored, or begin again; the listener is told the difference."""
+        """Begin with what is stored, or begin again; the listener gets the difference."""
         async with self._reading:
-            await self._read_everything()
+            await self._or_end(self._read_everything())
+
+    async def _or_end(self, work: Awaitable[None]) -> None:
+        try:
+            await work
+        except HistoryLost as error:
+            self._session.end(str(error))
+            self._session.check_alive()
 
     async def _take_what_is_new(self) -> None:
+        known, connection = self._known(), self._session.connections
         present, number = await asyncio.gather(
-            self._session.children(self._layout.registered, watch=True), self._head()
+            self._session.children(self._layout.registered, watch=True), self._head(known.number)
         )
         try:
-            for at, entry in await self._entries(self.mirror.number, number):
+            for at, entry in await self._entries(known, number):
                 self._on_entry(entry)
                 self.take(at, entry)
         except _TrimmedError:
+            self._on_gap()
             await self._read_everything()
+        self._connection = connection
         await self._take_vanished(set(present))
 
     async def _read_everything(self) -> None:
         session, layout = self._session, self._layout
         while True:
             await session.sync(layout.head)
-            newer = Mirror(await self._head())
+            known, connection = self._known(), session.connections
+            newer = await self._empty_mirror(await self._head(known.number))
+            if newer is None:
+                continue
+            await self._entries(known, known.number)
             nodes = await self._documents_in(layout.documents)
             registered = await self._documents_in(layout.registered)
             newer.load(
@@ -109,8 +152,9 @@ class Follower:
             )
             try:
                 # Own commits may be taken in by the mirror of now while this one is read.
-                while newer.number < (number := max(await self._head(), self.mirror.number)):
-                    for at, entry in await self._entries(newer.number, number):
+                while newer.number < (number := max(await self._head(0), self.mirror.number)):
+                    at_newer = Position(newer.number, newer.token)
+                    for at, entry in await self._entries(at_newer, number):
                         self._on_entry(entry)
                         newer.apply(at, entry)
             except _TrimmedError:
@@ -118,6 +162,7 @@ class Follower:
             break
         told = self.mirror.difference(newer)
         self.mirror = newer
+        self._connection = connection
         self._tell(told)
 
     async def _documents_in(self, folder: str) -> dict[str, list[Document]]:
@@ -132,24 +177,44 @@ class Follower:
             if node is not None
         }
 
-    async def _head(self) -> int:
+    def _known(self) -> Position:
+        return Position(self.mirror.number, self.mirror.token)
+
+    async def _empty_mirror(self, number: int) -> Mirror | None:
+        """A mirror to be filled with what is read after that commit; None: it was trimmed."""
+        if number == 0:
+            return Mirror()
+        (node,) = await self._session.get_all([self._layout.change(number)])
+        if node is None:
+            return None
+        entry = decode_entry(self._layout.change(number), node.content, node.created)
+        return Mirror(number, entry.writer)
+
+    async def _head(self, at_least: int) -> int:
         head = await self._session.node_version(self._layout.head, watch=True)
-        if head is None or head.version < self.mirror.number:
-            raise StoreError(f"ZooKeeper's {self._layout.root} was removed")
+        if head is None or head.version < at_least:
+            raise HistoryLost(f"ZooKeeper's {self._layout.root}")
         return head.version
 
-    async def _entries(self, after: int, last: int) -> list[tuple[int, Entry]]:
-        if last - after > self._entries_kept:
+    async def _entries(self, known: Position, last: int) -> list[tuple[int, Entry]]:
+        """The entries behind a known one, which is read, too."""
+        if last - known.number > self._entries_kept:
             raise _TrimmedError
-        numbers = range(after + 1, last + 1)
+        numbers = range(known.number, last + 1)
         paths = [self._layout.change(number) for number in numbers]
         entries = []
         for number, path, node in zip(
             numbers, paths, await self._session.get_all(paths), strict=True
         ):
+            if node is None and number == known.number:
+                continue  # the first commit has none before it; others are trimmed first
             if node is None:
                 raise _TrimmedError
-            entries.append((number, decode_entry(path, node.content, node.created)))
+            entry = decode_entry(path, node.content, node.created)
+            if number > known.number:
+                entries.append((number, entry))
+            elif entry.writer != known.token:
+                raise HistoryLost(f"ZooKeeper's {self._layout.root}")
         return entries
 
     async def _take_vanished(self, present: set[str]) -> None:

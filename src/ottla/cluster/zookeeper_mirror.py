@@ -1,8 +1,8 @@
 """The documents of a ZooKeeper store in memory, and what a commit changes in them. Pure.
 
-1. A mirror is exact as of one commit, the one with its `number`. A commit is judged here, against
-   the mirror, and written under the condition that the head still has that number: so no other
-   condition needs to be sent, and a version or an absence is never checked twice.
+1. A mirror is exact as of one commit, the one with its `number` and `token`. A commit is judged
+   here, against the mirror, and written under the condition that the head still has that number: so
+   no other condition needs to be sent, and a version or an absence is never checked twice.
 2. The one thing that changes without a commit is that registered documents vanish. So what relies
    on one that is there says so in the write; what relies on its absence need not, for nobody comes
    back without a commit.
@@ -48,8 +48,9 @@ class Write(NamedTuple):
 class Mirror:
     """All documents as of one commit."""
 
-    def __init__(self, number: int = 0) -> None:
+    def __init__(self, number: int = 0, token: str = "") -> None:
         self.number = number
+        self.token = token
         self.documents: dict[str, Document] = {}
         self.registered: set[str] = set()
         # Where the others are kept: the node of each key, and the keys of each node.
@@ -62,7 +63,7 @@ class Mirror:
         After `load` some documents are newer than the first commits taken in: these do nothing to
         them, and what made them newer follows.
         """
-        self.number = number
+        self.number, self.token = number, entry.writer
         told: list[Change] = []
         for change in entry.changes:
             key, old = change.key, self.documents.get(change.key)
@@ -75,7 +76,8 @@ class Mirror:
                 if old is not None:
                     self.remove(key)
                     told.append(change)
-            elif old is not None or change.version == 0:
+            elif old is not None or change.version == 0 or key in entry.placed:
+                # One that has grown moves to a node of its own, which was not there to be read.
                 self.documents[key] = Document(key, change.value, change.version, change.epoch)
                 told.append(change)
         for key in entry.registered:

@@ -9,7 +9,7 @@
 
 1. A node has the documents with their versions and epochs in it. The epoch of what a commit creates
    is the commit's own zxid, which is not known while it is written: it is written as NEW, and means
-   the zxid that wrote the node. Whoever writes the node again puts the number there.
+   the zxid that wrote the node. The next write of the node puts the number there.
 2. Documents share nodes, and contents are compressed, because ZooKeeper takes at most 1 MB at once:
    an operation for each of 10,000 partitions would be more, and is a fifth of it so. And because a
    start reads all of them, at a third of a millisecond for each node.
@@ -35,8 +35,9 @@ T = TypeVar("T")
 class Entry(NamedTuple):
     """A commit as others read it.
 
-    `registered` are the keys that it created as registered ones, `placed` the number of the node
-    for each key that it put into one where it was not before.
+    `writer` is what no other commit has, `registered` are the keys that it created as registered
+    ones, `placed` is the number of the node for each key that it put into one where it was not
+    before.
     """
 
     writer: str
@@ -111,4 +112,4 @@ def _decode(path: str, content: bytes, kind: type[T]) -> T:
             raise ValueError("it was not written by a store of this format")
         return msgspec.msgpack.decode(zlib.decompress(raw) if how == _ZLIB else raw, type=kind)
     except (ValueError, zlib.error, msgspec.DecodeError) as error:
-        raise StoreError(f"ZooKeeper's node {path} is damaged: {error}") from error
+        raise StoreError(f"ZooKeeper's node {path} is corrupt: {error}") from error

@@ -116,6 +116,8 @@ class ZooKeeperSession:
         self.timeout = timeout
         self.answered = 0.0
         self.connected = asyncio.Event()
+        self.connections = 0
+        """How often it was connected: behind a new connection may be an older copy of the data."""
         self._node = ""
         self._cut_off_since: float | None = None
         self._end_reason: str | None = None
@@ -259,7 +261,7 @@ class ZooKeeperSession:
     def check_alive(self) -> None:
         """Raise SessionEnded when it is over."""
         if self._end_reason is not None:
-            raise SessionEnded(f"the ZooKeeper session has ended: {self._end_reason}")
+            raise SessionEnded(f"ZooKeeper session ended: {self._end_reason}")
 
     @property
     def name(self) -> str:
@@ -290,7 +292,7 @@ class ZooKeeperSession:
         # In kazoo's connection thread.
         if state == KazooState.LOST:
             self._stop()
-            self._post(self.end, "ZooKeeper has ended it")
+            self._post(self.end, "it expired")
         else:
             self._post(self._connection_changed, state == KazooState.CONNECTED)
 
@@ -307,14 +309,15 @@ class ZooKeeperSession:
         if connected:
             if self._cut_off_since is not None:
                 away = round(boottime() - self._cut_off_since, 1)
-                _log.warning("ZooKeeper is back", seconds=away)
+                _log.warning("ZooKeeper connection restored", seconds=away)
                 self._cut_off_since = None
+            self.connections += 1
             self.connected.set()
             self._on_wake()
         else:
             if self._cut_off_since is None:
                 self._cut_off_since = boottime()
-                _log.warning("ZooKeeper is out of reach", reason=self._complaint.text)
+                _log.warning("ZooKeeper connection lost; reconnecting", reason=self._complaint.text)
             self.connected.clear()
 
     def end(self, reason: str) -> None:
@@ -322,10 +325,10 @@ class ZooKeeperSession:
         if self._end_reason is not None:
             return
         self._end_reason = reason
-        _log.error("the ZooKeeper session has ended", reason=reason)
+        _log.error("ZooKeeper session ended", reason=reason)
         self._stop_heart()
         self._stop()
-        # Whoever waits for the connection finds out that there will be none.
+        # Waiters for the connection find out that there will be none.
         self.connected.set()
         self._on_end(reason)
 
@@ -374,12 +377,12 @@ class ZooKeeperSession:
                 described = seen
                 if stood_still:
                     # Paused, or the machine was: this thread has not run either.
-                    _log.warning("the process stood still", seconds=round(silent, 1))
+                    _log.warning("process was paused", seconds=round(silent, 1))
                 else:
                     where = _where(self._loop_thread)
-                    _log.warning("the event loop hangs", seconds=round(silent, 1), where=where)
+                    _log.warning("event loop is blocked", seconds=round(silent, 1), where=where)
             if silent > self.timeout:
-                what = "process stood still" if stood_still else "event loop hung"
+                what = "process was paused" if stood_still else "event loop was blocked"
                 self._post(self.end, f"the {what} for {silent:.1f} seconds")
                 self._stop()
                 return
@@ -402,7 +405,7 @@ class ZooKeeperSession:
             self._client.stop()
             self._client.close()
         except WriterNotClosedException as error:
-            _log.warning("kazoo does not end", reason=str(error))
+            _log.warning("ZooKeeper client did not stop", reason=str(error))
         finally:
             give_up.cancel()
 
@@ -425,4 +428,4 @@ def _settle(answer: "asyncio.Future[Any]", result: Any) -> None:
     elif isinstance(error, NoNodeError | NodeExistsError):
         answer.set_exception(error)
     else:
-        answer.set_exception(StoreError(f"ZooKeeper refuses: {type(error).__name__} {error}"))
+        answer.set_exception(StoreError(f"ZooKeeper error: {type(error).__name__} {error}"))

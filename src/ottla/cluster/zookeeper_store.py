@@ -1,7 +1,7 @@
 """The store of a cluster: documents in ZooKeeper, mirrored here, changed by one multi at a time.
 
 1. The store holds a mirror of all documents. A commit is judged against it and sent as one multi
-   that raises the head's version, which must be the mirror's number: whoever was faster makes it
+   that raises the head's version, which must be the mirror's number: a concurrent commit makes it
    fail, and it is judged again on what they changed. In the same multi are the commit's entry in
    `changes/` and the nodes' new contents (ottla.cluster.zookeeper_nodes has the tree).
 2. Commits that come while one is under way are sent together in the next multi, so a broker with
@@ -10,7 +10,8 @@
    order. Who lacks one that was trimmed reads everything again, and tells the difference.
 4. Registered documents vanish without a commit: a watch on their folder tells of it.
 5. After a lost connection the entries tell whether the multi in flight was carried out: it has an
-   id. So UnknownOutcome is left for a ZooKeeper that stays away, or a session that ends.
+   id. So UnknownOutcome is left for a ZooKeeper that stays away, a session that ends, and a multi
+   whose entry may have been trimmed before it was looked for.
 6. Reads first ask for the state of the quorum (sync), so that they see all commits that returned
    before, and are as of one moment.
 """
@@ -19,6 +20,7 @@ import asyncio
 from collections.abc import Awaitable, Callable, Coroutine, Sequence
 from itertools import count
 from typing import NamedTuple
+from uuid import uuid4
 
 from ottla.cluster.store import (
     Conflict,
@@ -26,6 +28,7 @@ from ottla.cluster.store import (
     Document,
     Listener,
     Op,
+    Position,
     Registration,
     SessionEndCallback,
     SessionEnded,
@@ -75,15 +78,20 @@ class ZooKeeperStore(Store):
             on_wake=lambda: self._follower.wake(),
             on_end=self._session_ended,
         )
-        self._follower = Follower(self._session, self._layout, kept, self._entry_was_read)
+        self._follower = Follower(
+            self._session, self._layout, kept, self._entry_was_read, self._entries_were_trimmed
+        )
         self._end_callbacks: list[SessionEndCallback] = []
         self._tasks: set[asyncio.Task[None]] = set()
         self._waiting: list[_Waiting] = []
         self._committer: asyncio.Task[None] | None = None
         self._entry_numbers = count()
+        # A session's name comes again where ZooKeeper gets an older copy of its data.
+        self._writer = uuid4().hex
         # Multis without an answer, by the writer in their entry: what each would answer.
         self._unanswered: dict[str, list[_Outcome]] = {}
         self._found: list[_Outcome] | None = None
+        self._found_nothing = False
 
     @classmethod
     async def open(
@@ -121,7 +129,7 @@ class ZooKeeperStore(Store):
         await self._ask([Create(key, value)], registers=True)
         document = self._follower.mirror.documents.get(key)
         if document is None:
-            raise UnknownOutcome(f"{key} was registered, and is gone already")
+            raise UnknownOutcome(f"{key} was registered and has been removed since")
         return Registration(key, document.epoch)
 
     async def watch(self, listener: Listener) -> list[Document]:
@@ -129,6 +137,17 @@ class ZooKeeperStore(Store):
         await self._patiently(self._follower.catch_up)
         self._follower.listener = listener
         return self._follower.mirror.scan("")
+
+    async def catch_up(self) -> None:
+        await self._patiently(self._follower.catch_up)
+        await asyncio.sleep(0)  # the listener is called in a turn of the loop of its own
+
+    def position(self) -> Position:
+        mirror = self._follower.mirror
+        return Position(mirror.number, mirror.token)
+
+    async def check_history(self, known: Position) -> None:
+        await self._patiently(lambda: self._follower.check_history(known))
 
     def session_facts(self) -> SessionFacts:
         return SessionFacts(self._session.timeout, self._session.answered)
@@ -185,6 +204,11 @@ class ZooKeeperStore(Store):
                     if self._found is not None:
                         _resolve(batch, self._found)
                         return
+                    if self._found_nothing:
+                        raise UnknownOutcome(
+                            "no response to the commit, and too many later changes to tell whether "
+                            "it succeeded"
+                        )
                     try:
                         if await self._try_to_commit(batch, fresh):
                             return
@@ -200,6 +224,8 @@ class ZooKeeperStore(Store):
 
     async def _try_to_commit(self, batch: list[_Waiting], fresh: bool) -> bool:
         """Judge and send; False when the mirror must catch up before the next attempt."""
+        if not self._follower.is_certain:
+            return False
         mirror = self._follower.mirror
         draft = Draft(mirror)
         outcomes = [_judge(draft, one) for one in batch]
@@ -210,7 +236,7 @@ class ZooKeeperStore(Store):
             _resolve(batch, outcomes)
             return True
         number = mirror.number + 1
-        writer = f"{self._session.name}/{next(self._entry_numbers)}"
+        writer = f"{self._session.name}/{self._writer}/{next(self._entry_numbers)}"
         entry, node_writes = draft.finish(writer, self._layout)
         writes = [
             Write(Do.SET, self._layout.head, version=mirror.number),
@@ -237,6 +263,10 @@ class ZooKeeperStore(Store):
     def _forget_unanswered(self) -> None:
         self._unanswered.clear()
         self._found = None
+        self._found_nothing = False
+
+    def _entries_were_trimmed(self) -> None:
+        self._found_nothing = bool(self._unanswered)
 
     def _entry_was_read(self, entry: Entry) -> None:
         self._found = self._unanswered.get(entry.writer, self._found)
@@ -248,7 +278,7 @@ class ZooKeeperStore(Store):
             old = [name for name in names if int(name) <= last]
             await self._session.delete_all([f"{self._layout.changes}/{name}" for name in old])
         except (ConnectionLost, StoreError):
-            # Whoever makes the next hundred trims again.
+            # The next hundred are trimmed by their writer.
             pass
 
     async def _patiently(self, act: Callable[[], Awaitable[None]]) -> None:
@@ -276,7 +306,7 @@ class ZooKeeperStore(Store):
 
     def _refuse_what_waits(self) -> None:
         waiting, self._waiting = self._waiting, []
-        _fail(waiting, SessionEnded("the ZooKeeper session has ended"))
+        _fail(waiting, SessionEnded("ZooKeeper session ended"))
 
     def _spawn(self, work: Coroutine[object, object, None]) -> "asyncio.Task[None]":
         task = asyncio.get_running_loop().create_task(work)

@@ -5,20 +5,20 @@ from ottla.config.rows import AT_LEAST_1, BOOLEAN, INT, MEDIUM, READ_ONLY, STRIN
 AUDIT_CONFIGS = (
     broker(
         "ottla.audit.enable", BOOLEAN, False, None, MEDIUM, READ_ONLY,
-        "Count the stored records by topic and time window, and report the counts in the topic "
-        "`_ottla_audit`. See docs/audit.md. Ottla's own.",
+        "Count stored records by topic and time window, and write the counts to the topic "
+        "`_ottla_audit`. See docs/audit.md. Ottla only.",
     ),
     broker(
         "ottla.audit.topics", STRING, ".*", None, MEDIUM, READ_ONLY,
-        "A regular expression (RE2's) for the whole names of the topics that are counted; internal "
-        "topics never are. Ottla's own.",
+        "A regular expression (RE2) that the names of counted topics match as a whole; internal "
+        "topics are never counted. Ottla only.",
     ),
     broker(
         "ottla.audit.window.ms", INT, 60_000, AT_LEAST_1, MEDIUM, READ_ONLY,
-        "The length of the time windows that records are counted by. Ottla's own.",
+        "The length of the time windows of the counts. Ottla only.",
     ),
     broker(
         "ottla.audit.interval.ms", INT, 10_000, AT_LEAST_1, MEDIUM, READ_ONLY,
-        "How often what was counted is reported. Ottla's own.",
+        "How often counts are written. Ottla only.",
     ),
 )  # fmt: skip

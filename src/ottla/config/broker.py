@@ -1,4 +1,4 @@
-"""The broker's settings as plain typed attributes, made anew when a dynamic setting changes.
+"""The broker's settings as plain typed attributes, recreated when a dynamic setting changes.
 
 1. An attribute has its setting's name with underscores: `socket.request.max.bytes` is
    `config.socket_request_max_bytes`. A test holds the annotations here to the table.

@@ -36,42 +36,43 @@ LOG_CONFIGS = (
     ),
     broker(
         "log.segment.bytes", INT, 1_073_741_824, Range(1_048_576), HIGH, CLUSTER_WIDE,
-        "The size at which a segment is closed and a new one begun.",
+        "The size at which a new segment is rolled.",
     ),
     broker(
         "log.roll.ms", LONG, None, None, HIGH, CLUSTER_WIDE,
-        "The age at which a segment is closed even when it is not full; without it, "
-        "`log.roll.hours` counts.",
+        "The age at which a new segment is rolled even if the old one is not full. If not set, "
+        "`log.roll.hours` is used.",
         _ROLL,
     ),
     broker(
         "log.roll.hours", INT, 168, AT_LEAST_1, HIGH, READ_ONLY,
-        "`log.roll.ms` in hours; the one in milliseconds is stronger.",
+        "`log.roll.ms` in hours; `log.roll.ms` takes precedence.",
         _ROLL,
     ),
     broker(
         "log.roll.jitter.ms", LONG, None, None, HIGH, CLUSTER_WIDE,
-        "The most that is subtracted at random from a segment's age limit.",
+        "The largest random jitter subtracted from `log.roll.ms`.",
         _JITTER,
     ),
     broker(
         "log.roll.jitter.hours", INT, 0, AT_LEAST_0, HIGH, READ_ONLY,
-        "`log.roll.jitter.ms` in hours; the one in milliseconds is stronger.",
+        "`log.roll.jitter.ms` in hours; `log.roll.jitter.ms` takes precedence.",
         _JITTER,
     ),
     broker(
         "log.retention.ms", LONG, None, None, HIGH, CLUSTER_WIDE,
-        "How long records are kept; -1 for ever. Without it, `log.retention.minutes` counts.",
+        "How long records are kept; -1 for no limit. If not set, `log.retention.minutes` is used.",
         _RETENTION,
     ),
     broker(
         "log.retention.minutes", INT, None, None, HIGH, READ_ONLY,
-        "`log.retention.ms` in minutes; without it, `log.retention.hours` counts.",
+        "`log.retention.ms` in minutes. If not set, `log.retention.hours` is used.",
         _RETENTION,
     ),
     broker(
         "log.retention.hours", INT, 168, None, HIGH, READ_ONLY,
-        "`log.retention.ms` in hours; milliseconds and minutes are stronger.",
+        "`log.retention.ms` in hours; `log.retention.ms` and `log.retention.minutes` take "
+        "precedence.",
         _RETENTION,
     ),
     broker(
@@ -80,7 +81,7 @@ LOG_CONFIGS = (
     ),
     broker(
         "log.retention.check.interval.ms", LONG, 300_000, AT_LEAST_1, MEDIUM, READ_ONLY,
-        "How often the logs are looked through for segments to delete.",
+        "How often logs are checked for segments to delete.",
     ),
     broker(
         "log.cleanup.policy", LIST, ("delete",), OneOf(("compact", "delete")), MEDIUM, CLUSTER_WIDE,
@@ -88,11 +89,11 @@ LOG_CONFIGS = (
     ),
     broker(
         "log.segment.delete.delay.ms", LONG, 60_000, AT_LEAST_0, HIGH, CLUSTER_WIDE,
-        "How long a removed segment's renamed files stay on disk.",
+        "How long the renamed files of a deleted segment stay on disk.",
     ),
     broker(
         "log.index.interval.bytes", INT, 4096, AT_LEAST_0, MEDIUM, CLUSTER_WIDE,
-        "A segment's indexes get an entry about every so many bytes of log.",
+        "How many bytes of log lie between two entries of a segment's indexes.",
     ),
     broker(
         "log.index.size.max.bytes", INT, 10_485_760, Range(4), MEDIUM, CLUSTER_WIDE,
@@ -100,7 +101,7 @@ LOG_CONFIGS = (
     ),
     broker(
         "log.preallocate", BOOLEAN, False, None, MEDIUM, CLUSTER_WIDE,
-        "Kept and shown, without effect: a segment takes room as it grows.",
+        "Accepted without effect: segments are not preallocated.",
     ),
     broker(
         "log.message.timestamp.type", STRING, "CreateTime", OneOf(("CreateTime", "LogAppendTime")),
@@ -109,19 +110,19 @@ LOG_CONFIGS = (
     ),
     broker(
         "log.message.timestamp.before.max.ms", LONG, LONG_MAX, AT_LEAST_0, MEDIUM, CLUSTER_WIDE,
-        "How far a record's timestamp may lie behind the broker's clock.",
+        "How far a record's timestamp may be behind the broker's clock.",
     ),
     broker(
         "log.message.timestamp.after.max.ms", LONG, 3_600_000, AT_LEAST_0, MEDIUM, CLUSTER_WIDE,
-        "How far a record's timestamp may lie ahead of the broker's clock.",
+        "How far a record's timestamp may be ahead of the broker's clock.",
     ),
     broker(
         "log.local.retention.ms", LONG, -2, Range(-2), MEDIUM, CLUSTER_WIDE,
-        "Part of tiered storage, which Ottla does not have: kept and shown, without effect.",
+        "Accepted without effect: Ottla has no tiered storage.",
     ),
     broker(
         "log.local.retention.bytes", LONG, -2, Range(-2), MEDIUM, CLUSTER_WIDE,
-        "Part of tiered storage, which Ottla does not have: kept and shown, without effect.",
+        "Accepted without effect: Ottla has no tiered storage.",
     ),
     broker(
         "message.max.bytes", INT, 1_048_588, AT_LEAST_0, HIGH, CLUSTER_WIDE,
@@ -129,77 +130,77 @@ LOG_CONFIGS = (
     ),
     broker(
         "compression.type", STRING, "producer", COMPRESSION, HIGH, CLUSTER_WIDE,
-        "The codec of batches in the log; `producer` keeps each in its producer's.",
+        "The compression codec of batches in the log; `producer` keeps the producer's codec.",
     ),
     broker(
         "compression.gzip.level", INT, -1, RangeOr(1, 9, -1), MEDIUM, CLUSTER_WIDE,
-        "The level of gzip, where `compression.type` is `gzip`; -1 is its default.",
+        "The gzip compression level, if `compression.type` is `gzip`; -1 is the default of gzip.",
     ),
     broker(
         "compression.lz4.level", INT, 9, Range(1, 17), MEDIUM, CLUSTER_WIDE,
-        "The level of lz4, where `compression.type` is `lz4`; 9 is the fast one.",
+        "The lz4 compression level, if `compression.type` is `lz4`; 9 is the fastest.",
     ),
     broker(
         "compression.zstd.level", INT, 3, Range(-131072, 22), MEDIUM, CLUSTER_WIDE,
-        "The level of zstd, where `compression.type` is `zstd`.",
+        "The zstd compression level, if `compression.type` is `zstd`.",
     ),
     broker(
         "log.flush.interval.messages", LONG, LONG_MAX, AT_LEAST_1, HIGH, CLUSTER_WIDE,
-        "After this many unflushed messages a partition's log is forced to disk.",
+        "The number of messages after which a partition's log is flushed to disk.",
     ),
     broker(
         "log.flush.interval.ms", LONG, None, None, HIGH, CLUSTER_WIDE,
-        "The longest time that appended data stays unflushed; without it, "
-        "`log.flush.scheduler.interval.ms` counts.",
+        "The longest time that appended data stays unflushed. If not set, "
+        "`log.flush.scheduler.interval.ms` is used.",
         "log.flush.interval.ms log.flush.scheduler.interval.ms",
     ),
     broker(
         "log.flush.scheduler.interval.ms", LONG, LONG_MAX, None, HIGH, READ_ONLY,
-        "How often the logs are looked through for data that is due to be flushed.",
+        "How often the flusher checks whether a log needs to be flushed.",
     ),
     broker(
         "log.flush.offset.checkpoint.interval.ms", INT, 60_000, AT_LEAST_0, HIGH, READ_ONLY,
-        "How often the recovery points are written down.",
+        "How often the recovery points are checkpointed.",
     ),
     broker(
         "log.cleaner.enable", BOOLEAN, True, None, MEDIUM, READ_ONLY,
-        "Whether compacted topics are cleaned at all.",
+        "Whether the log cleaner runs.",
     ),
     broker(
         "log.cleaner.threads", INT, 1, AT_LEAST_0, MEDIUM, CLUSTER_WIDE,
-        "How many logs are cleaned at one time.",
+        "The number of logs that are compacted at the same time.",
     ),
     broker(
         "log.cleaner.io.max.bytes.per.second", DOUBLE, 1.7976931348623157e308, None, MEDIUM,
         CLUSTER_WIDE,
-        "The most bytes that cleaning reads and writes in a second.",
+        "The maximum bytes per second that the cleaner reads and writes.",
     ),
     broker(
         "log.cleaner.dedupe.buffer.size", LONG, 134_217_728, None, MEDIUM, CLUSTER_WIDE,
-        "Memory for the keys of one cleaning, all cleaners together.",
+        "Memory for the deduplication of keys, of all cleaner threads together.",
     ),
     broker(
         "log.cleaner.backoff.ms", LONG, 15_000, AT_LEAST_0, MEDIUM, CLUSTER_WIDE,
-        "How long to wait when there is nothing to clean.",
+        "How long the cleaner sleeps when there is nothing to compact.",
     ),
     broker(
         "log.cleaner.min.cleanable.ratio", DOUBLE, 0.5, Range(0, 1), MEDIUM, CLUSTER_WIDE,
-        "The share of a log that must be uncleaned before it is cleaned again.",
+        "The ratio of dirty (uncompacted) to all bytes of a log at which it is compacted.",
     ),
     broker(
         "log.cleaner.delete.retention.ms", LONG, 86_400_000, AT_LEAST_0, MEDIUM, CLUSTER_WIDE,
-        "How long delete markers stay in compacted topics.",
+        "How long tombstones are kept in compacted topics.",
     ),
     broker(
         "log.cleaner.min.compaction.lag.ms", LONG, 0, AT_LEAST_0, MEDIUM, CLUSTER_WIDE,
-        "A record stays uncleaned for at least this time.",
+        "The shortest time that a record stays uncompacted.",
     ),
     broker(
         "log.cleaner.max.compaction.lag.ms", LONG, LONG_MAX, AT_LEAST_1, MEDIUM, CLUSTER_WIDE,
-        "A record is cleaned at the latest after this time.",
+        "The longest time that a record stays uncompacted.",
     ),
     broker(
         "producer.id.expiration.ms", INT, 86_400_000, AT_LEAST_1, LOW, CLUSTER_WIDE,
-        "A producer id without a write for this long is forgotten by the partition.",
+        "A partition expires the state of a producer id after this long without a write.",
     ),
 )  # fmt: skip

@@ -23,133 +23,133 @@ from ottla.config.types import INT_MAX
 NETWORK_CONFIGS = (
     broker(
         "node.id", INT, 1, AT_LEAST_0, HIGH, READ_ONLY,
-        "The broker's number, different for every broker of a cluster. Kafka has no default; here "
-        "it is 1.",
+        "The broker id, unique in the cluster. Kafka has no default; Ottla's is 1.",
     ),
     broker(
         "broker.id", INT, -1, None, HIGH, READ_ONLY,
-        "The older name of `node.id`; -1 for not set. When both are set they must be equal.",
+        "The older name of `node.id`; -1 if not set. If both are set, they must be equal.",
     ),
     broker(
         "broker.rack", STRING, None, None, MEDIUM, READ_ONLY,
-        "Where the broker stands, told to clients and used to spread replicas.",
+        "The rack of the broker; sent to clients, and used to spread replicas over racks.",
     ),
     broker(
         "listeners", LIST, ("PLAINTEXT://127.0.0.1:9092",), None, HIGH, READ_ONLY,
-        "Where to listen: NAME://HOST:PORT, separated by commas. Port 0 takes a free port, an "
-        "empty host or 0.0.0.0 means all interfaces, localhost means both address families. "
-        "Kafka's default is all interfaces; here only this machine can connect until you say "
-        "otherwise. Unlike in Kafka it cannot change while the broker runs.",
+        "The addresses to listen on: NAME://HOST:PORT, separated by commas. Port 0 selects a "
+        "free port, an empty host or 0.0.0.0 means all interfaces, localhost means both address "
+        "families. Kafka's default is all interfaces; Ottla's is the loopback interface. Unlike "
+        "in Kafka, a change needs a restart.",
     ),
     broker(
         "advertised.listeners", LIST, None, None, HIGH, READ_ONLY,
-        "What clients are told to connect to, when that differs from `listeners`. Port 0 stands "
-        "for the bound port. Without it, a listener on all interfaces advertises the machine's "
-        "name, or where that is localhost the address from which the machine reaches others; the "
-        "line of the start says which (Kafka refuses to start with 0.0.0.0 here).",
+        "The addresses that clients connect to, if different from `listeners`. Port 0 means the "
+        "bound port. If not set, a listener on all interfaces advertises the machine's host "
+        "name, or, if that is localhost, its outgoing address; the log line `broker started` "
+        "shows it (Kafka does not start with 0.0.0.0 here).",
     ),
     broker(
         "listener.security.protocol.map", STRING,
         ",".join(f"{name}:{name}" for name in ("SASL_SSL", "PLAINTEXT", "SSL", "SASL_PLAINTEXT")),
         Parsed(protocol_map, "NAME:PROTOCOL,..."), LOW, READ_ONLY,
-        "The protocol of each listener name. Only PLAINTEXT works so far. Unlike in Kafka it "
-        "cannot change while the broker runs.",
+        "The protocol of each listener name. Only PLAINTEXT is supported so far. Unlike in "
+        "Kafka, a change needs a restart.",
     ),
     broker(
         "inter.broker.listener.name", STRING, None, None, MEDIUM, READ_ONLY,
-        "The listener that brokers use among themselves; without it, the first one with the "
+        "The listener for communication between brokers. If not set, the first one with the "
         "protocol of `security.inter.broker.protocol`.",
     ),
     broker(
         "security.inter.broker.protocol", STRING, "PLAINTEXT", OneOf(PROTOCOLS), MEDIUM, READ_ONLY,
-        "The protocol that brokers use among themselves. Only PLAINTEXT works so far.",
+        "The protocol for communication between brokers. Only PLAINTEXT is supported so far.",
     ),
     broker(
         "controller.listener.names", LIST, (), None, HIGH, READ_ONLY,
-        "Ottla has no controller listeners: listeners of these names are left out, so that a KRaft "
-        "`server.properties` works.",
+        "Ottla has no controller listeners: listeners with these names are ignored, so that a "
+        "KRaft `server.properties` works.",
     ),
     broker(
         "authorizer.class.name", STRING, "", Only("", "authorization is not supported yet"), LOW,
         READ_ONLY,
-        "Access control is not supported yet. Refused rather than ignored: a broker that looks "
-        "protected and is not would be worse.",
+        "Access control is not supported yet. The broker refuses to start if it is set, rather "
+        "than run unprotected.",
     ),
     broker(
         "create.topic.policy.class.name", CLASS, None,
         Only(None, "policies are Java classes, which Ottla cannot run"), LOW, READ_ONLY,
-        "Topic policies are Java classes: refused rather than ignored.",
+        "Not supported: policies are Java classes. The broker refuses to start if it is set.",
     ),
     broker(
         "alter.config.policy.class.name", CLASS, None,
         Only(None, "policies are Java classes, which Ottla cannot run"), LOW, READ_ONLY,
-        "Config policies are Java classes: refused rather than ignored.",
+        "Not supported: policies are Java classes. The broker refuses to start if it is set.",
     ),
     broker(
         "socket.request.max.bytes", INT, 104_857_600, AT_LEAST_1, HIGH, READ_ONLY,
-        "The largest request; a connection that announces more is closed.",
+        "The largest request in bytes; a connection that sends a larger one is closed.",
     ),
     broker(
         "socket.send.buffer.bytes", INT, -1, None, HIGH, READ_ONLY,
-        "SO_SNDBUF of a connection's socket; -1 leaves it to the system, which gives a fast reader "
-        "more (Kafka's default is 102400).",
+        "SO_SNDBUF of a connection's socket; -1 for the system's default, which grows for fast "
+        "consumers (Kafka's default is 102400).",
     ),
     broker(
         "socket.receive.buffer.bytes", INT, 102_400, None, HIGH, READ_ONLY,
-        "SO_RCVBUF of a connection's socket; -1 leaves the system's choice.",
+        "SO_RCVBUF of a connection's socket; -1 for the system's default.",
     ),
     broker(
         "socket.listen.backlog.size", INT, 50, AT_LEAST_1, MEDIUM, READ_ONLY,
-        "How many connections may wait to be accepted.",
+        "The maximum number of connections that wait to be accepted.",
     ),
     broker(
         "max.connections", INT, INT_MAX, AT_LEAST_0, MEDIUM, CLUSTER_WIDE,
-        "The most connections at one time; past it new ones wait or are closed.",
+        "The maximum number of connections; above it, new ones wait or are closed.",
     ),
     broker(
         "max.connections.per.ip", INT, INT_MAX, AT_LEAST_0, MEDIUM, CLUSTER_WIDE,
-        "The most connections from one address. 0 only together with overrides.",
+        "The maximum number of connections from one IP address. May be 0 only with overrides.",
     ),
     broker(
         "max.connections.per.ip.overrides", STRING, "",
         Parsed(connections_per_ip, "address:count,..."), MEDIUM, CLUSTER_WIDE,
-        "Other limits for single addresses, as address:count, separated by commas.",
+        "Limits for single IP addresses, as address:count, separated by commas.",
     ),
     broker(
         "max.connection.creation.rate", INT, INT_MAX, AT_LEAST_0, MEDIUM, CLUSTER_WIDE,
-        "The most connections accepted in a second.",
+        "The maximum number of connections accepted per second.",
     ),
     broker(
         "connections.max.idle.ms", LONG, 600_000, None, MEDIUM, READ_ONLY,
-        "A connection without a request for this long is closed; negative for never.",
+        "A connection idle for this long is closed; negative for never.",
     ),
     broker(
         "queued.max.request.bytes", LONG, -1,
-        Only(-1, "requests are not queued here; max.connections and socket.request.max.bytes "
-             "bound the memory they take"),
+        Only(-1, "Ottla has no request queue; max.connections and socket.request.max.bytes "
+             "limit the memory of requests"),
         MEDIUM, READ_ONLY,
-        "A bound of the memory that queued requests take. Ottla handles a request where it was "
-        "received and queues none: only -1, no limit, is accepted.",
+        "The maximum memory of queued requests. Ottla has no request queue: only -1, no limit, "
+        "is accepted.",
     ),
     broker(
         "request.timeout.ms", INT, 30_000, None, HIGH, READ_ONLY,
-        "How long a broker waits for an answer of another broker.",
+        "How long a broker waits for a response of another broker.",
     ),
     broker(
         "fetch.max.bytes", INT, 57_671_680, Range(1024), MEDIUM, READ_ONLY,
-        "The most bytes in one fetch response, whatever the client asks for.",
+        "The largest fetch response, in bytes, whatever the client requests.",
     ),
     broker(
         "max.incremental.fetch.session.cache.slots", INT, 1000, AT_LEAST_0, MEDIUM, READ_ONLY,
-        "How many incremental fetch sessions are kept.",
+        "The maximum number of incremental fetch sessions.",
     ),
     broker(
         "max.request.partition.size.limit", INT, 2000, AT_LEAST_1, MEDIUM, READ_ONLY,
-        "The most partitions in one DescribeTopicPartitions response.",
+        "The maximum number of partitions in one DescribeTopicPartitions response.",
     ),
     broker(
         "auto.create.topics.enable", BOOLEAN, True, None, HIGH, READ_ONLY,
-        "Make a topic when a client asks for it by name and it does not exist.",
+        "Enable auto topic creation: create a topic that a client requests by name and that does "
+        "not exist.",
     ),
     broker(
         "delete.topic.enable", BOOLEAN, True, None, HIGH, READ_ONLY,
@@ -157,25 +157,25 @@ NETWORK_CONFIGS = (
     ),
     broker(
         "num.partitions", INT, 1, AT_LEAST_1, MEDIUM, READ_ONLY,
-        "Partitions of a topic that is made without a number.",
+        "The number of partitions of topics created without one.",
     ),
     broker(
         "default.replication.factor", INT, 1, None, MEDIUM, READ_ONLY,
-        "Replicas of a topic that is made without a number.",
+        "The replication factor of topics created without one.",
     ),
     broker(
         "ottla.store", STRING, "", None, HIGH, READ_ONLY,
-        "Where the metadata of the cluster is kept: `sqlite:PATH` for brokers of one machine, "
-        "`zookeeper://host1,host2,host3/chroot` for brokers of many. Empty: a file in the data "
-        "folder, for a broker that is alone. Ottla's own.",
+        "The metadata store of the cluster: `sqlite:PATH` for brokers on one machine, "
+        "`zookeeper://host1,host2,host3/chroot` for brokers on several. If empty, a file in the "
+        "data folder, for a standalone broker. Ottla only.",
     ),
     broker(
         "ottla.metrics.port", INT, -1, Range(-1, 65_535), MEDIUM, READ_ONLY,
-        "The HTTP port for Prometheus metrics and /healthz; -1 turns it off, 0 takes a free port. "
-        "Ottla's own.",
+        "The HTTP port of /metrics (Prometheus) and /healthz; -1 disables it, 0 selects a free "
+        "port. Ottla only.",
     ),
     broker(
         "ottla.metrics.host", STRING, "127.0.0.1", Parsed(check_host, "a host"), LOW, READ_ONLY,
-        "The address that the metrics port listens on. Ottla's own.",
+        "The address that the metrics endpoint listens on. Ottla only.",
     ),
 )  # fmt: skip

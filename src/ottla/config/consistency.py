@@ -30,14 +30,14 @@ def check_consistency(values: Mapping[str, Value]) -> None:
     if node < 0:
         raise invalid_value("broker.id", broker, "Value must be at least 0")
     if broker != node:
-        raise invalid_value("broker.id", broker, f"It must be equal to node.id ({node})")
+        raise invalid_value("broker.id", broker, f"Must be equal to node.id ({node})")
     assignors = values["group.consumer.assignors"]
     assert isinstance(assignors, tuple)
     if not assignors or not set(assignors) <= ASSIGNORS:
         raise invalid_value(
             "group.consumer.assignors",
             ",".join(assignors),
-            f"It must name some of {', '.join(sorted(ASSIGNORS))}",
+            f"Must be a subset of {', '.join(sorted(ASSIGNORS))}",
         )
     folders = values["log.dirs"]
     assert isinstance(folders, tuple)
@@ -47,7 +47,7 @@ def check_consistency(values: Mapping[str, Value]) -> None:
     for smaller, larger in _ORDERED:
         if _number(values, smaller) > _number(values, larger):
             raise invalid_value(
-                smaller, values[smaller], f"It is more than {larger} ({values[larger]})"
+                smaller, values[smaller], f"Must not be more than {larger} ({values[larger]})"
             )
     _check_limits(values)
 
@@ -72,7 +72,7 @@ def _check_limits(values: Mapping[str, Value]) -> None:
         raise invalid_value(
             "max.connections.per.ip",
             0,
-            "It may be 0 only when max.connections.per.ip.overrides names the allowed addresses",
+            "May be 0 only when max.connections.per.ip.overrides names the allowed addresses",
         )
     buffer, cleaners = (
         _number(values, "log.cleaner.dedupe.buffer.size"),
@@ -80,7 +80,7 @@ def _check_limits(values: Mapping[str, Value]) -> None:
     )
     if cleaners and buffer // cleaners <= _MEGABYTE:
         raise invalid_value(
-            "log.cleaner.dedupe.buffer.size", buffer, "More than 1 MB a cleaner is needed"
+            "log.cleaner.dedupe.buffer.size", buffer, "Must be more than 1 MB per cleaner thread"
         )
 
 

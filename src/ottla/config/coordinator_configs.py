@@ -22,11 +22,11 @@ from ottla.config.types import INT_MAX
 COORDINATOR_CONFIGS = (
     broker(
         "group.min.session.timeout.ms", INT, 6000, None, MEDIUM, READ_ONLY,
-        "The shortest session timeout that a member of a classic group may ask for.",
+        "The shortest session timeout that a member of a classic group may request.",
     ),
     broker(
         "group.max.session.timeout.ms", INT, 1_800_000, None, MEDIUM, READ_ONLY,
-        "The longest session timeout that a member of a classic group may ask for.",
+        "The longest session timeout that a member of a classic group may request.",
     ),
     broker(
         "group.initial.rebalance.delay.ms", INT, 3000, None, MEDIUM, READ_ONLY,
@@ -34,35 +34,35 @@ COORDINATOR_CONFIGS = (
     ),
     broker(
         "group.max.size", INT, INT_MAX, AT_LEAST_1, MEDIUM, READ_ONLY,
-        "The most members of a classic group.",
+        "The maximum number of members of a classic group.",
     ),
     broker(
         "group.consumer.session.timeout.ms", INT, 45_000, AT_LEAST_1, MEDIUM, READ_ONLY,
-        "A member of a consumer group that was silent for this long is removed.",
+        "A member of a consumer group without a heartbeat for this long is removed.",
     ),
     broker(
         "group.consumer.min.session.timeout.ms", INT, 45_000, AT_LEAST_1, MEDIUM, READ_ONLY,
-        "The least that a group's own session timeout may be.",
+        "The smallest session timeout that a group may set.",
     ),
     broker(
         "group.consumer.max.session.timeout.ms", INT, 60_000, AT_LEAST_1, MEDIUM, READ_ONLY,
-        "The most that a group's own session timeout may be.",
+        "The largest session timeout that a group may set.",
     ),
     broker(
         "group.consumer.heartbeat.interval.ms", INT, 5000, AT_LEAST_1, MEDIUM, READ_ONLY,
-        "How often members of a consumer group are told to send a heartbeat.",
+        "The heartbeat interval given to members of a consumer group.",
     ),
     broker(
         "group.consumer.min.heartbeat.interval.ms", INT, 5000, AT_LEAST_1, MEDIUM, READ_ONLY,
-        "The least that a group's own heartbeat interval may be.",
+        "The smallest heartbeat interval that a group may set.",
     ),
     broker(
         "group.consumer.max.heartbeat.interval.ms", INT, 15_000, AT_LEAST_1, MEDIUM, READ_ONLY,
-        "The most that a group's own heartbeat interval may be.",
+        "The largest heartbeat interval that a group may set.",
     ),
     broker(
         "group.consumer.max.size", INT, INT_MAX, AT_LEAST_1, MEDIUM, READ_ONLY,
-        "The most members of a consumer group.",
+        "The maximum number of members of a consumer group.",
     ),
     broker(
         "group.consumer.assignors", LIST, ("uniform", "range"), None, MEDIUM, READ_ONLY,
@@ -77,7 +77,7 @@ COORDINATOR_CONFIGS = (
     ),
     broker(
         "group.consumer.regex.refresh.interval.ms", INT, 600_000, Range(10_000), MEDIUM, READ_ONLY,
-        "How often the topics that a group's patterns match are looked up again.",
+        "How often regular expression subscriptions are resolved again.",
     ),
     broker(
         "group.consumer.assignment.interval.ms", INT, 1000, AT_LEAST_0, MEDIUM, CLUSTER_WIDE,
@@ -85,19 +85,19 @@ COORDINATOR_CONFIGS = (
     ),
     broker(
         "group.consumer.min.assignment.interval.ms", INT, 0, AT_LEAST_0, MEDIUM, READ_ONLY,
-        "The least that a group's own assignment interval may be.",
+        "The smallest assignment interval that a group may set.",
     ),
     broker(
         "group.consumer.max.assignment.interval.ms", INT, 15_000, AT_LEAST_0, MEDIUM, READ_ONLY,
-        "The most that a group's own assignment interval may be.",
+        "The largest assignment interval that a group may set.",
     ),
     broker(
         "offset.metadata.max.bytes", INT, 4096, None, HIGH, READ_ONLY,
-        "The longest metadata text of a committed offset.",
+        "The maximum size of the metadata of a committed offset.",
     ),
     broker(
         "offsets.commit.timeout.ms", INT, 5000, AT_LEAST_1, HIGH, READ_ONLY,
-        "How long a commit waits for its replicas.",
+        "How long an offset commit waits for its replicas.",
     ),
     broker(
         "offsets.retention.minutes", INT, 10_080, AT_LEAST_1, HIGH, READ_ONLY,
@@ -109,12 +109,13 @@ COORDINATOR_CONFIGS = (
     ),
     broker(
         "offsets.topic.num.partitions", INT, 50, AT_LEAST_1, HIGH, READ_ONLY,
-        "Partitions of `__consumer_offsets`; cannot change once the topic exists.",
+        "The number of partitions of `__consumer_offsets`; cannot be changed once the topic "
+        "exists.",
     ),
     broker(
         "offsets.topic.replication.factor", SHORT, 3, AT_LEAST_1, HIGH, READ_ONLY,
-        "Replicas of `__consumer_offsets`. Unlike in Kafka, fewer live brokers make fewer "
-        "replicas instead of an error.",
+        "The replication factor of `__consumer_offsets`. Unlike in Kafka, with fewer live "
+        "brokers the topic is created with fewer replicas.",
     ),
     broker(
         "offsets.topic.segment.bytes", INT, 104_857_600, AT_LEAST_1, HIGH, READ_ONLY,
@@ -122,20 +123,21 @@ COORDINATOR_CONFIGS = (
     ),
     broker(
         "transactional.id.expiration.ms", INT, 604_800_000, AT_LEAST_1, HIGH, READ_ONLY,
-        "A transactional id without a transaction for this long is forgotten.",
+        "A transactional id expires after this long without a transaction.",
     ),
     broker(
         "transaction.max.timeout.ms", INT, 900_000, AT_LEAST_1, HIGH, READ_ONLY,
-        "The longest transaction timeout that a producer may ask for.",
+        "The longest transaction timeout that a producer may request.",
     ),
     broker(
         "transaction.state.log.num.partitions", INT, 50, AT_LEAST_1, HIGH, READ_ONLY,
-        "Partitions of `__transaction_state`; cannot change once the topic exists.",
+        "The number of partitions of `__transaction_state`; cannot be changed once the topic "
+        "exists.",
     ),
     broker(
         "transaction.state.log.replication.factor", SHORT, 3, AT_LEAST_1, HIGH, READ_ONLY,
-        "Replicas of `__transaction_state`. Unlike in Kafka, fewer live brokers make fewer "
-        "replicas instead of an error.",
+        "The replication factor of `__transaction_state`. Unlike in Kafka, with fewer live "
+        "brokers the topic is created with fewer replicas.",
     ),
     broker(
         "transaction.state.log.min.isr", INT, 2, AT_LEAST_1, HIGH, READ_ONLY,
@@ -152,7 +154,7 @@ COORDINATOR_CONFIGS = (
     ),
     broker(
         "transaction.partition.verification.enable", BOOLEAN, True, None, LOW, CLUSTER_WIDE,
-        "Ask the coordinator whether a partition belongs to the transaction before the first "
-        "transactional write to it.",
+        "Verify with the transaction coordinator that a partition was added to the transaction, "
+        "before the first transactional write to it.",
     ),
 )  # fmt: skip

@@ -31,8 +31,13 @@ def _group(name: str, default: int, least: int, doc: str) -> ConfigDef:
 
 
 GROUP_CONFIGS = table(
-    _group(SESSION_TIMEOUT, 45_000, 1, "A member that was silent for this long is removed."),
-    _group(HEARTBEAT_INTERVAL, 5_000, 1, "How often members are told to send a heartbeat."),
+    _group(
+        SESSION_TIMEOUT,
+        45_000,
+        1,
+        ("A member without a heartbeat for this long is removed from the group."),
+    ),
+    _group(HEARTBEAT_INTERVAL, 5_000, 1, "The heartbeat interval given to members."),
     _group(ASSIGNMENT_INTERVAL, 1_000, 0, "The shortest time between two assignments."),
 )
 

@@ -109,7 +109,7 @@ def may_be_told(name: str) -> bool:
 
 
 def warning(name: str) -> str:
-    """What the user is told about such a setting."""
+    """The warning about such a setting."""
     return f"{name} has no effect in Ottla"
 
 

@@ -51,7 +51,7 @@ def protocol_map(text: str) -> dict[str, str]:
         if not colon or not name or protocol not in PROTOCOLS:
             raise ValueError(f"{part!r} is not NAME:PROTOCOL with one of {', '.join(PROTOCOLS)}")
         if name in protocols:
-            raise ValueError(f"{name} is given twice")
+            raise ValueError(f"{name} is defined twice")
         protocols[name] = protocol
     return protocols
 
@@ -183,7 +183,7 @@ def _parse(
         match = _ENDPOINT.fullmatch(text)
         name = match["name"].upper() if match else ""
         if not match or not _NAME.fullmatch(name):
-            raise invalid_value(setting, text, "It is not NAME://HOST:PORT")
+            raise invalid_value(setting, text, "Must be NAME://HOST:PORT")
         port = int(match["port"]) if len(match["port"]) <= 6 else -1
         if not 0 <= port <= 65_535:
             raise invalid_value(setting, text, "The port must be between 0 and 65535")
@@ -192,7 +192,7 @@ def _parse(
         except ValueError as problem:
             raise invalid_value(setting, text, str(problem)) from None
         if name in listeners:
-            raise invalid_value(setting, ",".join(endpoints), f"{name} is there twice")
+            raise invalid_value(setting, ",".join(endpoints), f"{name} is defined twice")
         if name not in left_out:
             protocol = _working_protocol(setting, text, name, protocols)
             listeners[name] = Listener(name, match["host"], port, protocol)

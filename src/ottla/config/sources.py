@@ -68,11 +68,10 @@ def _settings(
     for flag in flags:
         name, equals, value = flag.partition("=")
         if not equals:
-            raise ConfigError(f"--set {flag}: it is not name=value")
+            raise ConfigError(f"--set {flag}: must be name=value")
         if not name.strip():
             raise ConfigError(
-                f"--set {flag}: there is no name before the =; it is name=value, "
-                "like num.partitions=3"
+                f"--set {flag}: the name is missing; use name=value, like num.partitions=3"
             )
         yield _Setting(name.strip(), value, "--set")
 

@@ -63,7 +63,7 @@ TOPIC_CONFIGS: dict[str, ConfigDef] = table(
         -1,
         RangeOr(1, 9, -1),
         "compression.gzip.level",
-        "The level of gzip, where `compression.type` is `gzip`; -1 is its default.",
+        "The gzip compression level, if `compression.type` is `gzip`; -1 is the default of gzip.",
     ),
     _topic(
         "compression.lz4.level",
@@ -71,7 +71,7 @@ TOPIC_CONFIGS: dict[str, ConfigDef] = table(
         9,
         Range(1, 17),
         "compression.lz4.level",
-        "The level of lz4, where `compression.type` is `lz4`; 9 is the fast one.",
+        "The lz4 compression level, if `compression.type` is `lz4`; 9 is the fastest.",
     ),
     _topic(
         "compression.type",
@@ -79,8 +79,8 @@ TOPIC_CONFIGS: dict[str, ConfigDef] = table(
         "producer",
         COMPRESSION,
         "compression.type",
-        "The codec of batches in the log. `producer` keeps each in the one its producer chose; "
-        "with another value the broker brings each into that form, which costs it CPU time.",
+        "The compression codec of batches in the log. `producer` keeps the producer's codec; "
+        "with any other value the broker recompresses batches, which costs CPU time.",
     ),
     _topic(
         "compression.zstd.level",
@@ -88,7 +88,7 @@ TOPIC_CONFIGS: dict[str, ConfigDef] = table(
         3,
         Range(-131072, 22),
         "compression.zstd.level",
-        "The level of zstd, where `compression.type` is `zstd`.",
+        "The zstd compression level, if `compression.type` is `zstd`.",
     ),
     _topic(
         "delete.retention.ms",
@@ -96,8 +96,8 @@ TOPIC_CONFIGS: dict[str, ConfigDef] = table(
         86_400_000,
         Range(0),
         "log.cleaner.delete.retention.ms",
-        "How long a compacted topic keeps a delete marker (a null value), so that a reader which "
-        "starts at the beginning can still see it.",
+        "How long a compacted topic keeps tombstones (null values), so that a consumer that "
+        "starts at the beginning sees them.",
     ),
     _topic(
         "file.delete.delay.ms",
@@ -105,7 +105,7 @@ TOPIC_CONFIGS: dict[str, ConfigDef] = table(
         60_000,
         Range(0),
         "log.segment.delete.delay.ms",
-        "How long a removed segment's renamed files stay on disk.",
+        "How long the renamed files of a deleted segment stay on disk.",
     ),
     _topic(
         "flush.messages",
@@ -113,8 +113,8 @@ TOPIC_CONFIGS: dict[str, ConfigDef] = table(
         LONG_MAX,
         Range(1),
         "log.flush.interval.messages",
-        "After this many unflushed messages the log is forced to disk, and the produce request "
-        "that reached the number waits for it.",
+        "The number of messages after which the log is flushed to disk; the produce request that "
+        "reaches it waits for the flush.",
     ),
     _topic(
         "flush.ms",
@@ -130,8 +130,8 @@ TOPIC_CONFIGS: dict[str, ConfigDef] = table(
         (),
         ThrottledReplicas(),
         "",
-        "Replicas whose copying is throttled on the follower's side. Ottla throttles none: kept "
-        "and shown, without effect.",
+        "Replicas whose replication is throttled on the follower. Accepted without effect: Ottla "
+        "does not throttle replication.",
     ),
     _topic(
         "index.interval.bytes",
@@ -139,7 +139,7 @@ TOPIC_CONFIGS: dict[str, ConfigDef] = table(
         4096,
         Range(0),
         "log.index.interval.bytes",
-        "A segment's indexes get an entry about every so many bytes of log.",
+        "How many bytes of log lie between two entries of a segment's indexes.",
     ),
     _topic(
         "internal.segment.bytes",
@@ -156,8 +156,8 @@ TOPIC_CONFIGS: dict[str, ConfigDef] = table(
         (),
         ThrottledReplicas(),
         "",
-        "Replicas whose copying is throttled on the leader's side. Ottla throttles none: kept "
-        "and shown, without effect.",
+        "Replicas whose replication is throttled on the leader. Accepted without effect: Ottla "
+        "does not throttle replication.",
     ),
     _topic(
         "local.retention.bytes",
@@ -165,7 +165,7 @@ TOPIC_CONFIGS: dict[str, ConfigDef] = table(
         -2,
         Range(-2),
         "log.local.retention.bytes",
-        "Part of tiered storage, which Ottla does not have: kept and shown, without effect.",
+        "Accepted without effect: Ottla has no tiered storage.",
     ),
     _topic(
         "local.retention.ms",
@@ -173,7 +173,7 @@ TOPIC_CONFIGS: dict[str, ConfigDef] = table(
         -2,
         Range(-2),
         "log.local.retention.ms",
-        "Part of tiered storage, which Ottla does not have: kept and shown, without effect.",
+        "Accepted without effect: Ottla has no tiered storage.",
     ),
     _topic(
         "max.compaction.lag.ms",
@@ -181,7 +181,7 @@ TOPIC_CONFIGS: dict[str, ConfigDef] = table(
         LONG_MAX,
         Range(1),
         "log.cleaner.max.compaction.lag.ms",
-        "A compacted topic's record is cleaned at the latest after this time.",
+        "The longest time that a record of a compacted topic stays uncompacted.",
     ),
     _topic(
         "max.message.bytes",
@@ -197,7 +197,7 @@ TOPIC_CONFIGS: dict[str, ConfigDef] = table(
         3_600_000,
         Range(0),
         "log.message.timestamp.after.max.ms",
-        "How far a record's timestamp may lie ahead of the broker's clock. Not checked with "
+        "How far a record's timestamp may be ahead of the broker's clock. Not checked with "
         "LogAppendTime.",
     ),
     _topic(
@@ -206,7 +206,7 @@ TOPIC_CONFIGS: dict[str, ConfigDef] = table(
         LONG_MAX,
         Range(0),
         "log.message.timestamp.before.max.ms",
-        "How far a record's timestamp may lie behind the broker's clock. Not checked with "
+        "How far a record's timestamp may be behind the broker's clock. Not checked with "
         "LogAppendTime.",
     ),
     _topic(
@@ -223,7 +223,7 @@ TOPIC_CONFIGS: dict[str, ConfigDef] = table(
         0.5,
         Range(0, 1),
         "log.cleaner.min.cleanable.ratio",
-        "The share of a compacted log that must be uncleaned before it is cleaned again.",
+        "The ratio of dirty (uncompacted) to all bytes of a log at which it is compacted.",
     ),
     _topic(
         "min.compaction.lag.ms",
@@ -231,7 +231,7 @@ TOPIC_CONFIGS: dict[str, ConfigDef] = table(
         0,
         Range(0),
         "log.cleaner.min.compaction.lag.ms",
-        "A compacted topic's record stays uncleaned for at least this time.",
+        "The shortest time that a record of a compacted topic stays uncompacted.",
     ),
     _topic(
         "min.insync.replicas",
@@ -239,7 +239,8 @@ TOPIC_CONFIGS: dict[str, ConfigDef] = table(
         1,
         Range(1),
         "min.insync.replicas",
-        "With acks=all, a write needs this many in-sync replicas, or it is refused.",
+        "The number of in-sync replicas that a write with acks=all requires; with fewer, it "
+        "fails with NOT_ENOUGH_REPLICAS.",
     ),
     _topic(
         "preallocate",
@@ -247,7 +248,7 @@ TOPIC_CONFIGS: dict[str, ConfigDef] = table(
         False,
         None,
         "log.preallocate",
-        "Kept and shown, without effect: a segment takes space as it is written.",
+        "Accepted without effect: segments are not preallocated.",
     ),
     _topic(
         "remote.log.copy.disable",
@@ -255,7 +256,7 @@ TOPIC_CONFIGS: dict[str, ConfigDef] = table(
         False,
         None,
         "",
-        "Part of tiered storage, which Ottla does not have: kept and shown, without effect.",
+        "Accepted without effect: Ottla has no tiered storage.",
     ),
     _topic(
         "remote.log.delete.on.disable",
@@ -263,7 +264,7 @@ TOPIC_CONFIGS: dict[str, ConfigDef] = table(
         False,
         None,
         "",
-        "Part of tiered storage, which Ottla does not have: kept and shown, without effect.",
+        "Accepted without effect: Ottla has no tiered storage.",
     ),
     _topic(
         "remote.storage.enable",
@@ -279,8 +280,8 @@ TOPIC_CONFIGS: dict[str, ConfigDef] = table(
         -1,
         None,
         "log.retention.bytes",
-        "With the delete policy, a partition's oldest segments go when the rest is at least this "
-        "large; -1 for no limit.",
+        "With the delete policy, the oldest segments of a partition are deleted while the others "
+        "are at least this large; -1 for no limit.",
     ),
     _topic(
         "retention.ms",
@@ -288,8 +289,8 @@ TOPIC_CONFIGS: dict[str, ConfigDef] = table(
         604_800_000,
         Range(-1),
         "log.retention.ms log.retention.minutes log.retention.hours",
-        "With the delete policy, a segment goes when its newest record is older than this; -1 for "
-        "no limit.",
+        "With the delete policy, a segment is deleted when its newest record is older than this; "
+        "-1 for no limit.",
     ),
     _topic(
         "segment.bytes",
@@ -297,7 +298,7 @@ TOPIC_CONFIGS: dict[str, ConfigDef] = table(
         1_073_741_824,
         Range(1_048_576),
         "log.segment.bytes",
-        "The size at which a segment is closed and a new one begun.",
+        "The size at which a new segment is rolled.",
     ),
     _topic(
         "segment.index.bytes",
@@ -305,7 +306,7 @@ TOPIC_CONFIGS: dict[str, ConfigDef] = table(
         10_485_760,
         Range(4),
         "log.index.size.max.bytes",
-        "The largest size of a segment's index; a full index begins a new segment.",
+        "The largest size of a segment's index; a new segment is rolled when it is full.",
     ),
     _topic(
         "segment.jitter.ms",
@@ -313,8 +314,8 @@ TOPIC_CONFIGS: dict[str, ConfigDef] = table(
         0,
         Range(0),
         "log.roll.jitter.ms log.roll.jitter.hours",
-        "The most that is subtracted at random from `segment.ms`, so that not all partitions "
-        "begin new segments at once.",
+        "The largest random jitter subtracted from `segment.ms`, so that not all partitions roll "
+        "segments at once.",
     ),
     _topic(
         "segment.ms",
@@ -322,8 +323,8 @@ TOPIC_CONFIGS: dict[str, ConfigDef] = table(
         604_800_000,
         Range(1),
         "log.roll.ms log.roll.hours",
-        "The age at which a segment is closed even when it is not full, so that retention and "
-        "compaction can reach it.",
+        "The age at which a new segment is rolled even if the old one is not full, so that it "
+        "can be deleted or compacted.",
     ),
     _topic(
         "unclean.leader.election.enable",
@@ -331,8 +332,8 @@ TOPIC_CONFIGS: dict[str, ConfigDef] = table(
         False,
         None,
         "unclean.leader.election.enable",
-        "Let a replica that is not in sync become leader when no other is left; records may be "
-        "lost.",
+        "Allow a replica that is not in the ISR to be elected leader as a last resort; records "
+        "may be lost.",
     ),
 )
 
@@ -356,5 +357,5 @@ def _check_compaction_lags(values: Mapping[str, Value]) -> None:
     least, most = values.get("min.compaction.lag.ms"), values.get("max.compaction.lag.ms")
     if isinstance(least, int) and isinstance(most, int) and least > most:
         raise invalid_value(
-            "min.compaction.lag.ms", least, f"It is more than max.compaction.lag.ms ({most})"
+            "min.compaction.lag.ms", least, f"Must not be more than max.compaction.lag.ms ({most})"
         )

@@ -6,7 +6,7 @@ Rules kept here:
 2. All of this is soft, and lost with the shard, except what was last written as the group's
    record (`stored`): the members, protocol and assignments of a generation, or an empty group.
    A group that is loaded is therefore Stable, or Empty where it has no members.
-3. A member waits for at most one join and one sync reply; whoever removes a member answers both.
+3. A member waits for at most one join and one sync reply; removing a member answers both.
 4. The first member leads until it goes; then any other does. A leader that did not join again in
    time loses the role to one that did.
 5. The protocol of a generation is one that all members know: the one most of them prefer.

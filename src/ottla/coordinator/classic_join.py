@@ -5,7 +5,7 @@ Rules kept here:
    (MEMBER_ID_REQUIRED, KIP-394), so that a client that retries leaves no dead members behind.
 2. A static member (KIP-345) without a member id takes the place of the one with its instance id,
    which is fenced. In a stable group whose protocol stays the same this costs no rebalance; from
-   version 9 on a leader is told to skip its assignment (KIP-814).
+   version 9 on a leader gets skip_assignment (KIP-814).
 3. A member that joins again as it was gets the present generation's answer; the leader, or a
    member that changed, starts a rebalance.
 4. A refused request changes nothing, except that a full group (`group.max.size`) drops a member
@@ -26,11 +26,11 @@ from ottla.coordinator.classic_rebalance import (
     answer_sync,
     complete_join_if_all_joined,
     expect_heartbeat,
+    group_record,
     joined,
     rebalance,
     remove_member,
     start_rebalance,
-    write_group,
 )
 from ottla.coordinator.group_config import GroupConfig
 from ottla.coordinator.group_timers import GroupTimer, TimerKind
@@ -175,6 +175,8 @@ class ClassicJoin:
         group, step = self._group, self._step
         old_id = group.static_members[instance_id]
         old_leader = group.leader
+        if group.state is ClassicState.STABLE and not self._fits_with(old_id, new_id):
+            return refuse(step.refusal)
         fenced = ErrorCode.FENCED_INSTANCE_ID
         answer_join(group, old_id, step, refuse(fenced, old_id))
         answer_sync(group, old_id, step, fenced)
@@ -193,9 +195,19 @@ class ClassicJoin:
             complete_join_if_all_joined(group, step)
         return Deferred(self._token)
 
+    def _fits_with(self, old_id: str, new_id: str) -> bool:
+        """Whether the group can be written with this member in the place of another."""
+        value = self._group.to_value()
+        value.leader = new_id if value.leader == old_id else value.leader
+        for member in value.members:
+            if member.member_id == old_id:
+                member.member_id = new_id
+                member.subscription = dict(self._protocols).get(value.protocol or "", b"")
+        return self._step.fits(group_record(self._group, value))
+
     def _rejoin_stable(self, member: ClassicMember, old_leader: str | None) -> JoinGroupResponse:
         group = self._group
-        write_group(group, self._step)
+        self._step.records.append(group_record(group))
         del group.awaiting_join[member.member_id]
         reply = joined(group, member.member_id)
         if self._context.version >= SKIP_ASSIGNMENT_FROM:

@@ -8,16 +8,22 @@ Rules kept here:
 3. The first rebalance of an empty group is put off by `group.initial.rebalance.delay.ms`, again
    and again while members come, but no longer than the rebalance timeout.
 4. A generation without members is written at once; one with members when its leader has brought
-   the assignments.
+   the assignments. One without members that does not fit into a batch is not written, as in Kafka:
+   a coordinator that loads the group finds the generation before it, whose sessions then end.
 5. Every member must then ask for its assignment within the rebalance timeout, or it is removed.
-6. Whoever removes a member, or takes its place, answers its parked requests.
+6. Removing or replacing a member answers its parked requests.
 """
 
 from ottla.coordinator.classic_group import ClassicGroup, ClassicMember, ClassicState
 from ottla.coordinator.group_config import GroupConfig
-from ottla.coordinator.group_records import CLASSIC_GROUP_VALUE_VERSION, GroupMetadataKey
+from ottla.coordinator.group_records import (
+    CLASSIC_GROUP_VALUE_VERSION,
+    GroupMetadataKey,
+    GroupMetadataValue,
+)
 from ottla.coordinator.group_timers import GroupTimer, TimerKind
 from ottla.coordinator.record_codec import write_record
+from ottla.coordinator.shard import CoordinatorRecord
 from ottla.coordinator.step import Step
 from ottla.wire.errors import ErrorCode
 from ottla.wire.messages.join_group import JoinGroupResponse, JoinGroupResponseMember
@@ -28,16 +34,16 @@ NEW_MEMBER_JOIN_TIMEOUT_MS = 5 * 60_000
 is when it goes too."""
 
 
-def write_group(group: ClassicGroup, step: Step) -> None:
-    """Write the group as it is now."""
+def group_record(group: ClassicGroup, value: GroupMetadataValue | None = None) -> CoordinatorRecord:
+    """The record that keeps a group, as it is now where nothing else is given."""
     key = GroupMetadataKey(group=group.group_id)
-    step.records.append(write_record(key, group.to_value(), CLASSIC_GROUP_VALUE_VERSION))
+    return write_record(key, value or group.to_value(), CLASSIC_GROUP_VALUE_VERSION)
 
 
 def expect_heartbeat(
     group: ClassicGroup, member: ClassicMember, step: Step, timeout_ms: int | None = None
 ) -> None:
-    """Start a member's session anew."""
+    """Restart a member's session."""
     timeout = member.session_timeout_ms if timeout_ms is None else timeout_ms
     step.set_timer(_session(group, member.member_id), timeout)
 
@@ -97,7 +103,9 @@ def complete_join(group: ClassicGroup, step: Step) -> None:
         return
     group.start_generation(step.now)
     if group.is_empty:
-        write_group(group, step)
+        record = group_record(group)
+        if step.fits(record):
+            step.records.append(record)
         return
     for member in group.members.values():
         token = group.awaiting_join.pop(member.member_id, None)
@@ -110,7 +118,7 @@ def complete_join(group: ClassicGroup, step: Step) -> None:
 
 
 def joined(group: ClassicGroup, member_id: str) -> JoinGroupResponse:
-    """The reply to a member of the present generation; the leader is told of all members."""
+    """The reply to a member of the present generation; the leader gets all members."""
     members = []
     if member_id == group.leader:
         members = [

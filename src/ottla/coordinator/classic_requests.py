@@ -2,7 +2,8 @@
 
 Rules kept here:
 1. The leader's sync brings the assignments: they are written, and everyone who waits gets its
-   own. A member the leader forgot gets an empty one.
+   own. A member the leader forgot gets an empty one. Where they do not fit into a batch, everyone
+   who waits is refused, and the group rebalances.
 2. A request of another generation gets ILLEGAL_GENERATION, of a stranger UNKNOWN_MEMBER_ID, of a
    static member whose place was taken FENCED_INSTANCE_ID.
 3. Several members can leave with one request, each with its own result; an administrator may
@@ -17,9 +18,10 @@ from ottla.coordinator.classic_rebalance import (
     answer_sync,
     complete_join_if_all_joined,
     expect_heartbeat,
+    group_record,
     rebalance,
     remove_member,
-    write_group,
+    start_rebalance,
 )
 from ottla.coordinator.group_config import GroupConfig
 from ottla.coordinator.group_timers import GroupTimer, TimerKind
@@ -32,7 +34,7 @@ from ottla.wire.messages.sync_group import SyncGroupRequest, SyncGroupResponse
 
 
 def sync(
-    group: ClassicGroup, request: SyncGroupRequest, step: Step, token: int
+    config: GroupConfig, group: ClassicGroup, request: SyncGroupRequest, step: Step, token: int
 ) -> SyncGroupResponse | Deferred:
     """Answer or park a sync."""
     member_id = request.member_id
@@ -47,8 +49,11 @@ def sync(
     # A second sync takes the place of the first, whose client has most likely gone.
     answer_sync(group, member_id, step, ErrorCode.REBALANCE_IN_PROGRESS)
     group.awaiting_sync[member_id] = token
-    if member_id == group.leader:
-        _assign(group, request, step)
+    if member_id == group.leader and not _assign(group, request, step):
+        for waiting_id in list(group.awaiting_sync):
+            answer_sync(group, waiting_id, step, step.refusal)
+            expect_heartbeat(group, group.members[waiting_id], step)
+        start_rebalance(config, group, step)
     return Deferred(token)
 
 
@@ -68,17 +73,26 @@ def _sync_error(group: ClassicGroup, request: SyncGroupRequest) -> ErrorCode:
     return ErrorCode.NONE
 
 
-def _assign(group: ClassicGroup, request: SyncGroupRequest, step: Step) -> None:
+def _assign(group: ClassicGroup, request: SyncGroupRequest, step: Step) -> bool:
+    """Give everyone its assignment; False, and nothing has changed, where they are too large."""
     assignments = {part.member_id: part.assignment for part in request.assignments}
+    value = group.to_value()
+    value.current_state_timestamp = step.now
+    for part in value.members:
+        part.assignment = assignments.get(part.member_id, b"")
+    record = group_record(group, value)
+    if not step.fits(record):
+        return False
+    step.records.append(record)
     for member in group.members.values():
         member.assignment = assignments.get(member.member_id, b"")
     group.move_to(ClassicState.STABLE, step.now)
-    write_group(group, step)
     for member_id, token in group.awaiting_sync.items():
         member = group.members[member_id]
         step.complete(token, _synced(group, member.assignment))
         expect_heartbeat(group, member, step)
     group.awaiting_sync.clear()
+    return True
 
 
 def _synced(group: ClassicGroup, assignment: bytes) -> SyncGroupResponse:

@@ -103,11 +103,10 @@ def join(
         leaving = {replaced.member_id}
         classic = downgraded(state.config, group, leaving, state.topics, step.now, joining=after)
         if classic is not None:
-            # What was gathered is of a consumer group, and this is the end of it.
-            step.records.clear()
             token = classic.awaiting_join[member_id] = next(state.tokens)
-            turn_back(state, group, classic, step)
-            return Deferred(token)
+            # What was gathered is of a consumer group, and this is the end of it.
+            if turn_back(state, group, classic, step):
+                return Deferred(token)
     owned = _owned(subscription.owned_partitions, state.topics)
     moved = MemberUpdate(state, group, before, after, step).apply(owned)
     group.awaited_joins.discard(member_id)

@@ -1,8 +1,8 @@
 """How members leave a consumer group: by their own word, or because their time was up.
 
 Rules kept here:
-1. Whoever goes takes its records with it, and the patterns that only it used; the group gets a new
-   epoch, and its partitions go to others with the next target assignment.
+1. A member that leaves takes its records with it, and the patterns that only it used; the group
+   gets a new epoch, and its partitions go to others with the next target assignment.
 2. A static member that says it will be back (epoch -2) keeps its place and partitions until its
    session ends; the same instance takes them over under a new member id.
 """
@@ -10,8 +10,9 @@ Rules kept here:
 from collections.abc import Iterable
 from dataclasses import replace
 
+from ottla.coordinator.batch_sizes import fits
 from ottla.coordinator.classic_group import ClassicGroup
-from ottla.coordinator.classic_rebalance import expect_heartbeat, start_rebalance, write_group
+from ottla.coordinator.classic_rebalance import expect_heartbeat, group_record, start_rebalance
 from ottla.coordinator.consumer_group import ConsumerGroup
 from ottla.coordinator.consumer_member import LEAVING_STATIC_EPOCH, ConsumerMember
 from ottla.coordinator.consumer_records import (
@@ -45,8 +46,7 @@ def remove_members(
     if not leaving:
         return
     classic = downgraded(state.config, group, leaving, state.topics, step.now)
-    if classic is not None:
-        turn_back(state, group, classic, step)
+    if classic is not None and turn_back(state, group, classic, step):
         return
     for member_id in leaving:
         step.records.extend(member_tombstones(group.group_id, member_id))
@@ -59,18 +59,25 @@ def remove_members(
     )
     now_hash = metadata_hash(topic_names(staying, regexes), state.topics)
     step.records.append(epoch_record(group.group_id, group.epoch + 1, now_hash))
+    step.check_fits()
 
 
-def turn_back(state: GroupState, group: ConsumerGroup, classic: ClassicGroup, step: Step) -> None:
-    """Put a classic group in the place of a consumer group, and let it rebalance."""
-    step.records.extend(group_tombstones(group))
-    write_group(classic, step)
+def turn_back(state: GroupState, group: ConsumerGroup, classic: ClassicGroup, step: Step) -> bool:
+    """Put a classic group in the place of a consumer group, and let it rebalance.
+
+    This is all that is written then. False where it does not fit into a batch: nothing has changed.
+    """
+    records = [*group_tombstones(group), group_record(classic)]
+    if not fits(records, step.limit):
+        return False
+    step.records = records
     state.groups[group.group_id] = classic
     for member_id in group.members:
         cancel_timers(group, member_id, step)
     for member in classic.members.values():
         expect_heartbeat(classic, member, step)
     start_rebalance(state.config, classic, step)
+    return True
 
 
 def leave_for_now(group: ConsumerGroup, member: ConsumerMember, step: Step) -> None:
@@ -85,6 +92,7 @@ def leave_for_now(group: ConsumerGroup, member: ConsumerMember, step: Step) -> N
         },
     )
     step.records.append(current_record(group.group_id, leaving))
+    step.check_fits()
     # It has nothing to give up any more; only its session ends its absence.
     step.cancel_timer(GroupTimer(TimerKind.CONSUMER_REBALANCE, group.group_id, member.member_id))
 

@@ -7,7 +7,7 @@ member at a time.
 Rules kept here:
 1. The members keep their ids, protocols and sessions; the generation is the group's epoch, so a
    generation never goes back. What each shall have becomes its assignment.
-2. They rebalance at once, since someone has just gone, and somebody has to lead.
+2. They rebalance at once, since a member has just left, and one has to lead.
 3. A group that cannot be converted stays a consumer group, and serves its classic members.
 """
 

@@ -3,7 +3,7 @@
 Rules kept here:
 1. DescribeGroups knows classic groups, ConsumerGroupDescribe consumer groups; for each the other
    kind does not exist. DescribeGroups says "Dead" for that, from version 6 on with an error.
-2. What members of a classic group said is told only while the group is stable.
+2. The metadata of members of a classic group is shown only while the group is stable.
 3. What a member of a consumer group has includes what it is giving up.
 """
 

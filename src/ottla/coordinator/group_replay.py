@@ -1,7 +1,7 @@
 """What each record of `__consumer_offsets` changes in a group shard.
 
 Rules kept here:
-1. While a partition is loaded, a classic group is made anew from each of its records. Later its
+1. While a partition is loaded, a classic group is recreated from each of its records. Later its
    records only say what is durable of it (`stored`): the live group is what they were made of.
 2. A group is of one kind. Records of a consumer group take the place of a classic group; deletions
    touch only a group of their own kind, since one of the other kind may have followed.

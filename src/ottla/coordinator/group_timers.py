@@ -1,4 +1,4 @@
-"""The timers of groups: what each of them is for."""
+"""The timers of groups: what each of them is for; and intervals that have none."""
 
 from enum import Enum
 
@@ -26,3 +26,12 @@ class GroupTimer(Struct, frozen=True, gc=False):
     kind: TimerKind
     group_id: str = ""
     member_id: str = ""
+
+
+def has_passed(interval_ms: int, since: int, now: int) -> bool:
+    """Whether an interval is over that began at a time of the wall clock.
+
+    A beginning in the future was noted before the clock was set back: how long ago is not known,
+    and waiting for that time to come again could take hours.
+    """
+    return not since <= now < since + interval_ms

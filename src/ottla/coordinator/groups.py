@@ -6,11 +6,15 @@ what to write, in a Result. What it decides by is in the modules that it calls.
 Rules kept here, beside those of `shard.py`:
 1. A request that is refused changes nothing; what was gathered for it is thrown away.
 2. Offsets expire in slices, so that a shard with many groups does not hold up the others.
+3. A group whose records do not fit into a batch is refused alone (UNKNOWN_SERVER_ERROR, as in
+   Kafka; COORDINATOR_NOT_AVAILABLE where nothing fits at the moment). A timer that cannot be
+   written is tried again after a while.
 """
 
 from collections.abc import Callable, Hashable, Iterable, Sequence
 
 from ottla.coordinator import classic_requests, consumer_classic, consumer_heartbeat
+from ottla.coordinator.batch_sizes import UNLIMITED
 from ottla.coordinator.classic_group import ClassicGroup
 from ottla.coordinator.classic_join import UNKNOWN_MEMBER_ID, ClassicJoin, refuse
 from ottla.coordinator.classic_rebalance import (
@@ -18,8 +22,8 @@ from ottla.coordinator.classic_rebalance import (
     expire_join,
     expire_session,
     expire_sync,
+    group_record,
     start_rebalance,
-    write_group,
 )
 from ottla.coordinator.consumer_group import ConsumerGroup
 from ottla.coordinator.consumer_leave import CONSUMER_TIMERS, remove_members
@@ -80,6 +84,9 @@ from ottla.wire.messages.txn_offset_commit import (
 BATCHED_LEAVE_FROM = 3
 PROTOCOL_IN_SYNC_FROM = 5
 GROUPS_IN_A_SLICE = 200
+OFFSETS_IN_A_SLICE = 1_000
+RETRY_MS = 500
+"""Kafka's, for a timer whose records could not be written."""
 
 _EXPIRY = GroupTimer(TimerKind.EXPIRE_OFFSETS)
 
@@ -94,12 +101,18 @@ class GroupShard:
         matching_topics: TopicMatcher,
         new_id: Callable[[], str],
         config_of: ConfigOf | None = None,
+        largest_batch: Callable[[], int] = lambda: UNLIMITED,
     ) -> None:
+        """`largest_batch` says what the partition takes at the moment, 0 where it takes nothing."""
         self._state = GroupState(
             config, topics, matching_topics, new_id, config_of or (lambda group_id: config)
         )
+        self._largest_batch = largest_batch
         self._is_loading = True
         self._to_expire: list[str] = []
+
+    def _step(self, now: int) -> Step:
+        return Step(now, self._largest_batch)
 
     def replay(self, record: CoordinatorRecord, producer_id: int = NO_PRODUCER_ID) -> None:
         """Apply a record, with the producer id of its batch where that is transactional."""
@@ -114,7 +127,7 @@ class GroupShard:
     def loaded(self, now: int) -> Result[None]:
         """Start the sessions of all members."""
         self._is_loading = False
-        step = Step(now)
+        step = self._step(now)
         config = self._state.config
         for group in self._state.groups.values():
             if isinstance(group, ClassicGroup):
@@ -137,7 +150,7 @@ class GroupShard:
 
     def expire(self, key: Hashable, now: int) -> Result[None]:
         """A timer is due."""
-        step = Step(now)
+        step = self._step(now)
         if not isinstance(key, GroupTimer):
             raise TypeError(f"{key!r} is not a timer of groups")
         if key == _EXPIRY:
@@ -156,17 +169,25 @@ class GroupShard:
             and key.kind in CONSUMER_TIMERS
             and key.member_id in group.members
         ):
-            remove_members(self._state, group, [key.member_id], step)
+            try:
+                remove_members(self._state, group, [key.member_id], step)
+            except KafkaError:
+                step = self._step(now)
+                step.set_timer(key, RETRY_MS)
         return step.result(None)
 
     def _expire_offsets(self, step: Step) -> None:
+        step.is_atomic = False
         if not self._to_expire:
             self._to_expire = list(self._state.groups)
-        slice_of_groups = self._to_expire[-GROUPS_IN_A_SLICE:]
-        del self._to_expire[-GROUPS_IN_A_SLICE:]
-        for group_id in slice_of_groups:
-            if group_id in self._state.groups:
-                expire_group(self._state, group_id, step)
+        for _ in range(min(GROUPS_IN_A_SLICE, len(self._to_expire))):
+            room = OFFSETS_IN_A_SLICE - len(step.records)
+            group_id = self._to_expire[-1]
+            if group_id in self._state.groups and not expire_group(
+                self._state, group_id, step, room
+            ):
+                break  # it has more, and comes first in the next slice
+            self._to_expire.pop()
         interval = self._state.config.offsets_retention_check_interval_ms
         step.set_timer(_EXPIRY, 0 if self._to_expire else interval)
 
@@ -175,7 +196,8 @@ class GroupShard:
 
         Groups that use the topics see it, as every other change, by the version of the view.
         """
-        step = Step(now)
+        step = self._step(now)
+        step.is_atomic = False
         delete_offsets_of_topics(self._state, topics, step)
         return step.result(None)
 
@@ -183,7 +205,7 @@ class GroupShard:
         self, request: JoinGroupRequest, context: RequestContext, now: int
     ) -> Result[JoinGroupResponse]:
         """JoinGroup, versions 0 to 9."""
-        step = Step(now)
+        step = self._step(now)
         state, config = self._state, self._state.config
         if not request.group_id:
             return step.result(refuse(ErrorCode.INVALID_GROUP_ID, request.member_id))
@@ -207,7 +229,7 @@ class GroupShard:
             step.records.extend(group_tombstones(group))
         if not isinstance(group, ClassicGroup):
             group = ClassicGroup(request.group_id, state_timestamp=now)
-            write_group(group, step)
+            step.records.append(group_record(group))
         join = ClassicJoin(config, group, request, context, step, next(state.tokens))
         answer = join.handle(state.new_id)
         if is_new:
@@ -217,6 +239,8 @@ class GroupShard:
                 and isinstance(answer, JoinGroupResponse)
             ):
                 return Step(now).result(answer)
+            if not step.fits():
+                return Step(now).result(refuse(step.refusal))
             state.groups[request.group_id] = group
         return step.result(answer)
 
@@ -224,7 +248,7 @@ class GroupShard:
         self, request: SyncGroupRequest, context: RequestContext, now: int
     ) -> Result[SyncGroupResponse]:
         """SyncGroup, versions 0 to 5."""
-        step = Step(now)
+        step = self._step(now)
         if not request.group_id:
             return step.result(SyncGroupResponse(error_code=ErrorCode.INVALID_GROUP_ID))
         if context.version >= PROTOCOL_IN_SYNC_FROM and (
@@ -236,7 +260,9 @@ class GroupShard:
         if group is None:
             reply = SyncGroupResponse(error_code=ErrorCode.UNKNOWN_MEMBER_ID)
         elif isinstance(group, ClassicGroup):
-            reply = classic_requests.sync(group, request, step, next(self._state.tokens))
+            reply = classic_requests.sync(
+                self._state.config, group, request, step, next(self._state.tokens)
+            )
         else:
             try:
                 reply = consumer_classic.sync(self._state, group, request, step)
@@ -248,7 +274,7 @@ class GroupShard:
         self, request: HeartbeatRequest, context: RequestContext, now: int
     ) -> Result[HeartbeatResponse]:
         """Heartbeat, versions 0 to 4."""
-        step = Step(now)
+        step = self._step(now)
         group = self._state.groups.get(request.group_id)
         if not request.group_id:
             error = ErrorCode.INVALID_GROUP_ID
@@ -267,7 +293,7 @@ class GroupShard:
         self, request: LeaveGroupRequest, context: RequestContext, now: int
     ) -> Result[LeaveGroupResponse]:
         """LeaveGroup, versions 0 to 5."""
-        step = Step(now)
+        step = self._step(now)
         if not request.group_id:
             return step.result(LeaveGroupResponse(error_code=ErrorCode.INVALID_GROUP_ID))
         leaving = request.members
@@ -286,7 +312,10 @@ class GroupShard:
         elif isinstance(group, ClassicGroup):
             results = classic_requests.leave(self._state.config, group, leaving, step)
         else:
-            results = consumer_classic.leave(self._state, group, leaving, step)
+            try:
+                results = consumer_classic.leave(self._state, group, leaving, step)
+            except KafkaError as problem:
+                return Step(now).result(LeaveGroupResponse(error_code=problem.code))
         if context.version < BATCHED_LEAVE_FROM:
             return step.result(LeaveGroupResponse(error_code=results[0].error_code))
         return step.result(LeaveGroupResponse(members=results))
@@ -295,7 +324,7 @@ class GroupShard:
         self, request: ConsumerGroupHeartbeatRequest, context: RequestContext, now: int
     ) -> Result[ConsumerGroupHeartbeatResponse]:
         """ConsumerGroupHeartbeat, versions 0 and 1."""
-        step = Step(now)
+        step = self._step(now)
         try:
             reply = consumer_heartbeat.heartbeat(self._state, request, context, step)
         except KafkaError as problem:
@@ -310,7 +339,7 @@ class GroupShard:
         self, request: OffsetCommitRequest, context: RequestContext, now: int
     ) -> Result[OffsetCommitResponse]:
         """OffsetCommit, versions 2 to 10."""
-        step = Step(now)
+        step = Step(now, self._largest_batch)
         return step.result(commit(self._state, request, context, step))
 
     def handle_txn_offset_commit(
@@ -321,7 +350,7 @@ class GroupShard:
         Only the replay of its records changes anything, so where the log refuses the producer,
         the Result can be thrown away, and the shard goes on.
         """
-        step = Step(now)
+        step = self._step(now)
         if not request.group_id:
             return step.result(_refuse_all(request, ErrorCode.INVALID_GROUP_ID))
         result = step.result(commit_in_transaction(self._state, request, context, step))
@@ -345,7 +374,8 @@ class GroupShard:
         self, request: OffsetDeleteRequest, context: RequestContext, now: int
     ) -> Result[OffsetDeleteResponse]:
         """OffsetDelete, version 0."""
-        step = Step(now)
+        step = self._step(now)
+        step.is_atomic = False
         if not request.group_id:
             return step.result(OffsetDeleteResponse(error_code=ErrorCode.INVALID_GROUP_ID))
         try:
@@ -358,7 +388,8 @@ class GroupShard:
         self, group_ids: Sequence[str], context: RequestContext, now: int
     ) -> Result[list[DeletableGroupResult]]:
         """The groups of a DeleteGroups that are in this shard."""
-        step = Step(now)
+        step = self._step(now)
+        step.is_atomic = False
         results = []
         for group_id in dict.fromkeys(group_ids):
             error = ErrorCode.NONE

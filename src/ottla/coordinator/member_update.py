@@ -27,7 +27,7 @@ from ottla.coordinator.consumer_records import (
 )
 from ottla.coordinator.group_config import GroupConfig
 from ottla.coordinator.group_state import GroupState
-from ottla.coordinator.group_timers import GroupTimer, TimerKind
+from ottla.coordinator.group_timers import GroupTimer, TimerKind, has_passed
 from ottla.coordinator.reconcile import Reconciliation
 from ottla.coordinator.step import Step
 from ottla.coordinator.subscriptions import (
@@ -87,6 +87,7 @@ class MemberUpdate:
                 step.records.append(current_record(group.group_id, moved))
                 self._watch_revocation(moved)
             after = moved
+        step.check_fits()
         # Only now: nothing can be refused any more.
         group.seen_topics = self._state.topics.version
         if self._regexes_were_due:
@@ -166,7 +167,7 @@ def may_assign(config: GroupConfig, group: ConsumerGroup, now: int) -> bool:
     return (
         group.assignment_timestamp == NO_TIME
         or interval == 0
-        or now >= group.assignment_timestamp + interval
+        or has_passed(interval, group.assignment_timestamp, now)
     )
 
 

@@ -10,12 +10,14 @@ Rules kept here:
    had in that epoch already.
 4. A commit keeps a classic member's session alive.
 5. Offsets of a transaction are written in the producer's name; they count when its marker comes.
+6. A commit is written whole or not at all: one that does not fit into a batch is refused.
 """
 
 from collections.abc import Iterable, Iterator, Sequence
 
 from msgspec import Struct
 
+from ottla.coordinator.batch_sizes import fits
 from ottla.coordinator.classic_group import ClassicGroup, ClassicState
 from ottla.coordinator.classic_join import membership_error
 from ottla.coordinator.classic_rebalance import expect_heartbeat
@@ -56,6 +58,8 @@ GROUP_ID_NOT_FOUND_FROM = 9
 CONSUMER_PROTOCOL_FROM = 9
 NO_RETENTION = -1
 LATEST_TIMESTAMP = 2**63 - 1
+
+_NO_SUCH_PARTITION = (ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, ErrorCode.UNKNOWN_TOPIC_ID)
 
 Partition = OffsetCommitRequestPartition | TxnOffsetCommitRequestPartition
 
@@ -182,6 +186,9 @@ def _commit(
             else:
                 errors.append(ErrorCode.NONE)
                 step.records.append(_record(committer, info, partition, expire_at, step.now))
+    if not fits(step.records, step.limit):
+        step.records.clear()
+        errors = [code if code in _NO_SUCH_PARTITION else step.refusal for code in errors]
     return iter(errors)
 
 

@@ -6,7 +6,7 @@ Rules kept here:
    answered with UNSTABLE_OFFSET_COMMIT: the client tries again when the transaction has ended.
 3. A member of a consumer group that gives its id must give its present epoch too, else it gets
    UNKNOWN_MEMBER_ID or STALE_MEMBER_EPOCH for the whole group.
-4. An offset of a topic that was deleted and made anew is not an offset of the new topic.
+4. An offset of a topic that was deleted and recreated is not an offset of the new topic.
 5. Versions before 8 ask for one group. Version 1 has no error for the group: it stands with each
    partition.
 """

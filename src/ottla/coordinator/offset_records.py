@@ -72,7 +72,7 @@ LONGEST_METADATA_BY_HAND = 126
 KEYS_REMEMBERED = 10_000
 """A consumer commits for the same partitions again and again."""
 LONGEST_GROUP_REMEMBERED = 255
-"""The name of a group can have 32 KB: so many of those would be a lot of memory."""
+"""The name of a group can have 32 KB: that many of those would be a lot of memory."""
 
 
 def is_offset_key(key: bytes) -> bool:

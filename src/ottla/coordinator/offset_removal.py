@@ -10,6 +10,8 @@ Rules kept here:
 4. An offset with something pending does not expire. An empty group whose offsets are all gone goes
    too.
 5. When a topic is deleted, its offsets go.
+6. Each deletion makes sense alone, so that they can be written in several batches; the group's own
+   come last. What does not even fit into a batch alone stays, and its group with it.
 """
 
 from collections.abc import Callable, Iterable
@@ -56,7 +58,11 @@ def delete_offsets(
             elif is_used:
                 error = ErrorCode.GROUP_SUBSCRIBED_TO_TOPIC
             elif (topic.name, number) in committed or (topic.name, number) in pending:
-                step.records.append(_offset_tombstone(request.group_id, (topic.name, number)))
+                tombstone = _offset_tombstone(request.group_id, (topic.name, number))
+                if step.has_room_for(tombstone):
+                    step.records.append(tombstone)
+                else:
+                    error = step.refusal
             answers.append(OffsetDeleteResponsePartition(partition_index=number, error_code=error))
         reply.topics.append(OffsetDeleteResponseTopic(name=topic.name, partitions=answers))
     return reply
@@ -71,27 +77,34 @@ def delete_group(state: GroupState, group_id: str, step: Step) -> None:
         **state.offsets.of_group(group_id),
         **state.offsets.pending_partitions(group_id),
     }
-    step.records.extend(_offset_tombstone(group_id, partition) for partition in partitions)
-    step.records.extend(_group_tombstones(group))
+    tombstones = [_offset_tombstone(group_id, partition) for partition in partitions]
+    tombstones += _group_tombstones(group)
+    if not all(map(step.has_room_for, tombstones)):
+        raise KafkaError(step.refusal)
+    step.records += tombstones
 
 
 def delete_offsets_of_topics(state: GroupState, topics: Iterable[TopicInfo], step: Step) -> None:
     """Delete all offsets of topics that are gone."""
     for topic in topics:
         found = dict.fromkeys(state.offsets.of_topic(topic.name, topic.topic_id))
-        step.records.extend(_offset_tombstone(group_id, partition) for group_id, partition in found)
+        tombstones = (_offset_tombstone(group_id, partition) for group_id, partition in found)
+        step.records += filter(step.has_room_for, tombstones)
 
 
-def expire_group(state: GroupState, group_id: str, step: Step) -> None:
-    """Delete what has expired of a group's offsets, and the group itself if nothing is left."""
+def expire_group(state: GroupState, group_id: str, step: Step, most: int) -> bool:
+    """Delete what has expired of a group's offsets, and the group itself if nothing is left.
+
+    False where there is more of it: this many offsets are deleted in one call.
+    """
     group = state.groups[group_id]
     committed = state.offsets.of_group(group_id)
     pending = state.offsets.pending_partitions(group_id)
     since = _retained_since(group)
     if committed and since is None:
-        return
+        return True
     is_used: dict[str, bool] = {}
-    left = len(committed)
+    tombstones: list[CoordinatorRecord] = []
     for partition, offset in committed.items():
         topic = partition[0]
         if topic not in is_used:
@@ -102,11 +115,20 @@ def expire_group(state: GroupState, group_id: str, step: Step) -> None:
             and partition not in pending
             and _has_expired(offset, since(offset), state.config.offsets_retention_ms, step.now)
         ):
-            step.records.append(_offset_tombstone(group_id, partition))
-            left -= 1
+            if len(tombstones) >= most:
+                step.records += tombstones
+                return False
+            tombstone = _offset_tombstone(group_id, partition)
+            if step.has_room_for(tombstone):
+                tombstones.append(tombstone)
     is_awaited = isinstance(group, ClassicGroup) and group.pending_members
-    if not left and not pending and group.is_empty and not is_awaited:
-        step.records.extend(_group_tombstones(group))
+    is_left = len(tombstones) < len(committed)
+    if not is_left and not pending and group.is_empty and not is_awaited:
+        own = list(_group_tombstones(group))
+        if all(map(step.has_room_for, own)):
+            tombstones += own
+    step.records += tombstones
+    return True
 
 
 def _retained_since(group: Group) -> Callable[[CommittedOffset], int] | None:

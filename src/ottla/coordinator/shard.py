@@ -4,17 +4,22 @@ A shard is the state of one partition of `__consumer_offsets` or `__transaction_
 
 Rules kept by every shard:
 1. A handler decides and returns a Result; it waits for nothing and knows no clock: `now` is
-   passed in, in milliseconds.
+   passed in, in milliseconds. It is the wall clock, which can be set: it is for what is kept or
+   told to clients (when an offset was committed, when a transaction began).
 2. Durable state changes in `replay(record)` and nowhere else. The runtime calls it right after
    the records of a Result were appended, before any other handler runs, and for every record of
    the partition when it is loaded. What Kafka keeps in memory only is changed by handlers.
-3. `expire(key, now)` is the only clock. A timer that was set again or cancelled never fires.
+3. What is measured in elapsed time has a timer: `expire(key, now)` is called when its delay has
+   passed, whatever the wall clock did meanwhile. One that was set again or cancelled never fires.
 4. `loaded(now)` follows the replay of a whole partition, and sets up its timers.
-5. Every Deferred token is completed exactly once, in a later Result, or answered by the runtime
+5. What cannot be written is refused before anything is changed: a Result's records fit into one
+   batch, or it says that they can be divided, and then each of them fits. The limit is passed in.
+6. Every Deferred token is completed exactly once, in a later Result, or answered by the runtime
    with NOT_COORDINATOR when the shard is dropped.
 
 Rules kept by the runtime:
-1. A Result's records are appended as one batch, then replayed, before anything else is handled.
+1. A Result's records are appended as one batch (or several, where it says so), then replayed,
+   before anything else is handled.
 2. Replies and completions are held until all records appended before them are committed.
 3. Where an append fails the whole shard is dropped and loaded again from its partition, unless its
    handler is known to have changed nothing.
@@ -64,10 +69,10 @@ class Completion(Struct, frozen=True, gc=False):
 
 
 class SetTimer(Struct, frozen=True, gc=False):
-    """Call `expire(key, now)` at this time; takes the place of an earlier timer with this key."""
+    """Call `expire(key, now)` after a delay; takes the place of an earlier timer with this key."""
 
     key: Hashable
-    at_ms: int
+    delay_ms: int
 
 
 class CancelTimer(Struct, frozen=True, gc=False):
@@ -95,3 +100,5 @@ class Result(Struct, Generic[R]):
     producer: ProducerIdentity | None = None
     """Where set, the records are part of this producer's transaction: they are appended as a
     transactional batch, and take effect when its marker follows."""
+    is_atomic: bool = True
+    """False where each record makes sense alone, as deletions do: they may be several batches."""

@@ -4,11 +4,12 @@ A handler that refuses a request does so before it has gathered or changed anyth
 that is thrown away takes nothing with it.
 """
 
-from collections.abc import Hashable
+from collections.abc import Callable, Hashable
 from typing import TypeVar
 
 from msgspec import Struct
 
+from ottla.coordinator.batch_sizes import NOTHING, UNLIMITED, fits
 from ottla.coordinator.shard import (
     CancelTimer,
     Completion,
@@ -17,6 +18,7 @@ from ottla.coordinator.shard import (
     Result,
     SetTimer,
 )
+from ottla.wire.errors import ErrorCode, KafkaError
 from ottla.wire.message import Message
 
 R = TypeVar("R")
@@ -26,9 +28,37 @@ class Step(Struct):
     """One call, at one moment."""
 
     now: int
+    largest_batch: Callable[[], int] = lambda: UNLIMITED
+    """What the shard's partition takes, for who has something to write."""
     records: list[CoordinatorRecord] = []
     completions: list[Completion] = []
     timers: list[SetTimer | CancelTimer] = []
+    is_atomic: bool = True
+
+    @property
+    def limit(self) -> int:
+        """The size of a batch that the shard's partition takes."""
+        return self.largest_batch()
+
+    @property
+    def refusal(self) -> ErrorCode:
+        """What to say of something that does not fit. Kafka has no better word for it either."""
+        if self.limit == NOTHING:
+            return ErrorCode.COORDINATOR_NOT_AVAILABLE
+        return ErrorCode.UNKNOWN_SERVER_ERROR
+
+    def fits(self, *more: CoordinatorRecord) -> bool:
+        """Whether what was gathered, with these records, goes into one batch."""
+        return fits([*self.records, *more], self.limit)
+
+    def has_room_for(self, record: CoordinatorRecord) -> bool:
+        """Whether a record goes into a batch of its own."""
+        return fits([record], self.limit)
+
+    def check_fits(self) -> None:
+        """Refuse what does not go into one batch."""
+        if not fits(self.records, self.limit):
+            raise KafkaError(self.refusal, "The coordinator cannot write what follows from this.")
 
     def complete(self, token: int, reply: Message) -> None:
         """Answer a parked request."""
@@ -36,7 +66,7 @@ class Step(Struct):
 
     def set_timer(self, key: Hashable, delay_ms: int) -> None:
         """Set a timer, counted from now."""
-        self.timers.append(SetTimer(key, self.now + delay_ms))
+        self.timers.append(SetTimer(key, delay_ms))
 
     def cancel_timer(self, key: Hashable) -> None:
         """Forget a timer."""
@@ -44,4 +74,4 @@ class Step(Struct):
 
     def result(self, reply: R | Deferred) -> Result[R]:
         """What was gathered, with the reply to the request at hand."""
-        return Result(reply, self.records, self.completions, self.timers)
+        return Result(reply, self.records, self.completions, self.timers, is_atomic=self.is_atomic)

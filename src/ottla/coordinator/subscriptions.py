@@ -5,7 +5,7 @@ Rules kept here:
    every ten seconds), and otherwise every `group.consumer.regex.refresh.interval.ms`.
 2. What a pattern matched is written only where it changed; a pattern that no member uses any more
    is deleted.
-3. The metadata hash changes with every topic that appears, disappears, is made anew or gets
+3. The metadata hash changes with every topic that appears, disappears, is recreated or gets
    partitions among those that the group uses. It is compared only with hashes made here.
 """
 
@@ -17,6 +17,7 @@ from ottla.coordinator.consumer_group import ConsumerGroup, ResolvedRegex
 from ottla.coordinator.consumer_member import ConsumerMember
 from ottla.coordinator.consumer_records import regex_record, regex_tombstone
 from ottla.coordinator.group_config import GroupConfig
+from ottla.coordinator.group_timers import has_passed
 from ottla.coordinator.step import Step
 from ottla.coordinator.topics import TopicMatcher, TopicView
 from ottla.wire.errors import ErrorCode, KafkaError
@@ -38,7 +39,7 @@ def regexes_are_due(config: GroupConfig, group: ConsumerGroup, topics: TopicView
         if version == topics.version
         else REGEX_MIN_INTERVAL_MS
     )
-    return now >= seen_at + wait
+    return has_passed(wait, seen_at, now)
 
 
 def check_regex(matching_topics: TopicMatcher, regex: str) -> None:

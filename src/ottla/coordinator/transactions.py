@@ -10,20 +10,24 @@ Rules kept here, beside those of every shard:
    markers again: a partition may get one twice, which changes nothing there.
 4. A transaction that is open past its timeout is aborted, and its producer fenced.
 5. A transactional id that has nothing open and was not used for long is forgotten.
+6. What does not fit into a batch is refused (UNKNOWN_SERVER_ERROR, as in Kafka). A transaction
+   takes partitions only as long as its end can be written too; an end that nobody asked for, and
+   that cannot be written, is tried again after a while.
 
 Kafka answers CONCURRENT_TRANSACTIONS while a change of an id is being written to its log. Here a
 change takes effect when it is appended, and what is answered after it is held until it is
 committed: of Kafka's pending states only "decided, not yet complete" is left.
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import TypeVar
 
+from ottla.coordinator.batch_sizes import UNLIMITED, batch_size, fits
 from ottla.coordinator.shard import CancelTimer, CoordinatorRecord, RequestContext, SetTimer
 from ottla.coordinator.transactions_end import is_to_be_ended
 from ottla.coordinator.transactions_init import initialized, needed
-from ottla.coordinator.transactions_markers import Unmarked
+from ottla.coordinator.transactions_markers import LAST_RETRY_MS, Unmarked
 from ottla.coordinator.transactions_queries import Matcher, described, listed, result_for_each
 from ottla.coordinator.transactions_result import (
     TimerKey,
@@ -57,6 +61,9 @@ R = TypeVar("R")
 
 OFFSETS_TOPIC = "__consumer_offsets"
 TOMBSTONES_AT_ONCE = 1000
+ROOM_TO_END = 64
+"""By how much the record of a decision can be longer than that of the open transaction: it may name
+the next producer id."""
 
 # The first versions that know PRODUCER_FENCED: older clients are told INVALID_PRODUCER_EPOCH.
 _FENCED_FROM_INIT = 4
@@ -80,9 +87,18 @@ class TransactionConfig:
 class TransactionShard:
     """All transactional ids of one partition."""
 
-    def __init__(self, config: TransactionConfig, coordinator_epoch: int) -> None:
-        """The coordinator epoch is the leader epoch of the partition; markers carry it."""
+    def __init__(
+        self,
+        config: TransactionConfig,
+        coordinator_epoch: int,
+        largest_batch: Callable[[], int] = lambda: UNLIMITED,
+    ) -> None:
+        """The coordinator epoch is the leader epoch of the partition; markers carry it.
+
+        `largest_batch` says what the partition takes at the moment.
+        """
         self._config = config
+        self._largest_batch = largest_batch
         self._coordinator_epoch = coordinator_epoch
         self._transactions: dict[str, Transaction] = {}
         self._unmarked: dict[str, Unmarked] = {}
@@ -107,14 +123,14 @@ class TransactionShard:
 
     def loaded(self, now: int) -> TxnResult[None]:
         """Go on with what was left: ends to be carried out, open transactions to be watched."""
-        result: TxnResult[None] = TxnResult(None)
+        result: TxnResult[None] = TxnResult(None, is_atomic=False)
         for transaction in self._transactions.values():
             if transaction.state is TransactionState.ONGOING:
-                result.timers.append(_timeout_of(transaction))
+                result.timers.append(_timeout_of(transaction, transaction.time_left_ms(now)))
             elif transaction.state in DECIDED:
                 unmarked = self._unmarked[transaction.transactional_id]
                 self._carry_out(result, transaction, unmarked.decision, now)
-        result.timers.append(self._next_expiration(now))
+        result.timers.append(self._next_expiration())
         return result
 
     def expire(
@@ -129,15 +145,17 @@ class TransactionShard:
             pass
         elif key.kind is TimerKind.MARKER_RETRY:
             unmarked = self._unmarked.get(key.transactional_id)
-            if unmarked is not None and (failed := unmarked.take_failed()):
+            if unmarked is None:
+                pass
+            elif not unmarked.partitions:
+                self._complete(result, transaction, now)
+            elif failed := unmarked.take_failed():
                 result.markers.append(self._markers(transaction, unmarked.decision, failed))
         elif transaction.state is TransactionState.ONGOING:
-            if now >= transaction.deadline_ms:
+            try:
                 self._abort_and_fence(result, transaction, now, new_producer_id)
-            else:
-                # The clock was set back, or another transaction began while the runtime got a
-                # producer id for the end of this one.
-                result.timers.append(_timeout_of(transaction))
+            except KafkaError:
+                return TxnResult(None, timers=[SetTimer(key, LAST_RETRY_MS)])
         return result
 
     # --- the producer
@@ -161,17 +179,17 @@ class TransactionShard:
             after = initialized(
                 before, request, self._config.transaction_max_timeout_ms, now, new_producer_id
             )
+            if after is None:
+                # The client asks again until the abort is complete, and then gets an epoch above
+                # the one that the abort takes.
+                assert before is not None
+                self._abort_and_fence(result, before, now, new_producer_id)
+                reply.error_code = ErrorCode.CONCURRENT_TRANSACTIONS
+                return result
+            self._write(result, record_of(after))
         except KafkaError as problem:
             reply.error_code = _code(problem, context.version >= _FENCED_FROM_INIT)
-            return result
-        if after is None:
-            # The client asks again until the abort is complete, and then gets an epoch above the
-            # one that the abort takes.
-            assert before is not None
-            self._abort_and_fence(result, before, now, new_producer_id)
-            reply.error_code = ErrorCode.CONCURRENT_TRANSACTIONS
-            return result
-        result.records.append(record_of(after))
+            return TxnResult(reply)
         reply.producer_id = after.producer_id
         reply.producer_epoch = after.producer_epoch
         return result
@@ -214,7 +232,7 @@ class TransactionShard:
         result = TxnResult(reply)
         asked = frozenset({TopicPartition(OFFSETS_TOPIC, offsets_partition)})
         try:
-            # Whoever has transaction version 2 has no need of this request.
+            # Producers with transaction version 2 do not need this request.
             self._add(result, request, asked, 0, now)
         except KafkaError as problem:
             reply.error_code = _code(problem, context.version >= _FENCED_FROM_ADD)
@@ -236,9 +254,9 @@ class TransactionShard:
         if before.state is TransactionState.ONGOING and asked <= before.partitions:
             return
         after = before.joined_by(asked, version, now)
-        result.records.append(record_of(after))
+        self._write(result, record_of(after), and_room_for=ROOM_TO_END)
         if before.state is not TransactionState.ONGOING:
-            result.timers.append(_timeout_of(after))
+            result.timers.append(_timeout_of(after, after.timeout_ms))
 
     def _verified(self, request: AddPartitionsToTxnTransaction) -> AddPartitionsToTxnResult:
         transaction = self._known(request.transactional_id)
@@ -271,7 +289,7 @@ class TransactionShard:
                 after = self._end(result, after, request.committed, version, now, new_producer_id)
         except KafkaError as problem:
             reply.error_code = _code(problem, context.version >= _FENCED_FROM_END)
-            return result
+            return TxnResult(reply)
         if version >= EPOCH_BUMP_VERSION:
             reply.producer_id = after.producer_id
             reply.producer_epoch = after.producer_epoch
@@ -287,11 +305,10 @@ class TransactionShard:
             return result
         retry = TimerKey(TimerKind.MARKER_RETRY, markers.transactional_id)
         if unmarked.take(outcomes):
-            result.timers.append(SetTimer(retry, now + unmarked.retry_ms))
+            result.timers.append(SetTimer(retry, unmarked.retry_ms))
         if not unmarked.partitions:
-            transaction = self._transactions[markers.transactional_id]
-            result.records.append(record_of(transaction.completed(now)))
             result.timers.append(CancelTimer(retry))
+            self._complete(result, self._transactions[markers.transactional_id], now)
         return result
 
     def _abort_and_fence(
@@ -319,7 +336,7 @@ class TransactionShard:
             next_producer_id=next_producer_id,
             now=now,
         )
-        result.records.append(record_of(decided))
+        self._write(result, record_of(decided))
         result.timers.append(
             CancelTimer(TimerKey(TimerKind.TRANSACTION_TIMEOUT, before.transactional_id))
         )
@@ -331,9 +348,29 @@ class TransactionShard:
     ) -> None:
         """Ask for the markers of a decided transaction, or complete it where there are none."""
         if not transaction.partitions:
-            result.records.append(record_of(transaction.completed(now)))
+            self._complete(result, transaction, now)
             return
         result.markers.append(self._markers(transaction, decision, transaction.partitions))
+
+    def _complete(self, result: TxnResult[R], transaction: Transaction, now: int) -> None:
+        """Write that all partitions know the outcome, now or after a while."""
+        record = record_of(transaction.completed(now))
+        records = [*result.records, record] if result.is_atomic else [record]
+        if fits(records, self._largest_batch()):
+            result.records.append(record)
+        else:
+            retry = TimerKey(TimerKind.MARKER_RETRY, transaction.transactional_id)
+            result.timers.append(SetTimer(retry, LAST_RETRY_MS))
+
+    def _write(
+        self, result: TxnResult[R], record: CoordinatorRecord, *, and_room_for: int = 0
+    ) -> None:
+        """Write a record with the others; raises KafkaError where they do not fit."""
+        if batch_size([*result.records, record]) + and_room_for > self._largest_batch():
+            raise KafkaError(
+                ErrorCode.UNKNOWN_SERVER_ERROR, "the transaction exceeds max.message.bytes"
+            )
+        result.records.append(record)
 
     def _markers(
         self, transaction: Transaction, decision: int, partitions: Iterable[TopicPartition]
@@ -375,17 +412,20 @@ class TransactionShard:
 
     def _forget_unused(self, result: TxnResult[None], now: int) -> None:
         unused_since = now - self._config.transactional_id_expiration_ms
+        result.is_atomic = False
         for transaction in self._transactions.values():
             if transaction.state in AT_REST and transaction.last_update_ms <= unused_since:
-                result.records.append(tombstone_of(transaction.transactional_id))
+                tombstone = tombstone_of(transaction.transactional_id)
+                if fits([tombstone], self._largest_batch()):
+                    result.records.append(tombstone)
                 if len(result.records) == TOMBSTONES_AT_ONCE:
-                    result.timers.append(SetTimer(_ID_EXPIRATION, now))
+                    result.timers.append(SetTimer(_ID_EXPIRATION, 0))
                     return
-        result.timers.append(self._next_expiration(now))
+        result.timers.append(self._next_expiration())
 
-    def _next_expiration(self, now: int) -> SetTimer:
+    def _next_expiration(self) -> SetTimer:
         interval = self._config.transaction_remove_expired_transaction_cleanup_interval_ms
-        return SetTimer(_ID_EXPIRATION, now + interval)
+        return SetTimer(_ID_EXPIRATION, interval)
 
     def _known(
         self,
@@ -403,9 +443,8 @@ class TransactionShard:
 _ID_EXPIRATION = TimerKey(TimerKind.ID_EXPIRATION)
 
 
-def _timeout_of(transaction: Transaction) -> SetTimer:
-    key = TimerKey(TimerKind.TRANSACTION_TIMEOUT, transaction.transactional_id)
-    return SetTimer(key, transaction.deadline_ms)
+def _timeout_of(transaction: Transaction, delay_ms: int) -> SetTimer:
+    return SetTimer(TimerKey(TimerKind.TRANSACTION_TIMEOUT, transaction.transactional_id), delay_ms)
 
 
 def _check_producer(

@@ -1,7 +1,7 @@
 """Whether an EndTxn may end a transaction: who may, what is a retry, and what is refused.
 
 Versions 0 to 4 (transaction version 1) keep the epoch over many transactions. The last outcome is
-confirmed to whoever asks for it again; nothing tells a retry from a second, empty transaction.
+confirmed to every retry; nothing tells a retry from a second, empty transaction.
 
 | version 1      | abort                   | commit                  |
 |----------------|-------------------------|-------------------------|
@@ -19,7 +19,7 @@ it: the client cannot know whether its first write arrived.
 |----------------|-------------------|----------------|-------------------|-------------------|
 | Empty          | PRODUCER_FENCED   | end            | PRODUCER_FENCED   | INVALID_TXN_STATE |
 | Ongoing        | PRODUCER_FENCED   | end            | PRODUCER_FENCED   | end               |
-| Prepare...     | CONCURRENT_TRANSACTIONS, whoever asks for what                           |
+| Prepare...     | CONCURRENT_TRANSACTIONS, for every request                               |
 | CompleteAbort  | confirm           | end            | INVALID_TXN_STATE | INVALID_TXN_STATE |
 | CompleteCommit | INVALID_TXN_STATE | end            | confirm           | INVALID_TXN_STATE |
 

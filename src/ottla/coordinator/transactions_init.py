@@ -6,7 +6,7 @@ Rules kept here:
 2. A producer that states the id and epoch it has (KIP-360) wants to go on after an error. It is
    fenced if another one was given the transactional id since; its retry gets the same answer.
 3. An open transaction is aborted first, and while one is being ended nothing is given: the
-   client is told CONCURRENT_TRANSACTIONS, and asks again.
+   client gets CONCURRENT_TRANSACTIONS, and asks again.
 
 | transactional id | answer                                                                   |
 |------------------|--------------------------------------------------------------------------|

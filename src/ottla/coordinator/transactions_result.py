@@ -8,6 +8,7 @@ Rules kept by the runtime:
    `markers_written`: in one call or in several. A leader that cannot be reached is an outcome too
    (NETWORK_EXCEPTION, say). A partition that the metadata no longer has needs no marker: NONE.
 3. On NeedsProducerId it gets a producer id that nobody has, and makes the same call again with it.
+   A timer that was set again meanwhile does not fire: another transaction has begun.
 """
 
 from enum import Enum

@@ -132,10 +132,13 @@ class Transaction(Struct, frozen=True, kw_only=True):
         """True if no client can be given a higher epoch of this producer id."""
         return self.producer_epoch >= LAST_CLIENT_EPOCH
 
-    @property
-    def deadline_ms(self) -> int:
-        """When an open transaction is aborted."""
-        return self.start_ms + self.timeout_ms
+    def time_left_ms(self, now: int) -> int:
+        """How long an open transaction has before it is aborted, by the wall clock.
+
+        Only a coordinator that has just loaded it asks: others measure the time that has passed.
+        A clock that was set back gives it no more than its whole timeout.
+        """
+        return max(0, min(self.timeout_ms, self.start_ms + self.timeout_ms - now))
 
     def initialized(self, expected_epoch: int | None, timeout_ms: int, now: int) -> "Transaction":
         """After InitProducerId: ready for a producer with a new epoch.

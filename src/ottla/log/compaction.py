@@ -4,7 +4,7 @@ Rules kept here:
 1. Nothing that belongs to the log is changed: the pass reads segments that are sealed and writes
    files that end in `.cleaned`. The broker puts these in place (compaction_swap.py).
 2. First the dirty part is read, for the latest offset of each key; then all up to where the map of
-   keys reaches is written anew. A log with more keys than fit the map takes more than one pass.
+   keys reaches is rewritten. A log with more keys than fit the map takes more than one pass.
 3. Neighbouring segments become one as long as their sizes, their indexes and 31-bit offsets allow
    it, so small segments do not pile up. Groups come in the order of their offsets and must be put
    in place in that order: a tombstone may go only after what it deletes.
@@ -24,7 +24,7 @@ from typing import TextIO
 from ottla.log.compaction_filter import Filter
 from ottla.log.compaction_map import OffsetMap
 from ottla.log.compaction_order import Cleaned, Failed, Finished, Order, Reply, reply_to_line
-from ottla.log.compaction_records import raw_records
+from ottla.log.compaction_records import read_records
 from ottla.log.compaction_segment import CleanedSegment, SegmentTooLarge
 from ottla.log.compaction_transactions import CleanedTransactions
 from ottla.log.files import Bytes, Files
@@ -32,8 +32,7 @@ from ottla.log.offset_index import MAX_RELATIVE, OffsetIndex
 from ottla.log.scan import CorruptLog, Scan, Scanned
 from ottla.log.segment_names import INDEX, LOG, TIME_INDEX, TXN_INDEX, stem
 from ottla.log.txn_index import AbortedTransaction, TxnIndex
-from ottla.records.compression import decompress
-from ottla.wire.batch import HEADER_SIZE, BatchHeader
+from ottla.wire.batch import BatchHeader
 from ottla.wire.errors import KafkaError
 
 SEGMENTS_IN_A_GROUP = 30
@@ -43,7 +42,7 @@ READ_ONLY = os.O_RDONLY | os.O_CLOEXEC
 
 
 def compact(order: Order, files: Files) -> Iterator[Cleaned | Finished]:
-    """Do what is ordered. Each group of segments is told as soon as its files are on the disk.
+    """Do what is ordered. Each group of segments is reported as soon as its files are on the disk.
 
     Raises CorruptLog, KafkaError, SegmentTooLarge and OSError; `.cleaned` files may be left then.
     """
@@ -90,6 +89,7 @@ class _Pass:
             self._messages_written,
             offsets.fullness,
             time.monotonic() - begin,
+            filter_.unread,
         )
 
     def _path(self, base_offset: int, suffix: str) -> str:
@@ -109,7 +109,7 @@ class _Pass:
         finally:
             self._files.close(fd)
         if scan.problem is not None:
-            raise CorruptLog(f"{path} is damaged at {scan.position}: {scan.problem}")
+            raise CorruptLog(f"{path} is corrupt at {scan.position}: {scan.problem}")
 
     def _read(self, base_offset: int, suffix: str) -> bytes:
         try:
@@ -158,8 +158,11 @@ class _Pass:
         """Note the keys of a batch; False where the map was full before the last of them."""
         first_dirty = self._order.first_dirty
         base_offset, last_offset = header.base_offset, header.last_offset
-        body = decompress(header.codec, batch[HEADER_SIZE:])
-        for _, _, _, _, offset_delta, key, _ in raw_records(body, header.record_count):
+        try:
+            _, records = read_records(header, batch)
+        except KafkaError:
+            return True  # it stays as it is, and replaces nothing
+        for _, _, _, _, offset_delta, key, _ in records:
             offset = base_offset + offset_delta
             if offset > last_offset:  # a producer may have written any delta
                 offset = last_offset
@@ -227,7 +230,7 @@ class _Pass:
 
 
 class PacedFiles(Files):
-    """Files that are read and written no faster than allowed, and as long as somebody wants it."""
+    """Files that are read and written no faster than allowed, and as long as it is wanted."""
 
     def __init__(
         self,

@@ -10,17 +10,19 @@ Rules kept here (Kafka's Cleaner, KIP-280, KIP-534):
 4. The last batch of a live producer stays, without records if need be: it has the last sequence.
    Where that is a marker, which has the epoch, it stays whole: readers of a log ignore empty ones.
    The last batch of the range stays too: it says how far the range went.
+5. A batch that cannot be read stays as it is, and from there on so do tombstones: what they delete
+   may be in it.
 """
 
 from typing import NamedTuple
 
 from ottla.log.compaction_map import OffsetMap
-from ottla.log.compaction_records import batch_of, delete_horizon, emptied, raw_records
+from ottla.log.compaction_records import batch_of, delete_horizon, emptied, read_records
 from ottla.log.compaction_transactions import CleanedTransactions
 from ottla.log.files import Bytes
-from ottla.records.compression import decompress
 from ottla.records.layout import RawRecord
-from ottla.wire.batch import CONTROL, HEADER_SIZE, BatchHeader
+from ottla.wire.batch import CONTROL, BatchHeader
+from ottla.wire.errors import KafkaError
 
 
 class Kept(NamedTuple):
@@ -50,6 +52,8 @@ class Filter:
         self._end = end
         self._now = now
         self._new_horizon = now + delete_retention_ms
+        self.unread = 0
+        """Batches that could not be read."""
 
     def apply(self, header: BatchHeader, batch: memoryview) -> Kept | None:
         """What stays of a batch, None for nothing."""
@@ -88,21 +92,24 @@ class Filter:
             return Kept(batch, header.max_timestamp, 1)
         if horizon is not None:
             return None
-        body = decompress(header.codec, batch[HEADER_SIZE:])
-        records = raw_records(body, header.record_count)
+        body, records = read_records(header, batch)
         return Kept(*batch_of(header, body, records, self._new_horizon), len(records))
 
     def _records(self, header: BatchHeader, batch: memoryview) -> Kept | None:
         if header.record_count == 0:
             return None
-        body = decompress(header.codec, batch[HEADER_SIZE:])
+        try:
+            body, records = read_records(header, batch)
+        except KafkaError:
+            self.unread += 1
+            return Kept(batch, header.max_timestamp, header.record_count)
         horizon = delete_horizon(header)
-        keep_tombstones = horizon is None or self._now < horizon
+        keep_tombstones = horizon is None or self._now < horizon or self.unread > 0
         base_offset, last_offset = header.base_offset, header.last_offset
         latest, latest_of = self._offsets.latest, self._offsets.get
         kept: list[RawRecord] = []
         has_tombstones = False
-        for record in raw_records(body, header.record_count):
+        for record in records:
             _, _, _, _, offset_delta, key, has_value = record
             offset = base_offset + offset_delta
             if offset > last_offset:  # a producer may have written any delta

@@ -1,8 +1,8 @@
 """Which offset is the latest of each key: what one pass of compaction knows.
 
 Rules kept here:
-1. Memory is bounded: the map takes so many keys and says when it is full. What comes after is left
-   to the next pass, and stays as it is until then.
+1. Memory is bounded: the map takes a fixed number of keys and says when it is full. The rest is
+   left to the next pass, and stays as it is until then.
 2. A short key stands for itself; a longer one for a digest that has another length than any short
    key, and in which nobody finds two keys that meet.
 """

@@ -1,4 +1,4 @@
-"""What the broker asks of a compaction, and what it is told: lines of JSON between two processes.
+"""What the broker asks of a compaction, and what it reports: lines of JSON between two processes.
 
 The broker names everything that only it knows: which segments are sealed, which producers are live,
 what time it is. Everything else the compaction reads from the files.
@@ -53,7 +53,7 @@ class Order:
 
 @dataclass(slots=True)
 class Cleaned:
-    """Some neighbouring segments were written anew as one; its files end in `.cleaned`."""
+    """Some neighbouring segments were rewritten as one; its files end in `.cleaned`."""
 
     segments: list[int]
     """Base offsets of those it replaces. The new one begins where the first of them does."""
@@ -72,6 +72,8 @@ class Finished:
     messages_written: int
     map_fullness: float
     seconds: float
+    unread: int = 0
+    """Batches that could not be read, and were left as they are."""
 
 
 @dataclass(slots=True)

@@ -2,19 +2,20 @@
 
 Rules kept here:
 1. A record that stays keeps its bytes; only where the base timestamp of its batch changes is the
-   one field that counts from it written anew. What is not needed to decide is not decoded.
+   one field that counts from it rewritten. What is not needed to decide is not decoded.
 2. A batch keeps its offsets, its sequences and its producer, however few of its records stay: so
    producers, readers and followers see the same log with gaps. Without any record it is a header.
 3. The delete horizon (KIP-534), from which on tombstones and markers may go, stands in the base
    timestamp of a batch, and attribute bit 6 says so.
-4. Bytes that are not records raise CORRUPT_MESSAGE.
+4. Bytes that are not records raise CORRUPT_MESSAGE, and so does a batch with more of them than
+   memory is meant for.
 """
 
 from typing import Final
 
 from crc32c import crc32c
 
-from ottla.records.compression import Codec, compress
+from ottla.records.compression import Codec, compress, decompress
 from ottla.records.kernel import KERNEL
 from ottla.records.layout import RawRecord
 from ottla.records.record import varint
@@ -31,9 +32,21 @@ from ottla.wire.batch import (
     TRANSACTIONAL,
     BatchHeader,
 )
+from ottla.wire.errors import ErrorCode, KafkaError
 
-raw_records: Final = KERNEL.locate_records
-"""The records in a batch's (decompressed) body."""
+MOST_RECORDS: Final = 1_000_000
+"""Of one batch: each takes about 200 bytes while the batch is looked at."""
+
+
+def read_records(header: BatchHeader, batch: memoryview) -> tuple[bytes, list[RawRecord]]:
+    """The (decompressed) body of a batch and the records in it."""
+    if header.record_count > MOST_RECORDS:
+        raise KafkaError(
+            ErrorCode.CORRUPT_MESSAGE,
+            f"a batch of {header.record_count} records; compaction reads {MOST_RECORDS}",
+        )
+    body = decompress(header.codec, batch[HEADER_SIZE:])
+    return body, KERNEL.locate_records(body, header.record_count)
 
 
 def delete_horizon(header: BatchHeader) -> int | None:

@@ -1,6 +1,6 @@
 """Putting a compacted segment in the place of those it was made from.
 
-Rules kept here (Kafka's, so that a log is opened right whoever was killed when; loading.py):
+Rules kept here (Kafka's, so that a log opens correctly after a kill at any moment; loading.py):
 1. The new files lose `.cleaned` for `.swap`, the old ones become `.deleted`, then the new ones lose
    `.swap`. As long as one file still ends in `.cleaned`, opening the log undoes all of it; after
    that, opening the log finishes it.

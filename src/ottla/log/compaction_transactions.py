@@ -28,7 +28,7 @@ class CleanedTransactions:
         self._with_batches: set[int] = set()
         """Producers with a transaction of which a batch was met."""
         self.retained: list[AbortedTransaction] = []
-        """Aborted transactions that stay in the index; whoever writes it takes them out."""
+        """Aborted transactions that stay in the index; the writer of the index takes them out."""
 
     def will_abort(self, transactions: Iterable[AbortedTransaction]) -> None:
         """These transactions are met from here on. Saying so twice of one is harmless."""

@@ -49,6 +49,7 @@ OPERATIONS = (
     "fdatasync",
     "ftruncate",
     "rename",
+    "link",
     "unlink",
     "mkdir",
     "rmdir",
@@ -72,6 +73,7 @@ class Files:
     fdatasync: Callable[[int], None]
     ftruncate: Callable[[int, int], None]
     rename: Callable[[str, str], None]
+    link: Callable[[str, str], None]
     unlink: Callable[[str], None]
     mkdir: Callable[[str], None]
     rmdir: Callable[[str], None]
@@ -91,6 +93,7 @@ class Files:
         self.fdatasync = FDATASYNC
         self.ftruncate = os.ftruncate
         self.rename = os.replace
+        self.link = os.link
         self.unlink = os.unlink
         self.mkdir = os.mkdir
         self.rmdir = os.rmdir
@@ -163,6 +166,16 @@ class Files:
         if sync:
             self.sync_directory(os.path.dirname(path) or ".")
 
+    def overwrite_file(self, path: str, data: Bytes) -> None:
+        """Make a file that is there hold these bytes, in the room that it has; not atomic."""
+        fd = self.open(path, READ_WRITE, 0)
+        try:
+            self.write_fully(fd, data, 0)
+            self.ftruncate(fd, len(data))
+            self.fsync(fd)
+        finally:
+            self.close(fd)
+
     def sync_all(self, descriptors: list[int]) -> list[OSError | None]:
         """Bring the data of files to the disk; what went wrong with each, if something did."""
         if SYNC_ALL is not None and self.fdatasync is FDATASYNC:
@@ -228,7 +241,7 @@ def _problem_of(operation: Callable[[T], None], argument: T) -> OSError | None:
 
 
 def _nobody_cares(_: str, __: str | None) -> None:
-    """What `on_full` is until somebody wants to know."""
+    """The default of `on_full`."""
 
 
 class OpenFile:
@@ -270,6 +283,11 @@ class OpenFile:
         if self.pins == 0:
             self._end()
 
+    def move_to(self, cache: "FileCache") -> None:
+        """Let another cache open it; nobody has it pinned."""
+        self._cache.close(self)
+        self._cache = cache
+
     def _end(self) -> None:
         self._cache.close(self)
         # File and owner would keep each other alive, and what was there at start for ever: the
@@ -278,7 +296,7 @@ class OpenFile:
 
 
 class Slice(NamedTuple):
-    """A stretch of a file, pinned: whoever gets it calls `file.unpin()` once when done."""
+    """A stretch of a file, pinned: its owner calls `file.unpin()` once when done."""
 
     file: OpenFile
     position: int
@@ -450,7 +468,7 @@ def read_stretch(stretch: Slice) -> bytes:
     while left:
         part = os.pread(stretch.file.fd, left, position)
         if not part:
-            raise OSError(f"{left} bytes of a log file are gone")
+            raise OSError(f"{left} bytes of a log file are missing")
         parts.append(part)
         position += len(part)
         left -= len(part)

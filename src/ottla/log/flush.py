@@ -8,13 +8,16 @@ Rules kept here:
 3. A failed fsync says that data may be lost and never says so again: it is not retried. It is the
    failure of the one log whose file it was.
 4. A folder is synced once, after all that was made or renamed in it.
-5. Many logs are brought to the disk step by step, each step for all of them: the file system then
+5. A flush of a log whose folder was renamed writes no file any more: another topic's may have the
+   path now.
+6. Many logs are brought to the disk step by step, each step for all of them: the file system then
    commits its journal a few times for all, and not several times for each.
 """
 
 import errno
 import os
 from collections.abc import Sequence
+from threading import Lock
 
 from ottla.log.files import CREATE_EMPTY, DISK_IS_FULL, Files, OpenFile
 
@@ -23,9 +26,11 @@ class Flush:
     """One flush of one log, from begin_flush() to end_flush()."""
 
     __slots__ = (
+        "_abandoned",
         "_directories",
         "_files",
         "_replacements",
+        "_replacing",
         "_written",
         "done",
         "end_offset",
@@ -46,6 +51,13 @@ class Flush:
         self._written: list[int] = []
         self._replacements: list[tuple[str, bytes]] = []
         self._directories: dict[str, None] = {}
+        self._abandoned = False
+        self._replacing = Lock()
+
+    def abandon(self) -> None:
+        """The log's folder is about to be renamed: what is not in it yet will not be."""
+        with self._replacing:
+            self._abandoned = True
 
     def add_log(self, file: OpenFile) -> None:
         """A segment's log file, which stays open until the flush has ended."""
@@ -75,7 +87,10 @@ class Flush:
         """Nothing is lost where a full disk does not take a new file: the old one still stands."""
         try:
             for path, data in self._replacements:
-                fd = self._files.open(path + ".tmp", CREATE_EMPTY, 0o644)
+                with self._replacing:
+                    if self._abandoned:
+                        return
+                    fd = self._files.open(path + ".tmp", CREATE_EMPTY, 0o644)
                 self._written.append(fd)
                 self._files.write_fully(fd, data, 0)
         except OSError as error:
@@ -85,7 +100,10 @@ class Flush:
         """Let the new files, which are on the disk, take the places of the old ones."""
         try:
             for path, _ in self._replacements:
-                self._files.rename(path + ".tmp", path)
+                with self._replacing:
+                    if self._abandoned:
+                        return
+                    self._files.rename(path + ".tmp", path)
         except OSError as error:
             self._fails(error, may_be_run_again=error.errno in DISK_IS_FULL)
 

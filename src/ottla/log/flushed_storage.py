@@ -105,7 +105,7 @@ class FlushedStorage(Storage):
         self._flush = None
         flush.release()
         if flush.error is not None and not flush.may_be_run_again and not self.offline:
-            _log.error("a partition is offline", partition=str(self), reason=str(flush.error))
+            _log.error("partition is offline", partition=str(self), reason=str(flush.error))
             self.fail(flush.error)
         if self.offline:
             return

@@ -7,22 +7,28 @@ Rules kept here:
 3. A checkpoint only saves work or sharpens knowledge: one that cannot be read counts as missing, as
    in Kafka, and is warned about. A folder's identity is not like that: it is an error.
 4. The mark of a clean stop is taken away before anything is written again.
+5. `storage.properties` (Ottla's own) has the boot id of the machine, as of the last start, and the
+   storage epoch. A start with another boot id that finds no mark of a clean stop raises the epoch:
+   the page cache is gone, and with it what was not flushed. A damaged one gets an epoch that it
+   never had. It has the directory id, too: the folder is the same one without meta.properties.
 """
 
 import base64
+import errno
 import fcntl
 import json
 import os
 import re
 from dataclasses import dataclass
 from pathlib import Path
+from secrets import randbits
 from typing import NamedTuple
 from uuid import UUID, uuid4
 
 import structlog
 
 from ottla.log.checkpoint import CorruptCheckpoint, decode_lines, encode_lines
-from ottla.log.files import Files
+from ottla.log.files import DISK_IS_FULL, Files
 
 RECOVERY_POINTS = "recovery-point-offset-checkpoint"
 START_OFFSETS = "log-start-offset-checkpoint"
@@ -32,12 +38,15 @@ CLEANER_OFFSETS = "cleaner-offset-checkpoint"
 LOCK = ".lock"
 META_PROPERTIES = "meta.properties"
 CLEAN_SHUTDOWN = ".kafka_cleanshutdown"
+STORAGE_PROPERTIES = "storage.properties"
 PARTITION_METADATA = "partition.metadata"
 
 _PARTITION = re.compile(r"(?P<topic>[a-zA-Z0-9._-]+)-(?P<partition>\d+)", re.ASCII)
 _DELETED = re.compile(r"\S+-\d+\.[0-9a-f]{32}-delete", re.ASCII)
 
 _LONGEST_NAME = 255
+_UNUSED_EPOCHS = 1 << 31
+"""Nobody restarts a machine so often."""
 
 _log = structlog.get_logger()
 
@@ -93,6 +102,11 @@ def _marked_name(topic: str, partition: int, mark: str) -> str:
     return topic[: _LONGEST_NAME - len(suffix)] + suffix
 
 
+def _properties(text: bytes) -> dict[str, str]:
+    lines = [line.partition("=") for line in text.decode(errors="replace").splitlines()]
+    return {key.strip(): value.strip() for key, _, value in lines if not key.startswith("#")}
+
+
 class DataFolder:
     """The folder `log.dirs` names."""
 
@@ -130,7 +144,9 @@ class DataFolder:
         """Read whose folder it is, or make it ours; raises FolderError where it is not ours."""
         found = self.read_meta()
         if found is None:
-            found = MetaProperties(cluster_id, node_id, uuid4())
+            found = MetaProperties(cluster_id, node_id, self._known_directory() or uuid4())
+            self.write_meta(found)
+        elif self._lacks_directory_id():
             self.write_meta(found)
         if found.cluster_id != cluster_id or found.node_id != node_id:
             raise FolderError(
@@ -144,8 +160,7 @@ class DataFolder:
         text = self._read(self.path / META_PROPERTIES)
         if text is None:
             return None
-        lines = [line.partition("=") for line in text.decode(errors="replace").splitlines()]
-        values = {key.strip(): value.strip() for key, _, value in lines if not key.startswith("#")}
+        values = _properties(text)
         try:
             if values["version"] != "1":
                 raise ValueError
@@ -153,10 +168,16 @@ class DataFolder:
             return MetaProperties(
                 values["cluster.id"],
                 int(values["node.id"]),
-                uuid_from_text(directory_id) if directory_id else uuid4(),
+                uuid_from_text(directory_id)
+                if directory_id
+                else self._known_directory() or uuid4(),
             )
         except (KeyError, ValueError):
-            raise FolderError(f"{self.path / META_PROPERTIES} is damaged") from None
+            raise FolderError(f"{self.path / META_PROPERTIES} is corrupt") from None
+
+    def _lacks_directory_id(self) -> bool:
+        text = self._read(self.path / META_PROPERTIES)
+        return text is not None and not _properties(text).get("directory.id")
 
     def write_meta(self, meta: MetaProperties) -> None:
         """Write whose folder it is."""
@@ -180,6 +201,62 @@ class DataFolder:
         self._files.sync_directory(str(self.path))
         return True
 
+    def storage_epoch(self, boot_id: str, directory_id: UUID | None = None) -> int:
+        """How often what was written here may have been lost, this start included.
+
+        To be asked before the mark of a clean stop is taken: a kill in between finds both again.
+        A boot id that is not known, now or at the start before, is taken for the same one.
+        """
+        path = self.path / STORAGE_PROPERTIES
+        text = self._read(path)
+        values = {"storage.epoch": "0"} if text is None else _properties(text)
+        before = values.get("boot.id", "")
+        is_clean = self._files.exists(str(self.path / CLEAN_SHUTDOWN))
+        try:
+            epoch = int(values.get("storage.epoch", ""))
+            if before and boot_id and before != boot_id and not is_clean:
+                epoch += 1
+        except ValueError:
+            epoch = _UNUSED_EPOCHS + randbits(31)
+            _log.warning(
+                "storage properties file is corrupt; replacing it",
+                file=str(path),
+                storage_epoch=epoch,
+            )
+        lines = ["version=1", f"boot.id={boot_id or before}", f"storage.epoch={epoch}"]
+        if directory_id is not None:
+            lines.append(f"directory.id={uuid_to_text(directory_id)}")
+        data = "\n".join([*lines, ""]).encode()
+        if data != text:
+            self._replace_also_when_full(path, data)
+        return epoch
+
+    def _replace_also_when_full(self, path: Path, data: bytes) -> None:
+        """Replace a small file; on a full disk overwrite it, or do without one.
+
+        What a crash leaves of a file that was overwritten is the old one, the new, or damaged.
+        """
+        try:
+            self._replace(path, data)
+            return
+        except OSError as problem:
+            if problem.errno not in DISK_IS_FULL:
+                raise
+        try:
+            self._files.overwrite_file(str(path), data)
+        except OSError as problem:
+            if problem.errno not in {*DISK_IS_FULL, errno.ENOENT}:
+                raise
+            _log.warning("disk full; continuing without the file", file=str(path))
+
+    def _known_directory(self) -> UUID | None:
+        """The directory id as of the last start."""
+        text = self._read(self.path / STORAGE_PROPERTIES)
+        try:
+            return uuid_from_text(_properties(text or b"")["directory.id"])
+        except (KeyError, ValueError):
+            return None
+
     def write_clean_mark(self, broker_epoch: int = -1) -> None:
         """Every log is closed and on disk."""
         content = json.dumps({"version": 0, "brokerEpoch": broker_epoch}, separators=(",", ":"))
@@ -200,7 +277,9 @@ class DataFolder:
                     raise CorruptCheckpoint(f"not an entry: {' '.join(words)!r}")
                 offsets[words[0], int(words[1])] = int(words[2])
         except CorruptCheckpoint as problem:
-            _log.warning("a damaged checkpoint is ignored", file=str(path), problem=str(problem))
+            _log.warning(
+                "checkpoint file is corrupt; ignoring it", file=str(path), problem=str(problem)
+            )
             return {}
         return offsets
 
@@ -234,6 +313,26 @@ class DataFolder:
             if _DELETED.fullmatch(name)
         ]
 
+    def link_files(self, directory: Path, name: str) -> None:
+        """Keep the files of a partition under another folder's name, too; raises OSError.
+
+        They must not be written to any more. Files that go meanwhile are left out.
+        """
+        target = self.path / name
+        self._files.mkdir(str(target))
+        try:
+            for file in self._files.listdir(str(directory)):
+                try:
+                    self._files.link(f"{directory}/{file}", f"{target}/{file}")
+                except FileNotFoundError:
+                    continue
+            self._files.sync_directory(str(target))
+            self._files.sync_directory(str(self.path))
+        except OSError:
+            self.empty(target)
+            self.remove(target)
+            raise
+
     def empty(self, directory: Path) -> None:
         """Remove the files of a deleted partition's folder; what is gone already is no matter."""
         try:
@@ -265,7 +364,7 @@ class DataFolder:
                 raise ValueError
             return uuid_from_text(text)
         except ValueError:
-            raise FolderError(f"{path} is damaged") from None
+            raise FolderError(f"{path} is corrupt") from None
 
     def write_topic_id(self, directory: Path, topic_id: UUID, *, sync: bool = False) -> None:
         """Note the topic's id in a partition's folder, before its first record is.

@@ -93,7 +93,7 @@ class Inventory:
         try:
             return LeaderEpochs.from_bytes(self.files.read_file(path))
         except CorruptCheckpoint as problem:
-            raise CorruptLog(f"{path} is damaged: {problem}") from None
+            raise CorruptLog(f"{path} is corrupt: {problem}") from None
 
     def remove_orphans(self) -> None:
         """Remove indexes whose log file is gone."""
@@ -113,7 +113,7 @@ def end_of(files: Files, segment: Segment) -> int:
     for _ in scan.headers():
         pass
     if scan.problem is not None:
-        raise CorruptLog(f"{segment.path}{LOG} is damaged at {scan.position}: {scan.problem}")
+        raise CorruptLog(f"{segment.path}{LOG} is corrupt at {scan.position}: {scan.problem}")
     return scan.next_offset
 
 
@@ -180,14 +180,14 @@ def closing_after_failure(segments: Segments) -> Iterator[None]:
 
 
 def rebuild_indexes(files: Files, segment: Segment, interval: int) -> None:
-    """Make the offset and time indexes of a segment anew, from its batches."""
+    """Rebuild the offset and time indexes of a segment from its batches."""
     size = segment.size
     segment.begin_new_indexes()
     scan = Scan(files, segment.file.descriptor(), 0, size, segment.base_offset)
     for batch in scan.headers():
         segment.note(batch.header, interval)
     if scan.problem is not None:
-        raise CorruptLog(f"{segment.path}{LOG} is damaged at {scan.position}: {scan.problem}")
+        raise CorruptLog(f"{segment.path}{LOG} is corrupt at {scan.position}: {scan.problem}")
     segment.note_largest_timestamp()
     for fd in segment.save_indexes():
         files.close(fd)

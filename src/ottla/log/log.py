@@ -23,12 +23,12 @@ from ottla.log.appended import Appended
 from ottla.log.config import LogConfig
 from ottla.log.files import FileCache, Files, Slice
 from ottla.log.flushed_storage import FlushedStorage
-from ottla.log.folder import deleted_name
+from ottla.log.folder import deleted_name, stray_name
 from ottla.log.loading import Inventory, closing_after_failure, load_clean, load_nothing
+from ottla.log.looking import Looked, look_into
 from ottla.log.lookup import TimestampAndOffset
 from ottla.log.offset_index import MAX_RELATIVE
 from ottla.log.producer_state import SEQUENCE_MASK
-from ottla.log.recompression import recompressed
 from ottla.log.scan import CorruptLog
 from ottla.log.segment import Segment
 from ottla.log.snapshots import WEIGHT_OF_A_BATCH
@@ -38,14 +38,18 @@ from ottla.log.validation import (
     PLAIN_ATTRIBUTES,
     SMALLEST_RECORD,
     ZSTD,
+    are_timely,
     check_batch,
     check_first_sequence,
+    check_frame,
     check_keys,
-    check_timestamps,
+    refuse_timestamps,
     restamp_attributes,
     restamp_max_timestamp,
+    timestamp_range,
 )
 from ottla.records.control import decode_marker
+from ottla.records.kernel import KERNEL
 from ottla.wire.batch import (
     CODEC_MASK,
     CRC_COVERS_FROM,
@@ -61,6 +65,7 @@ from ottla.wire.errors import ErrorCode, KafkaError
 EXPIRY_EVERY_MS = 600_000
 """How often maintain() looks for silent producers."""
 
+VALIDATE = KERNEL.validate_records
 _BASE_LENGTH_EPOCH = Struct(">qii")
 _TIMESTAMP = Struct(">q")
 
@@ -159,11 +164,14 @@ class Log(FlushedStorage):
         leader_epoch: int,
         api_version: int = 99,
         from_client: bool = True,
+        looked: Looked | None = None,
+        may_wait: bool = True,
     ) -> Appended:
         """Append the one batch of a produce request, stamping its place in the log into it.
 
         `from_client` is False for what a coordinator of this broker writes: its batches have no
-        sequences. Raises KafkaError with Kafka's code for what is wrong.
+        sequences. Raises KafkaError with Kafka's code for what is wrong, and LongBodyError where it
+        `may_wait` not and has to look into a long batch: what that finds comes as `looked`.
         """
         size = len(batch)
         if size < HEADER_SIZE:
@@ -190,29 +198,51 @@ class Log(FlushedStorage):
             or count != last_delta + 1
             or count <= 0
             or count * SMALLEST_RECORD > size - HEADER_SIZE
-            or size > self._largest_batch
+            or size > self.largest_batch
             or attributes not in PLAIN_ATTRIBUTES
             or (attributes & CODEC_MASK == ZSTD and api_version < FIRST_VERSION_WITH_ZSTD)
             or (producer_id >= 0 and sequence < 0 and from_client)
             or crc32c(batch[CRC_COVERS_FROM:]) != crc
         ):
-            check_batch(batch, self.config, api_version)
+            size = check_batch(batch, self.config, api_version)
+            batch = batch[:size]
             if attributes & LOG_APPEND_TIME:
                 attributes &= ~LOG_APPEND_TIME
                 restamp_attributes(batch, attributes)
         append_time = -1
+        codec = attributes & CODEC_MASK
+        if from_client:
+            if codec:
+                check_frame(batch, codec, count)
+            else:
+                try:
+                    largest = VALIDATE(batch, HEADER_SIZE, count, base_timestamp)
+                except KafkaError as problem:
+                    raise KafkaError(ErrorCode.INVALID_RECORD, problem.message) from None
+                if largest != timestamp:
+                    restamp_max_timestamp(batch, largest)
+                    timestamp = largest
         if self._append_time:
             append_time = base_timestamp = timestamp = now
-        else:
-            if timestamp < base_timestamp and from_client:
-                timestamp = restamp_max_timestamp(batch)
-            config = self.config
-            if timestamp - now > config.message_timestamp_after_max_ms or (
-                now - base_timestamp > config.message_timestamp_before_max_ms
-            ):
-                check_timestamps(batch, now, config)
-        if self._compacted and from_client:
-            check_keys(batch)
+        elif from_client and (
+            timestamp < base_timestamp
+            or timestamp - now > self.config.message_timestamp_after_max_ms
+            or now - base_timestamp > self.config.message_timestamp_before_max_ms
+        ):
+            # A compressed batch may not say its largest timestamp: Sarama's did not until 1.45.
+            if codec and timestamp < base_timestamp:
+                looked = self._look(batch, now, looked, may_wait)
+                timestamp = looked.found.max_timestamp
+                restamp_max_timestamp(batch, timestamp)
+            if not are_timely(base_timestamp, timestamp, now, self.config):
+                looked = self._look(batch, now, looked, may_wait)
+                refuse_timestamps(looked.found, *timestamp_range(now, self.config))
+        if from_client and (
+            self._compacted or (self._codec is not None and self._codec.codec != codec)
+        ):
+            looked = self._look(batch, now, looked, may_wait)
+            if self._compacted:
+                check_keys(looked.found)
         if producer_id >= 0:
             last_sequence = (sequence + last_delta) & SEQUENCE_MASK if sequence >= 0 else sequence
             if from_client:
@@ -226,7 +256,7 @@ class Log(FlushedStorage):
                     attributes & TRANSACTIONAL != 0,
                 )
                 if original is not None:
-                    # As in Kafka, a duplicate's timestamp is told whatever the timestamp type.
+                    # As in Kafka, a duplicate's timestamp is returned whatever the timestamp type.
                     return Appended(
                         original.first_offset,
                         original.last_offset,
@@ -239,11 +269,12 @@ class Log(FlushedStorage):
             else:
                 self.producers.check_epoch(producer_id, producer_epoch)
 
-        if self._codec is not None and from_client:
-            batch = recompressed(batch, self._codec)
-            attributes = attributes & ~CODEC_MASK | self._codec.codec
+        if looked is not None and looked.recompressed is not None:
+            batch = looked.recompressed
+            attributes = HEADER.unpack_from(batch)[5]
             size = len(batch)
             length = size - LOG_OVERHEAD
+            restamp_max_timestamp(batch, timestamp)
 
         segment = self._writable
         if segment is None:
@@ -307,6 +338,12 @@ class Log(FlushedStorage):
             False,
             end_offset - self.recovery_point >= self._flush_messages,
         )
+
+    def _look(self, batch: memoryview, now: int, looked: Looked | None, may_wait: bool) -> Looked:
+        if looked is not None and looked.wanted == self._codec:
+            return looked
+        earliest, latest = timestamp_range(now, self.config)
+        return look_into(batch, self._codec, earliest, latest, may_wait=may_wait)
 
     def append_marker(
         self, batch: memoryview, *, now: int, leader_epoch: int, transaction_version: int = 0
@@ -479,7 +516,7 @@ class Log(FlushedStorage):
         """Roll, retain and expire as the configuration says; True where the log changed."""
         if self.offline:
             return False
-        if now >= self._next_expiry:
+        if not now < self._next_expiry <= now + EXPIRY_EVERY_MS:  # later: the clock was set back
             self._next_expiry = now + EXPIRY_EVERY_MS
             self.producers.expire(now, self.config.producer_id_expiration_ms)
         return retention.maintain(self, now)
@@ -490,13 +527,17 @@ class Log(FlushedStorage):
 
     # Ending -------------------------------------------------------------------------------
 
-    def delete(self) -> Path:
+    def delete(self, *, keep: bool = False) -> Path:
         """Rename the log's folder so that nobody takes it for one; returns the new name.
 
-        Its files are removed later. Readers in the middle of one are not disturbed. The log has
-        ended also where this raises OSError: then the folder stays as it is.
+        Its files are removed later, or with `keep` never: then it is stray. Readers in the middle
+        of one are not disturbed. The log has ended also where this raises OSError: then the folder
+        stays as it is.
         """
-        target = self.directory.with_name(deleted_name(self.topic, self.partition))
+        name = (stray_name if keep else deleted_name)(self.topic, self.partition)
+        target = self.directory.with_name(name)
+        if self._flush is not None:
+            self._flush.abandon()
         self.fail(FileNotFoundError(f"{self} was deleted"))
         self.files.rename(str(self.directory), str(target))
         self.directory = target

@@ -70,7 +70,7 @@ def decode(data: bytes) -> list[Producer]:
         if version != _VERSION:
             raise CorruptSnapshot(f"version {version} is not {_VERSION}")
         if crc32c(memoryview(data)[_CRC_COVERS_FROM:]) != crc:
-            raise CorruptSnapshot("wrong CRC")
+            raise CorruptSnapshot("invalid CRC")
         at = _HEAD.size
         producers: dict[int, Producer] = {}
         last: dict[int, ProducedBatch] = {}
@@ -95,7 +95,7 @@ def decode(data: bytes) -> list[Producer]:
         for producer_id, batch in last.items():
             producers[producer_id].batches.append(batch)
     except (error, KeyError):
-        raise CorruptSnapshot("it is cut off") from None
+        raise CorruptSnapshot("it is truncated") from None
     return list(producers.values())
 
 

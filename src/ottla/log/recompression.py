@@ -12,7 +12,7 @@ from typing import Final, NamedTuple
 from crc32c import crc32c
 
 from ottla.log.config import LogConfig
-from ottla.records.compression import Codec, body_of, compress
+from ottla.records.compression import Codec, compress
 from ottla.wire.batch import CODEC_MASK, CRC_COVERS_FROM, HEADER, HEADER_SIZE, LOG_OVERHEAD
 from ottla.wire.errors import ErrorCode, KafkaError
 
@@ -48,25 +48,28 @@ def wanted(config: LogConfig) -> Wanted | None:
     return Wanted(codec, None if level == default else level, largest)
 
 
-def recompressed(batch: memoryview, target: Wanted) -> memoryview:
-    """The batch in the wanted codec; raises KafkaError."""
+def recompressed(
+    batch: memoryview, body: bytes | bytearray | memoryview, target: Wanted
+) -> memoryview:
+    """The batch of this (decompressed) body in the wanted codec; raises MESSAGE_TOO_LARGE."""
     fields = list(HEADER.unpack_from(batch))
-    attributes = fields[5]
-    codec = attributes & CODEC_MASK
-    if codec == target.codec:
-        return batch
-    body = body_of(codec, batch[HEADER_SIZE:])
-    new = bytearray(HEADER_SIZE) + compress(target.codec, bytes(body), target.level)
+    if target.codec == Codec.NONE and HEADER_SIZE + len(body) > target.largest_batch:
+        raise _too_large(HEADER_SIZE + len(body), target)
+    new = bytearray(HEADER_SIZE) + compress(target.codec, body, target.level)
     if len(new) > target.largest_batch:
-        raise KafkaError(
-            ErrorCode.MESSAGE_TOO_LARGE,
-            f"the batch has {len(new)} bytes when it is {target.codec.name.lower()} as "
-            f"compression.type says, and {target.largest_batch} is the largest allowed",
-        )
+        raise _too_large(len(new), target)
     fields[1] = len(new) - LOG_OVERHEAD
-    fields[5] = attributes & ~CODEC_MASK | target.codec
+    fields[5] = fields[5] & ~CODEC_MASK | target.codec
     HEADER.pack_into(new, 0, *fields)
     view = memoryview(new)
     fields[4] = crc32c(view[CRC_COVERS_FROM:])
     HEADER.pack_into(new, 0, *fields)
     return view
+
+
+def _too_large(size: int, target: Wanted) -> KafkaError:
+    return KafkaError(
+        ErrorCode.MESSAGE_TOO_LARGE,
+        f"the batch has {size} bytes when it is {target.codec.name.lower()} as "
+        f"compression.type says, and {target.largest_batch} is the largest allowed",
+    )

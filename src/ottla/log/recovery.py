@@ -210,7 +210,7 @@ class _Recovery:
         # What lies below the start offset nobody can read, so nothing of it can be lost.
         if is_short and max(end_offset, self._start_offset) < recovery_point:
             raise CorruptLog(
-                f"{segment.path}{LOG} is damaged at {scan.position}, before its recovery point "
+                f"{segment.path}{LOG} is corrupt at {scan.position}, before its recovery point "
                 f"{recovery_point}: {scan.problem or 'the file ends'} at offset {end_offset}"
             )
         self._scanned += scan.position - position
@@ -311,7 +311,7 @@ def main(requests: Iterable[str], replies: TextIO) -> None:
 
 
 def _orders(requests: TextIO) -> Iterator[str]:
-    """The lines, as long as somebody is there who writes them.
+    """The lines, as long as there is a writer.
 
     A broker that was killed may be followed by another one, which opens the same logs: what this
     process would still do to them must not happen. So the end of the orders ends it at once.

@@ -1,9 +1,9 @@
-"""A segment's indexes made anew from its batches, where those on disk do not fit the log.
+"""A segment's indexes rebuilt from its batches, where those on disk do not fit the log.
 
 Rules kept here:
 1. What is made is what appending would have made, and sealing after it: an entry in each index
-   every so many bytes, and at the end the largest timestamp.
-2. Where the log itself is damaged the indexes end; whoever reads there finds out.
+   at a fixed interval of bytes, and at the end the largest timestamp.
+2. Where the log itself is damaged the indexes end; a read there fails.
 """
 
 from ottla.log.offset_index import OffsetIndex

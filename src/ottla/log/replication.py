@@ -51,7 +51,7 @@ def append_as_follower(
         if not crc_is_right(view[position : position + header.size], header):
             raise KafkaError(
                 ErrorCode.CORRUPT_MESSAGE,
-                f"{log}: the batch at {header.base_offset} has a wrong CRC",
+                f"{log}: the batch at {header.base_offset} has an invalid CRC",
             )
         expected = header.next_offset
     if first < log.end_offset:

@@ -81,11 +81,11 @@ class Scan:
             if len(chunk) - at < size:
                 start, at, chunk = self.position, 0, self._read(self.position, max(size, CHUNK))
                 if len(chunk) < size:
-                    self.problem = "the file is shorter than it was"
+                    self.problem = "the file was truncated"
                     return
             batch = chunk[at : at + size]
             if crc32c(batch[CRC_COVERS_FROM:]) != header.crc:
-                self.problem = "wrong CRC"
+                self.problem = "invalid CRC"
                 self.damaged = Scanned(self.position, header, batch)
                 return
             yield Scanned(self.position, header, batch)
@@ -125,7 +125,7 @@ class Scan:
 
     def _header(self, view: memoryview) -> BatchHeader | None:
         if len(view) < HEADER_SIZE:
-            self.problem = "a header is cut off"
+            self.problem = "incomplete batch header"
             return None
         header = BatchHeader._make(HEADER.unpack(view))
         if header.magic != 2:
@@ -133,7 +133,7 @@ class Scan:
         elif header.length < SMALLEST_LENGTH:
             self.problem = f"a batch length of {header.length} is too small"
         elif self.position + header.length + LOG_OVERHEAD > self._end:
-            self.problem = "a batch is cut off"
+            self.problem = "incomplete batch"
         elif header.base_offset < self.next_offset or header.last_offset_delta < 0:
             self.problem = f"offset {header.base_offset} follows offset {self.next_offset - 1}"
         else:

@@ -3,7 +3,7 @@
 Rules kept here:
 1. The `.log` file is the truth; indexes only say where to start looking in it.
 2. An index entry is compared with the batch that it speaks of whenever it is used: one that does
-   not fit would hide records, or have retention remove them too early, so the index is made anew.
+   not fit would hide records, or have retention remove them too early, so the index is rebuilt.
 3. Bytes below `size` never change, except that truncation lowers `size`.
 """
 
@@ -282,7 +282,7 @@ class Segment(SegmentIndexes):
 
         That waits for the disk even where others do not: a damaged index is rarer than a stall.
         """
-        _log.warning("an index does not fit its log and is made anew", file=self.path + suffix)
+        _log.warning("index does not match its log; rebuilding", file=self.path + suffix)
         scan = Scan(self._files, self.file.descriptor(), 0, self.size, self.base_offset)
         self._index, self._time_index = make_indexes(scan, self.base_offset)
         self._indexes_dirty = True
@@ -291,7 +291,7 @@ class Segment(SegmentIndexes):
             self._save_indexes_now()
 
     def _no_batch(self, position: int) -> CorruptLog:
-        return CorruptLog(f"{self.path}{LOG} is damaged: it has no batch at {position}")
+        return CorruptLog(f"{self.path}{LOG} is corrupt: it has no batch at {position}")
 
     def reader(self, *, may_wait: bool) -> Callable[[int, int, int], bytes]:
         """What reads the log's file; raises ColdReadError where it may not wait for the disk."""

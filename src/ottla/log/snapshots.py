@@ -133,5 +133,5 @@ class Snapshots:
                 self.behind += batch.header.size + WEIGHT_OF_A_BATCH
             if scan.problem is not None:
                 raise CorruptLog(
-                    f"{segment.path}.log is damaged at {scan.position}: {scan.problem}"
+                    f"{segment.path}.log is corrupt at {scan.position}: {scan.problem}"
                 )

@@ -45,7 +45,6 @@ class Storage:
         "_flush",
         "_flush_messages",
         "_index_interval",
-        "_largest_batch",
         "_limit",
         "_next_expiry",
         "_rolled",
@@ -64,6 +63,7 @@ class Storage:
         "failure",
         "files",
         "high_watermark",
+        "largest_batch",
         "last_flush_time",
         "offline",
         "partition",
@@ -138,7 +138,7 @@ class Storage:
         """Obey other settings from now on."""
         self.config = config
         self._segment_bytes = config.segment_bytes
-        self._largest_batch = min(config.max_message_bytes, config.segment_bytes)
+        self.largest_batch = min(config.max_message_bytes, config.segment_bytes)
         self._index_interval = config.index_interval_bytes
         self._flush_messages = config.flush_messages
         self._append_time = config.message_timestamp_type == "LogAppendTime"
@@ -147,6 +147,12 @@ class Storage:
         if self._writable is not None:
             first_timestamp = self._writable.first_timestamp
             self._writable.begin_rolling_clock(first_timestamp, config.max_segment_ms)
+
+    def move_to(self, cache: FileCache) -> None:
+        """Have the files open in another cache from now on."""
+        for segment in self.segments:
+            segment.file.move_to(cache)
+        self.cache = cache
 
     # Failing ------------------------------------------------------------------------------
 
@@ -163,7 +169,7 @@ class Storage:
             self.files.on_full(str(self), error.strerror)
             return KafkaError(ErrorCode.KAFKA_STORAGE_ERROR, f"{self}: {error.strerror}")
         if not self.offline:
-            _log.error("a partition is offline", partition=str(self), reason=str(error))
+            _log.error("partition is offline", partition=str(self), reason=str(error))
         self.fail(error)
         return KafkaError(ErrorCode.KAFKA_STORAGE_ERROR, f"{self} is offline: {error}")
 
@@ -388,7 +394,7 @@ class Storage:
             start_offset = self.start_offset
             if self.size:  # as in Kafka; no record may go without a word
                 _log.warning(
-                    "a log ends before its start offset, and its segments are removed",
+                    "log ends before its log start offset; deleting its segments",
                     partition=str(self),
                     end_offset=self.end_offset,
                     start_offset=start_offset,

@@ -5,11 +5,11 @@ here, for the one reason to be given, or to let through what is unusual and allo
 """
 
 from struct import Struct
+from typing import NoReturn
 
 from crc32c import crc32c
 
 from ottla.log.config import LogConfig
-from ottla.records.compression import body_of
 from ottla.records.kernel import KERNEL
 from ottla.records.layout import Examined
 from ottla.records.record import INT64_MAX, INT64_MIN
@@ -41,8 +41,6 @@ _UP_TO_MAGIC = 17
 
 SMALLEST_RECORD = 7
 """A record without key, value and headers: seven fields of a byte each."""
-_BEST_COMPRESSION = 16
-"""A payload unpacks to less than 2 to this power times its size: zstd's best is 2 to the 15th."""
 
 _LENGTH = Struct(">i")
 _ATTRIBUTES = Struct(">h")
@@ -52,8 +50,11 @@ MAX_TIMESTAMP_AT = 35
 """Its place in a batch's header."""
 
 
-def check_batch(batch: memoryview, config: LogConfig, api_version: int) -> None:
-    """Raise what is wrong with a client's batch; return where nothing is."""
+def check_batch(batch: memoryview, config: LogConfig, api_version: int) -> int:
+    """Raise what is wrong with a client's batch; return its size where nothing is.
+
+    What follows it and is no batch is not looked at, nor kept, as in Kafka.
+    """
     size = _whole_batch_size(batch)
     if size is None:
         raise KafkaError(ErrorCode.INVALID_RECORD, "a produce request without a record batch")
@@ -86,20 +87,11 @@ def check_batch(batch: memoryview, config: LogConfig, api_version: int) -> None:
             f"a batch of {size} bytes exceeds max.message.bytes {config.max_message_bytes}",
         )
     if crc32c(batch[CRC_COVERS_FROM:size]) != header.crc:
-        raise KafkaError(ErrorCode.CORRUPT_MESSAGE, "a batch has a wrong CRC")
-    if size != len(batch):
-        raise KafkaError(ErrorCode.CORRUPT_MESSAGE, f"{len(batch) - size} bytes follow a batch")
+        raise KafkaError(ErrorCode.CORRUPT_MESSAGE, "a batch has an invalid CRC")
     if header.record_count <= 0 or header.record_count != header.last_offset_delta + 1:
         raise KafkaError(
             ErrorCode.INVALID_RECORD,
             f"a batch of {header.record_count} records ends at offset {header.last_offset_delta}",
-        )
-    # Records are not counted, but offsets are given out by the count: it must at least be possible.
-    room = (size - HEADER_SIZE) << (_BEST_COMPRESSION if codec else 0)
-    if header.record_count * SMALLEST_RECORD > room:
-        raise KafkaError(
-            ErrorCode.INVALID_RECORD,
-            f"{size} bytes cannot hold the {header.record_count} records that the batch announces",
         )
     if header.attributes & CONTROL:
         raise KafkaError(ErrorCode.INVALID_RECORD, "a client may not write control batches")
@@ -118,18 +110,40 @@ def check_batch(batch: memoryview, config: LogConfig, api_version: int) -> None:
             ErrorCode.RECORD_LIST_TOO_LARGE,
             f"a batch of {size} bytes exceeds segment.bytes {config.segment_bytes}",
         )
+    return size
 
 
-def check_timestamps(batch: memoryview, now: int, config: LogConfig) -> None:
+def check_frame(batch: memoryview, codec: int, count: int) -> None:
+    """Refuse a body that is not in its codec, or too small for its records (decision 18)."""
+    room = KERNEL.largest_body(codec, batch, HEADER_SIZE)
+    if room < 0:
+        raise KafkaError(
+            ErrorCode.INVALID_RECORD, f"batch cannot be decompressed with codec {codec}"
+        )
+    if count * SMALLEST_RECORD > room:
+        raise KafkaError(
+            ErrorCode.INVALID_RECORD,
+            f"{len(batch)} bytes cannot hold the {count} records that its header declares",
+        )
+
+
+def are_timely(base: int, largest: int, now: int, config: LogConfig) -> bool:
+    """True where no timestamp of a batch is too far from the broker's clock."""
+    return (largest == NO_TIMESTAMP or largest - now <= config.message_timestamp_after_max_ms) and (
+        base == NO_TIMESTAMP or now - base <= config.message_timestamp_before_max_ms
+    )
+
+
+def timestamp_range(now: int, config: LogConfig) -> tuple[int, int]:
+    """The earliest and the latest timestamp that records may have."""
+    return (
+        max(INT64_MIN, now - config.message_timestamp_before_max_ms),
+        min(INT64_MAX, now + config.message_timestamp_after_max_ms),
+    )
+
+
+def refuse_timestamps(found: Examined, earliest: int, latest: int) -> NoReturn:
     """Refuse timestamps too far from the broker's clock, and name the records that have them."""
-    header = read_header(batch)
-    largest, base = header.max_timestamp, header.base_timestamp
-    earliest = now - config.message_timestamp_before_max_ms
-    latest = now + config.message_timestamp_after_max_ms
-    if (largest == NO_TIMESTAMP or largest <= latest) and (
-        base == NO_TIMESTAMP or base >= earliest
-    ):
-        return
     problem = KafkaError(
         ErrorCode.INVALID_TIMESTAMP,
         "One or more records have been rejected due to invalid timestamp",
@@ -140,7 +154,7 @@ def check_timestamps(batch: memoryview, now: int, config: LogConfig) -> None:
             f"Timestamp {timestamp} of message with offset {at} is out of range. "
             f"The timestamp should be within [{earliest}, {latest}]",
         )
-        for at, timestamp in _examined(batch, earliest, latest).untimely
+        for at, timestamp in found.untimely
     ]
     raise problem
 
@@ -154,42 +168,20 @@ def check_first_sequence(is_known: bool, api_version: int) -> None:
         )
 
 
-def check_keys(batch: memoryview) -> None:
+def check_keys(found: Examined) -> None:
     """Refuse a record without a key: a compacted topic could never tell what replaces it."""
-    keyless = _examined(batch).keyless
-    if keyless:
+    if found.keyless:
         problem = KafkaError(
-            ErrorCode.INVALID_RECORD, "a compacted topic does not take records without a key"
+            ErrorCode.INVALID_RECORD, "a compacted topic does not accept records without a key"
         )
-        problem.record_errors = [(at, problem.message) for at in keyless]
+        problem.record_errors = [(at, problem.message) for at in found.keyless]
         raise problem
 
 
-def restamp_max_timestamp(batch: memoryview) -> int:
-    """Write the largest timestamp of the records into the header; returns it.
-
-    Kafka does so for every batch. Here it is for clients that leave it out: Sarama did until 1.45.
-    """
-    try:
-        largest = _examined(batch).max_timestamp
-    except KafkaError:  # what the records are is nobody's business here
-        return read_header(batch).max_timestamp
+def restamp_max_timestamp(batch: memoryview, largest: int) -> None:
+    """Write the largest timestamp of the records into the header, as Kafka does."""
     _TIMESTAMP.pack_into(batch, MAX_TIMESTAMP_AT, largest)
     _CRC.pack_into(batch, CRC_COVERS_FROM - 4, crc32c(batch[CRC_COVERS_FROM:]))
-    return largest
-
-
-def _examined(batch: memoryview, earliest: int = INT64_MIN, latest: int = INT64_MAX) -> Examined:
-    """Look at the records of a batch whose CRC is right, without making any of them."""
-    header = read_header(batch)
-    body = body_of(header.codec, batch[HEADER_SIZE : header.size])
-    return KERNEL.examine_records(
-        body,
-        header.record_count,
-        header.base_timestamp,
-        max(earliest, INT64_MIN),
-        min(latest, INT64_MAX),
-    )
 
 
 def restamp_attributes(batch: memoryview, attributes: int) -> None:

@@ -32,6 +32,8 @@ from ottla.wire.errors import ErrorCode, KafkaError
 
 MAGIC = 2
 NO_LEADER_EPOCH = -1
+MOST_SHORT_RECORDS = 50_000
+SHORT_BODY = 4 << 20
 
 # The header in two parts: that before what the CRC covers ends with the CRC.
 _BEFORE = Struct(">qiibI")  # offset length epoch magic crc
@@ -54,7 +56,7 @@ def decode_batch(
             ErrorCode.CORRUPT_MESSAGE, f"a batch of {header.size} bytes in {len(view)}"
         )
     if not crc_is_right(view, header):
-        raise KafkaError(ErrorCode.CORRUPT_MESSAGE, "a batch's CRC does not fit its bytes")
+        raise KafkaError(ErrorCode.CORRUPT_MESSAGE, "a batch has an invalid CRC")
     return KERNEL.decode_records(
         body_of(header.codec, view[HEADER_SIZE:], largest_body),
         header.record_count,
@@ -62,6 +64,18 @@ def decode_batch(
         header.base_timestamp,
         header.max_timestamp if header.is_log_append_time else None,
     )
+
+
+def decode_short_batch(batch: memoryview) -> list[Record]:
+    """Return the records of a batch such as a broker writes for itself.
+
+    One that is compressed and long counts as corrupt: it was not written by Ottla.
+    """
+    if len(batch) >= HEADER_SIZE:
+        header = read_header(batch)
+        if header.codec and header.record_count > MOST_SHORT_RECORDS:
+            raise KafkaError(ErrorCode.CORRUPT_MESSAGE, f"a batch of {header.record_count} records")
+    return decode_batch(batch, largest_body=SHORT_BODY)
 
 
 def encode_batch(

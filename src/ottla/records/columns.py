@@ -49,7 +49,7 @@ class RecordColumns:
             if wanted and not header.is_control:
                 batch = view[at : at + header.size]
                 if not crc_is_right(batch, header):
-                    corrupt(f"the CRC of the batch at offset {header.base_offset} does not fit")
+                    corrupt(f"the batch at offset {header.base_offset} has an invalid CRC")
                 self._gathering.add(
                     body_of(header.codec, batch[HEADER_SIZE:]),
                     header.record_count,
@@ -63,7 +63,7 @@ class RecordColumns:
         return after
 
     def take(self) -> "pa.RecordBatch":
-        """The rows gathered; the next are gathered anew."""
+        """The rows gathered; the next ones go into new columns."""
         import pyarrow as pa
 
         gathered = self._gathering.take()

@@ -1,7 +1,8 @@
 """The four codecs of Kafka, as Kafka's clients write and read them (through cramjam).
 
 Rules kept here:
-1. Nothing is decompressed past a limit: a small batch can state an enormous body.
+1. Nothing is decompressed past a limit: a small batch can state an enormous body. Memory is taken
+   as the body fills it, not in advance.
 2. What is not valid compressed data raises CORRUPT_MESSAGE, and nothing else.
 3. snappy is written in the framing of the Java client (xerial), and read with or without it:
    librdkafka sends one raw block.
@@ -10,6 +11,7 @@ Rules kept here:
 
 from collections.abc import Callable
 from enum import IntEnum
+from mmap import MAP_ANONYMOUS, MAP_PRIVATE, mmap
 from struct import Struct
 
 import cramjam
@@ -24,16 +26,26 @@ ZSTD_LEVEL = 3
 LZ4_LEVEL = 0
 """The fast one, as Kafka's clients: all others cost ten times as much and save 2 %."""
 
+LZ4_PIECE = 1 << 20
+"""What is copied at a time; other threads wait meanwhile."""
+
 XERIAL_MAGIC = b"\x82SNAPPY\x00"
 XERIAL_HEADER = XERIAL_MAGIC + bytes((0, 0, 0, 1, 0, 0, 0, 1))
 XERIAL_BLOCK = 32 * 1024
 _SIZE = Struct(">i")
 
-FIRST_GUESS = 4
-"""Bodies are seldom more than four times their compressed size."""
-NEXT_GUESS = 8
+FIRST_GUESS = 8
+"""Bodies are seldom more than eight times their compressed size."""
+LARGE_BODY = 1 << 20
 BUFFER_IS_FULL = "failed to write whole buffer"
 """How cramjam says that the output does not fit."""
+
+
+class BodyTooLargeError(KafkaError):
+    """A body passes the limit it was given; whether it is a body at all is not known."""
+
+    def __init__(self, limit: int) -> None:
+        super().__init__(ErrorCode.CORRUPT_MESSAGE, f"a body of more than {limit} bytes")
 
 
 class Codec(IntEnum):
@@ -50,10 +62,10 @@ _NONE = 0
 """Codec.NONE, for the path that is hot: in Python 3.11 an enum's members are slow to get at."""
 
 
-def compress(codec: Codec, data: bytes, level: int | None = None) -> bytes:
+def compress(codec: Codec, data: bytes | bytearray | memoryview, level: int | None = None) -> bytes:
     """Return the body of a batch in its compressed form; None is the codec's usual level."""
     if codec == _NONE:
-        return data
+        return bytes(data)
     match codec:
         case Codec.GZIP:
             return bytes(cramjam.gzip.compress(data, level=GZIP_LEVEL if level is None else level))
@@ -65,7 +77,8 @@ def compress(codec: Codec, data: bytes, level: int | None = None) -> bytes:
                 content_checksum=False,
                 block_linked=False,
             )
-            frame.compress(data)
+            for at in range(0, len(data), LZ4_PIECE):  # it takes nothing but bytes
+                frame.compress(bytes(data[at : at + LZ4_PIECE]))
             return bytes(frame.finish())
         case _:
             return bytes(cramjam.zstd.compress(data, level=ZSTD_LEVEL if level is None else level))
@@ -79,7 +92,10 @@ def decompress(codec: int, data: bytes | memoryview, limit: int = LARGEST_BODY) 
 def body_of(
     codec: int, data: bytes | memoryview, limit: int = LARGEST_BODY
 ) -> bytes | bytearray | memoryview:
-    """Return the body of a batch as decompress does, and without a copy where none is needed."""
+    """Return the body of a batch as decompress does, and without a copy where none is needed.
+
+    Other threads go on while a long one is decompressed.
+    """
     if codec == _NONE:
         return data
     try:
@@ -98,13 +114,13 @@ def body_of(
 
 
 def _decompress_stream(
-    decompress_into: Callable[[bytes | memoryview, bytearray], int],
+    decompress_into: Callable[[bytes | memoryview, bytearray | mmap], int],
     data: bytes | memoryview,
     limit: int,
-) -> bytearray:
-    """Decompress into a buffer that is enlarged, up to the limit, while it proves too small."""
+) -> bytearray | memoryview:
+    """Decompress into a buffer that is enlarged, up to the limit, where it proves too small."""
     size = min(limit, FIRST_GUESS * len(data) + XERIAL_BLOCK)
-    while True:
+    if size <= LARGE_BODY:
         body = bytearray(size)
         try:
             del body[decompress_into(data, body) :]
@@ -113,11 +129,18 @@ def _decompress_stream(
             if BUFFER_IS_FULL not in str(problem):
                 raise
         if size == limit:
-            raise KafkaError(ErrorCode.CORRUPT_MESSAGE, f"a body of more than {limit} bytes")
-        size = min(limit, size * NEXT_GUESS)
+            raise BodyTooLargeError(limit)
+    # Its pages come one by one as they are written to, and while other threads go on.
+    pages = mmap(-1, limit, flags=MAP_PRIVATE | MAP_ANONYMOUS)
+    try:
+        return memoryview(pages)[: decompress_into(data, pages)]
+    except cramjam.DecompressionError as problem:
+        if BUFFER_IS_FULL not in str(problem):
+            raise
+    raise BodyTooLargeError(limit)
 
 
-def _compress_snappy(data: bytes) -> bytes:
+def _compress_snappy(data: bytes | bytearray | memoryview) -> bytes:
     parts = [XERIAL_HEADER]
     for at in range(0, len(data), XERIAL_BLOCK):
         block = bytes(cramjam.snappy.compress_raw(data[at : at + XERIAL_BLOCK]))
@@ -148,5 +171,5 @@ def _decompress_snappy(data: bytes | memoryview, limit: int) -> bytes:
 def _decompress_block(data: bytes | memoryview, limit: int) -> bytes:
     size = cramjam.snappy.decompress_raw_len(data)
     if size > limit:
-        raise KafkaError(ErrorCode.CORRUPT_MESSAGE, f"a body of {size} bytes, over {limit}")
+        raise BodyTooLargeError(limit)
     return bytes(cramjam.snappy.decompress_raw(data))

@@ -11,6 +11,7 @@ from ottla.records.layout import Binary, Examined, Gathered, Headers, RawRecord
 from ottla.records.pure import decoding as pure_decoding
 from ottla.records.pure import encoding as pure_encoding
 from ottla.records.pure import examining as pure_examining
+from ottla.records.pure import frames as pure_frames
 from ottla.records.pure import gathering as pure_gathering
 from ottla.records.pure import locating as pure_locating
 from ottla.records.record import Record
@@ -43,7 +44,7 @@ class Gathering(Protocol):
         """Read a body as decode_records does, and keep the records with first <= offset < end."""
 
     def take(self) -> Gathered:
-        """Hand out the columns, and start anew."""
+        """Hand out the columns, and start over."""
 
 
 class RowEncoder(Protocol):
@@ -55,7 +56,7 @@ class RowEncoder(Protocol):
     def encode(
         self, positions: "memoryview[int] | None", start: int, max_bytes: int
     ) -> tuple[bytes, int]:
-        """Records of the rows at the positions from `start` on, up to so many bytes; and the next
+        """Records of the rows at the positions from `start` on, up to this many bytes; and the next
         start.
         """
 
@@ -70,6 +71,8 @@ class Kernel(NamedTuple):
     decode_records: "Callable[[Buffer, int, int, int, int | None], list[Record]]"
     examine_records: Callable[..., Examined]
     seek_timestamp: "Callable[[Buffer, int, int, int, int], tuple[int, int] | None]"
+    validate_records: "Callable[[Buffer, int, int, int], int]"
+    largest_body: "Callable[[int, Buffer, int], int]"
     locate_records: Callable[[bytes, int], list[RawRecord]]
     encode_records: Callable[[Iterable[Record], int, int], bytes]
     gathering: Callable[..., Gathering]
@@ -82,6 +85,8 @@ PURE = Kernel(
     pure_decoding.decode_records,
     pure_examining.examine_records,
     pure_examining.seek_timestamp,
+    pure_examining.validate_records,
+    pure_frames.largest_body,
     pure_locating.locate_records,
     pure_encoding.encode_records,
     pure_gathering.Gathering,
@@ -100,6 +105,8 @@ def _native() -> Kernel | None:
         decoding.decode_records,
         examining.examine_records,
         examining.seek_timestamp,
+        examining.validate_records,
+        examining.largest_body,
         decoding.locate_records,
         encoding.encode_records,
         gathering.Gathering,

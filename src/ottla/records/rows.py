@@ -48,7 +48,7 @@ class Rows:
         return self._length
 
     def partitions(self, count: int) -> "array[int]":
-        """For each row the partition, of so many, that its key chooses; -1 without a key."""
+        """For each row the partition, of this many, that its key chooses; -1 without a key."""
         if count < 1:
             raise ValueError(f"a topic of {count} partitions")
         return self._encoder.partitions(count)

@@ -36,6 +36,11 @@ class Inbox:
         """Bytes that have arrived and are not handled."""
         return self.end - self.start
 
+    @property
+    def holds_frame(self) -> bool:
+        """True if a whole frame has arrived and is not handled."""
+        return 0 < self._frame() <= self.waiting
+
     def room(self, shared: memoryview) -> memoryview:
         """Where to receive to next: never nothing."""
         if self.start == self.end:
@@ -59,6 +64,10 @@ class Inbox:
                 self._own = None
         elif self.view is shared:
             self._reserve(self._wanted(self._frame()))
+
+    def drop(self) -> None:
+        """Forget what has arrived and is not handled."""
+        self.start = self.end
 
     def release(self) -> None:
         """Give the buffer back, if nothing is waiting in it."""
@@ -93,3 +102,13 @@ class Inbox:
 
 
 _NOTHING: Final = memoryview(bytearray(0))
+
+
+def what_is_wrong_with_size(view: memoryview, start: int, size: int, largest: int) -> str:
+    """Why a frame of this size is not one, for the log."""
+    first = bytes(view[start : start + SIZE_BYTES])
+    if first in (b"GET ", b"POST", b"HEAD", b"PUT "):
+        return "client sent an HTTP request to a Kafka port"
+    if first[:2] == b"\x16\x03":
+        return "client sent a TLS handshake to a PLAINTEXT listener"
+    return f"invalid request size {size}; socket.request.max.bytes is {largest}"

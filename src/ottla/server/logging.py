@@ -1,10 +1,11 @@
 """Structured logs on stderr: for people on a terminal, JSON lines otherwise.
 
 A log that cannot be written (its disk is full, its reader has gone) never keeps the broker from
-doing what it was about to do: the line is lost.
+doing what it was about to do: the line is lost. NO_COLOR is for lines without colours.
 """
 
 import logging
+import os
 import sys
 from typing import Final
 
@@ -90,6 +91,5 @@ def _drop_what_is_not_logged(_: object, method: str, event: EventDict) -> EventD
 def _console() -> structlog.dev.ConsoleRenderer:
     # The fancier formatters print local variables, which hold clients' data.
     plain = structlog.dev.plain_traceback
-    return structlog.dev.ConsoleRenderer(
-        colors=sys.stderr.isatty(), pad_event_to=0, exception_formatter=plain
-    )
+    colors = sys.stderr.isatty() and not os.environ.get("NO_COLOR")
+    return structlog.dev.ConsoleRenderer(colors=colors, pad_event_to=0, exception_formatter=plain)

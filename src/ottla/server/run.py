@@ -1,13 +1,12 @@
 """A whole broker: node, listeners and metrics put together, started and stopped.
 
 `run_broker` is what `ottla serve` calls. `RunningBroker` is the same broker inside an event
-loop that somebody else owns (see `ottla.embedded`).
+loop that the caller owns (see `ottla.embedded`).
 """
 
 from __future__ import annotations
 
 import asyncio
-import errno
 import gc
 import resource
 import signal
@@ -23,13 +22,16 @@ from ottla.broker.metrics import NetworkMetrics
 from ottla.broker.node import Node
 from ottla.broker.start_error import StartError
 from ottla.config import BrokerConfig, ConfigError
-from ottla.server.server import ListenError, Server
+from ottla.server.listening import ListenError, check_free, why
+from ottla.server.server import Server
 
 if TYPE_CHECKING:
     from ottla.broker.metrics_server import MetricsServer
     from ottla.server.worker import Heart
 
 log = structlog.get_logger()
+
+SWITCH_SECONDS = 0.0005
 
 
 class RunningBroker:
@@ -54,6 +56,10 @@ class RunningBroker:
 
     async def _start(self) -> None:
         node, server = self.node, self.server
+        try:
+            check_free(self.config)  # before the data folder is made
+        except ListenError as problem:
+            raise StartError(str(problem)) from None
         await node.open()
         self._stack.push_async_callback(node.close)
         try:
@@ -70,7 +76,9 @@ class RunningBroker:
         node.ready = True
         if self.metrics is not None:
             log.info(
-                "metrics are served", host=self.config.ottla_metrics_host, port=self.metrics.port
+                "metrics endpoint started",
+                host=self.config.ottla_metrics_host,
+                port=self.metrics.port,
             )
 
     async def _serve_metrics(self) -> None:
@@ -81,9 +89,7 @@ class RunningBroker:
         try:
             await self.metrics.start(host, port)
         except OSError as problem:
-            taken = problem.errno == errno.EADDRINUSE
-            reason = "another program listens there" if taken else problem.strerror or problem
-            raise StartError(f"cannot serve metrics on {host}:{port}: {reason}") from None
+            raise StartError(f"cannot serve metrics on {host}:{port}: {why(problem)}") from None
         self._stack.push_async_callback(self.metrics.stop)
 
     async def stop(self) -> None:
@@ -147,6 +153,8 @@ async def _run(static: Mapping[str, str], heart: Heart | None) -> int:
     gc.freeze()
     gc.set_threshold(50_000, 20, 100)
     gc.enable()
+    # A request waits for the interpreter several times where a thread decodes something long.
+    sys.setswitchinterval(SWITCH_SECONDS)
     if heart is not None:
         heart.ready()
     await stopping

@@ -31,6 +31,7 @@ from ottla.broker.metrics import NetworkMetrics
 from ottla.config.listeners import Listener
 from ottla.server.connection import Connection
 from ottla.server.inbox import SHARED_BYTES
+from ottla.server.listening import ListenError, bind, why
 
 if TYPE_CHECKING:
     from ottla.broker.node import Node
@@ -45,15 +46,12 @@ SWEEP_SECONDS: Final = 5.0
 SWEPT_IN_ONE_TURN: Final = 500
 REQUESTS_MAY_TAKE_SECONDS: Final = 2.0
 """At the end; longer waits are those of clients for each other, and the clients have gone."""
-FILES_ARE_SHORT: Final = "the limit of open files (ulimit -n) is near"
-_GONE: Final = select.POLLHUP | select.POLLERR | getattr(select, "POLLRDHUP", 0)
+FILES_ARE_SHORT: Final = "close to the limit of open files; raise it (ulimit -n)"
+_GONE: Final = select.POLLHUP | select.POLLERR
+"""Not POLLRDHUP: a client that sends nothing more may still wait for replies."""
 _OUT_OF_ROOM: Final = frozenset({errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM})
 
 T = TypeVar("T")
-
-
-class ListenError(Exception):
-    """An address could not be bound; the text says which and why."""
 
 
 class Server:
@@ -77,63 +75,27 @@ class Server:
         self._accepted_in_second = 0
         self._files = _FileShares(node.file_cache.limit)
         self._tasks: set[asyncio.Task[Any]] = set()
-        self._to_send: list[Connection] = []
-
-    @property
-    def largest_request(self) -> int:
-        """The largest frame a client may send."""
-        return self.node.config.socket_request_max_bytes
+        self._to_send: dict[Connection, None] = {}
 
     def listen(self, listeners: Sequence[Listener]) -> dict[str, int]:
         """Bind every listener; returns the port that each one got."""
         ports: dict[str, int] = {}
         try:
             for listener in listeners:
-                ports[listener.name] = self._bind(listener, hosts_to_bind(listener, listeners))
+                bound = bind(listener, listeners)
+                self._listening += ((sock, listener.name) for sock in bound)
+                for sock in bound:
+                    sock.listen(self.node.config.socket_listen_backlog_size)
+                ports[listener.name] = bound[0].getsockname()[1]
+        except OSError as problem:  # another program has begun to listen there just now
+            self._close_listening()
+            raise ListenError(
+                f"cannot listen on {listener.host}:{listener.port}: {why(problem)}"
+            ) from None
         except ListenError:
             self._close_listening()
             raise
         return ports
-
-    def _bind(self, listener: Listener, hosts: Sequence[str]) -> int:
-        bound = 0
-        problem: OSError | None = None
-        for host in hosts:
-            try:
-                sock = self._listening_socket(host, listener.port or bound)
-            except OSError as refused:
-                if refused.errno == errno.EADDRINUSE:
-                    raise ListenError(
-                        f"cannot listen on {host}:{listener.port}: another program listens there"
-                    ) from None
-                # A machine without IPv6 still serves `localhost` on its other family.
-                problem = refused
-                continue
-            bound = bound or sock.getsockname()[1]
-            self._listening.append((sock, listener.name))
-        if not bound:
-            raise ListenError(
-                f"cannot listen on {listener.host}:{listener.port}: "
-                f"{problem.strerror if problem else 'no such address'}"
-            )
-        return bound
-
-    def _listening_socket(self, host: str, port: int) -> socket.socket:
-        family, kind, protocol, _, address = socket.getaddrinfo(
-            host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE
-        )[0]
-        sock = socket.socket(family, kind, protocol)
-        try:
-            sock.setblocking(False)
-            sock.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-            if family == socket.AF_INET6:
-                sock.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, 1)
-            sock.bind(address)
-            sock.listen(self.node.config.socket_listen_backlog_size)
-        except OSError:
-            sock.close()
-            raise
-        return sock
 
     def start(self) -> None:
         """Begin to accept clients."""
@@ -161,13 +123,13 @@ class Server:
         for _ in range(ACCEPTED_IN_ONE_TURN):
             most = self.node.config.max_connections
             if len(self.connections) >= most:
-                self._tell_full(f"max.connections={most} is reached")
+                self._tell_full(f"limit max.connections={most} reached")
                 self._stop_accepting()
                 return
             if self._is_too_fast():
                 rate = self.node.config.max_connection_creation_rate
                 wait = self._second_ends - self.loop.time()
-                self._pause_accepting(f"max.connection.creation.rate={rate} is reached", wait)
+                self._pause_accepting(f"limit max.connection.creation.rate={rate} reached", wait)
                 return
             try:
                 sock, address = listening.accept()
@@ -189,7 +151,9 @@ class Server:
         """Say once that clients have to wait."""
         if not self._full:
             self._full = True
-            log.warning("new connections wait", reason=reason, connections=len(self.connections))
+            log.warning(
+                "not accepting connections", reason=reason, connections=len(self.connections)
+            )
 
     def _is_too_fast(self) -> bool:
         """True if this second has had its connections."""
@@ -283,26 +247,25 @@ class Server:
         """Send a connection's replies at the end of the loop's turn."""
         if not self._to_send:
             self.loop.call_soon(self._send_all)
-        self._to_send.append(connection)
+        self._to_send[connection] = None
 
     def _send_all(self) -> None:
         if self.node.lingering:
             self.write_out()
-        connections, self._to_send = self._to_send, []
+        connections, self._to_send = self._to_send, {}
         for connection in connections:
             try:
                 connection.send()
             except Exception:
-                log.exception("replies could not be sent and their connection is closed")
+                log.exception("failed to send responses; closing the connection")
                 connection.close()
 
-    def write_out(self) -> bool:
-        """Write what coordinators let linger; where that fails no reply of this turn leaves."""
-        if self.node.write_out():
-            return True
-        for connection in self._to_send:
-            connection.close()
-        return False
+    def write_out(self) -> None:
+        """Write what coordinators let linger; whose records are lost gets no reply."""
+        lost = self.node.write_out()
+        if lost:
+            for connection in [each for each in self.connections if each.id in lost]:
+                connection.close()
 
     def start_task(self, work: Coroutine[Any, Any, T]) -> asyncio.Task[T]:
         """Work on a request that has to wait for something."""
@@ -355,7 +318,7 @@ class _FileShares:
         # The logs give way before the next clients come: a full turn of them finds room.
         self._beside_connections = self._most - self._spare - min(128, self._most // 8)
         self.unshared = self._beside_connections - most_for_logs
-        """So many connections take nothing from the logs."""
+        """This many connections take no files from the logs."""
         # Descriptors are given out lowest first: a high one says that few are left.
         self.last_for_connections = self._most - self._spare
 
@@ -369,27 +332,13 @@ class _FileShares:
         return next_one > self.last_for_connections
 
     def for_logs(self, connections: int) -> int:
-        """How many files the logs may keep open beside so many connections."""
+        """How many files the logs may keep open beside this many connections."""
         left = self._beside_connections - connections
         return max(self._least_for_logs, min(self._most_for_logs, left))
 
 
 def _gone(connection: Connection) -> bool:
-    """True if the client has closed its side, or the connection is broken."""
+    """True if the connection is broken."""
     poll = select.poll()
     poll.register(connection.fileno(), _GONE)
     return bool(poll.poll(0))
-
-
-def hosts_to_bind(listener: Listener, among: Sequence[Listener]) -> tuple[str, ...]:
-    """Both address families for all interfaces and for localhost.
-
-    As in Kafka `::` is both too, unless another listener has the port in the other family.
-    """
-    host = listener.host
-    shares = listener.port and sum(each.port == listener.port for each in among) > 1
-    if not host or (host == "::" and not shares):
-        return ("0.0.0.0", "::")
-    if host.lower() == "localhost":
-        return ("127.0.0.1", "::1")
-    return (host,)

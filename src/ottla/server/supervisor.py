@@ -7,7 +7,7 @@ Rules kept here:
    nothing: it gets longer, for a busy machine may take its time to start Python.
 2. A worker that dies is started again, later and later if it dies soon. One that cannot even start
    the first time ends all of them.
-3. Whoever supervises owns the data folder. When the supervisor ends, however, the workers do.
+3. The supervisor owns the data folder. When the supervisor ends, however, the workers do.
 """
 
 from __future__ import annotations
@@ -28,6 +28,7 @@ from ottla.cluster.store import StoreError
 from ottla.config import BrokerConfig, ConfigError
 from ottla.log.files import Files
 from ottla.log.folder import DataFolder, FolderError
+from ottla.server.listening import ListenError, check_free
 from ottla.server.worker import READY
 from ottla.server.workers import STORE_FILE, common_folder, left_out, worker_settings
 
@@ -69,6 +70,8 @@ class Supervisor:
             if signal.getsignal(number) != signal.SIG_IGN:
                 loop.add_signal_handler(number, self.stop)
         try:
+            for worker in self._workers:
+                check_free(BrokerConfig.from_static(worker.settings))
             self._folder.lock()
             if (self._folder.path / METADATA_FILE).exists():
                 raise FolderError(
@@ -78,7 +81,7 @@ class Supervisor:
             self._warn_of_others()
             path = self._folder.path / STORE_FILE
             self._store = await SqliteStore.open(path, SUPERVISOR)
-        except (FolderError, StoreError) as problem:
+        except (ListenError, FolderError, StoreError) as problem:
             print(f"ottla: {problem}", file=sys.stderr)
             return 1
         try:
@@ -94,7 +97,11 @@ class Supervisor:
         """Fewer workers than before: what only the others have is away, and nobody else says so."""
         names = [path.name for path in self._folder.path.iterdir() if path.is_dir()]
         if others := left_out(names, [worker.id for worker in self._workers]):
-            log.warning("there is data of brokers that are not started", brokers=others)
+            log.warning(
+                "data folder has data of brokers that are not started; raise --workers to start "
+                "them",
+                brokers=others,
+            )
 
     def stop(self) -> None:
         """Let all workers end."""
@@ -109,14 +116,16 @@ class Supervisor:
             try:
                 status = await self._live(worker)
             except OSError as problem:  # no memory, or no room for a process: the others live on
-                log.error("no process for a worker", broker=worker.id, reason=str(problem))
+                log.error("failed to start a worker process", broker=worker.id, reason=str(problem))
                 await _end(worker.child)
                 status = 1
             await self._declare_dead(worker)
             if self._told_to_stop.is_set():
                 self._status = self._status or max(status, 0)
             elif not worker.was_ready:
-                log.error("a worker cannot start, so all stop", broker=worker.id, status=status)
+                log.error(
+                    "worker failed to start; stopping all workers", broker=worker.id, status=status
+                )
                 self._status = status if status > 0 else 1
                 self.stop()
             else:
@@ -125,7 +134,7 @@ class Supervisor:
     async def _pause(self, worker: _Worker, lived: float, status: int) -> None:
         if lived > LIVED_LONG_SECONDS:
             worker.pause = FIRST_PAUSE_SECONDS
-        log.error("a worker died and is started again", broker=worker.id, status=status)
+        log.error("worker died; restarting", broker=worker.id, status=status)
         try:
             async with asyncio.timeout(worker.pause):
                 await self._told_to_stop.wait()
@@ -152,7 +161,7 @@ class Supervisor:
             if READY in beats and not worker.was_ready:
                 worker.was_ready = True
                 if all(each.was_ready for each in self._workers):
-                    log.info("all workers have started", workers=len(self._workers))
+                    log.info("all workers started", workers=len(self._workers))
         return await child.wait()
 
     async def _hear(self, worker: _Worker, child: asyncio.subprocess.Process) -> bytes:
@@ -166,7 +175,7 @@ class Supervisor:
                     return await child.stdout.read(4096)
             except TimeoutError:
                 pass
-        log.error("a worker is silent and is killed", broker=worker.id, seconds=silence)
+        log.error("worker is not responding; killing it", broker=worker.id, seconds=silence)
         await _end(child)
         return b""
 
@@ -174,7 +183,9 @@ class Supervisor:
         try:
             await self._store.declare_dead(session_owner(worker.id))
         except StoreError as problem:
-            log.error("a worker could not be declared dead", broker=worker.id, reason=str(problem))
+            log.error(
+                "failed to end a dead worker's session", broker=worker.id, reason=str(problem)
+            )
 
 
 async def _end(child: asyncio.subprocess.Process | None) -> None:
@@ -187,7 +198,7 @@ async def _end(child: asyncio.subprocess.Process | None) -> None:
 
 
 def run_supervised(static: Mapping[str, str], count: int) -> int:
-    """Run so many brokers until SIGTERM, SIGINT or SIGHUP; returns the exit status."""
+    """Run this number of brokers until SIGTERM, SIGINT or SIGHUP; returns the exit status."""
     from ottla.server.logging import configure_logging
 
     configure_logging()

@@ -37,7 +37,7 @@ def worker_settings(static: Mapping[str, str], number: int) -> dict[str, str]:
     """The settings of one worker; raises ConfigError where they leave no room for it."""
     config = BrokerConfig.from_static(static)
     if config.ottla_store:
-        raise ConfigError("--workers keeps its metadata in the data folder: leave ottla.store out")
+        raise ConfigError("--workers keeps its metadata in the data folder; do not set ottla.store")
     node_id = config.node_id + number
     folder = common_folder(static)
     settings = dict(static)

@@ -4,14 +4,17 @@ Rules kept here:
 1. A request is read whole before anything of it is acted on.
 2. A reply is a list of parts: bytes, and stretches of files that the server sends.
 3. A topic is named by a string up to version 12 and by its id from 13 on.
+4. A request names at most MOST_PARTITIONS, and as many that are forgotten.
+5. A thread that reads or writes much counts the partitions with an iterator that pauses (`each`).
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Iterable, Sequence
 from struct import Struct, error
-from typing import NamedTuple, Protocol
+from typing import NamedTuple, Protocol, TypeVar
 
 from ottla.wire.fields import (
     INT32,
+    MOST_TAGS,
     DecodeError,
     count,
     read_count,
@@ -24,10 +27,13 @@ from ottla.wire.fields import (
 )
 from ottla.wire.produce import NodeEndpoint, TopicKey, endpoint_tag
 
+T = TypeVar("T")
+
 FIRST_VERSION = 4
 LAST_VERSION = 18
 FIRST_FLEXIBLE = 12
 FIRST_WITH_TOPIC_IDS = 13
+MOST_PARTITIONS = 20_000
 
 READ_COMMITTED = 1
 FINAL_EPOCH = -1
@@ -114,15 +120,19 @@ class PartitionData(NamedTuple):
         return len(records) if isinstance(records, bytes) else records.size
 
 
-def read_request(view: memoryview, at: int, version: int) -> FetchRequest:
+Each = Callable[[Iterable[T]], Iterable[T]]
+"""Gives the elements one by one."""
+
+
+def read_request(view: memoryview, at: int, version: int, each: Each[int] = iter) -> FetchRequest:
     """Read a whole request; raises DecodeError where it is malformed."""
     try:
-        return _read_request(view, at, version)
+        return _read_request(view, at, version, each)
     except (error, IndexError, UnicodeDecodeError) as problem:
         raise DecodeError(f"a malformed Fetch request: {problem}") from None
 
 
-def _read_request(view: memoryview, at: int, version: int) -> FetchRequest:
+def _read_request(view: memoryview, at: int, version: int, each: Each[int]) -> FetchRequest:
     flexible = version >= FIRST_FLEXIBLE
     replica_id = -1
     replica_epoch = -1
@@ -138,11 +148,13 @@ def _read_request(view: memoryview, at: int, version: int) -> FetchRequest:
         at += 8
     topic_count, at = read_count(view, at, flexible, 3)
     topics: list[tuple[TopicKey, list[FetchPartition]]] = []
-    for _ in range(topic_count):
+    left = MOST_PARTITIONS
+    for _ in each(range(topic_count)):
         topic, at = _read_topic(view, at, version)
         partition_count, at = read_count(view, at, flexible, 16)
+        left = _less(left, partition_count)
         partitions: list[FetchPartition] = []
-        for _ in range(partition_count):
+        for _ in each(range(partition_count)):
             partition, at = _read_partition(view, at, version)
             partitions.append(partition)
         if flexible:
@@ -151,9 +163,11 @@ def _read_request(view: memoryview, at: int, version: int) -> FetchRequest:
     forgotten: list[tuple[TopicKey, list[int]]] = []
     if version >= 7:
         forgotten_count, at = read_count(view, at, flexible, 3)
-        for _ in range(forgotten_count):
+        left = MOST_PARTITIONS
+        for _ in each(range(forgotten_count)):
             topic, at = _read_topic(view, at, version)
             index_count, at = read_count(view, at, flexible, 4)
+            left = _less(left, index_count)
             forgotten.append((topic, list(Struct(f">{index_count}i").unpack_from(view, at))))
             at += 4 * index_count
             if flexible:
@@ -165,6 +179,8 @@ def _read_request(view: memoryview, at: int, version: int) -> FetchRequest:
         raise DecodeError("a Fetch request with a null rack")
     if flexible:
         tag_count, at = read_uvarint(view, at)
+        if tag_count > MOST_TAGS:
+            raise DecodeError(f"{tag_count} tagged fields")
         for _ in range(tag_count):
             tag, at = read_uvarint(view, at)
             size, at = read_uvarint(view, at)
@@ -189,6 +205,13 @@ def _read_request(view: memoryview, at: int, version: int) -> FetchRequest:
         rack,
         cluster_id,
     )
+
+
+def _less(left: int, partitions: int) -> int:
+    left -= max(1, partitions)
+    if left < 0:
+        raise DecodeError(f"a Fetch request for more than {MOST_PARTITIONS} partitions")
+    return left
 
 
 def _read_topic(view: memoryview, at: int, version: int) -> tuple[TopicKey, int]:
@@ -222,6 +245,7 @@ def response(
     session_id: int = 0,
     throttle_time_ms: int = 0,
     endpoints: Sequence[NodeEndpoint] = (),
+    each: Each[PartitionData] = iter,
 ) -> list[bytes | FileSlice]:
     """The parts of a reply, without its header; neighbouring bytes are joined into one part."""
     flexible = version >= FIRST_FLEXIBLE
@@ -234,7 +258,7 @@ def response(
     for topic, results in topics:
         out.append(topic if isinstance(topic, bytes) else string(topic, flexible))
         out.append(count(len(results), flexible))
-        for data in results:
+        for data in each(results):
             out.append(
                 (_RESULT_V5 if version >= 5 else _RESULT_V4).pack(*data[: 5 if version >= 5 else 4])
             )

@@ -13,6 +13,8 @@ INT16 = Struct(">h")
 INT32 = Struct(">i")
 INT64 = Struct(">q")
 _UUID = Struct("16s")
+MOST_TAGS = 1000
+"""Tagged fields of one structure. Kafka's messages have a few; those unknown are passed over."""
 
 
 class DecodeError(ValueError):
@@ -109,6 +111,8 @@ def read_count(view: memoryview, at: int, flexible: bool, smallest: int) -> tupl
 def skip_tags(view: memoryview, at: int) -> int:
     """Pass over a section of tagged fields that nobody here needs."""
     count, at = read_uvarint(view, at)
+    if count > MOST_TAGS:
+        raise DecodeError(f"{count} tagged fields")
     for _ in range(count):
         _, at = read_uvarint(view, at)
         size, at = read_uvarint(view, at)

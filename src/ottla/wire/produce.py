@@ -4,6 +4,7 @@ Rules kept here:
 1. A request is read whole before anything of it is acted on.
 2. Records are views into the request's own bytes: no copy is made of them.
 3. A topic is named by a string up to version 12 and by its id from 13 on.
+4. A request has batches for at most MOST_PARTITIONS.
 """
 
 from collections.abc import Sequence
@@ -29,6 +30,8 @@ FIRST_VERSION = 3
 LAST_VERSION = 13
 FIRST_FLEXIBLE = 9
 FIRST_WITH_TOPIC_IDS = 13
+MOST_PARTITIONS = 20_000
+"""A producer's request of a megabyte, its default, has room for fewer batches than that."""
 
 _ACKS_TIMEOUT = Struct(">hi")
 _INDEX_SIZE = Struct(">ii")
@@ -98,6 +101,7 @@ def _read_request(view: memoryview, at: int, version: int) -> ProduceRequest:
         at += 1
     acks, timeout_ms = _ACKS_TIMEOUT.unpack_from(view, at)
     topic_count, at = read_count(view, at + 6, True, 3)
+    left = MOST_PARTITIONS
     topics: list[tuple[TopicKey, list[tuple[int, memoryview | None]]]] = []
     for _ in range(topic_count):
         topic: TopicKey | None
@@ -108,6 +112,9 @@ def _read_request(view: memoryview, at: int, version: int) -> ProduceRequest:
             if topic is None:
                 raise DecodeError("a Produce request with a null topic name")
         partition_count, at = read_count(view, at, True, 5)
+        left -= max(1, partition_count)
+        if left < 0:
+            raise DecodeError(f"more than {MOST_PARTITIONS} partitions")
         partitions: list[tuple[int, memoryview | None]] = []
         for _ in range(partition_count):
             (index,) = INT32.unpack_from(view, at)
@@ -132,12 +139,16 @@ def _read_classic(view: memoryview, at: int) -> ProduceRequest:
     transactional_id, at = read_string(view, at, False)
     acks, timeout_ms = _ACKS_TIMEOUT.unpack_from(view, at)
     topic_count, at = read_count(view, at + 6, False, 6)
+    left = MOST_PARTITIONS
     topics: list[tuple[TopicKey, list[tuple[int, memoryview | None]]]] = []
     for _ in range(topic_count):
         topic, at = read_string(view, at, False)
         if topic is None:
             raise DecodeError("a Produce request with a null topic name")
         partition_count, at = read_count(view, at, False, 8)
+        left -= max(1, partition_count)
+        if left < 0:
+            raise DecodeError(f"more than {MOST_PARTITIONS} partitions")
         partitions: list[tuple[int, memoryview | None]] = []
         for _ in range(partition_count):
             index, size = _INDEX_SIZE.unpack_from(view, at)

@@ -7,6 +7,7 @@ Rules kept here:
 3. Fixed-size fields that follow each other are read by one unpack, together with the length of
    what comes after them (in compact form: its first byte).
 4. Unknown tagged fields are passed over; a known one must fill its stated size, and come once.
+   There are at most MOST_TAGS, and MOST_ELEMENTS in the arrays of a request.
 """
 
 from collections.abc import Callable
@@ -14,9 +15,14 @@ from contextlib import AbstractContextManager, nullcontext
 from struct import Struct, unpack_from
 from typing import Any, NoReturn
 
-from ottla.wire.fields import DecodeError, uuid_of
+from ottla.wire.fields import MOST_TAGS, DecodeError, uuid_of
 from ottla.wire.message import Field, Message, Part
-from ottla.wire.sizes import FIXED_SIZE, LONGEST_STRING, smallest_size
+from ottla.wire.sizes import (
+    FIXED_SIZE,
+    LONGEST_STRING,
+    most_elements,
+    smallest_size,
+)
 from ottla.wire.source import Source
 
 
@@ -38,9 +44,10 @@ class _ReaderSource(Source):
         self._flexible = version >= cls.FLEXIBLE_FROM
         self._null = 0 if self._flexible else -1
         self._run: list[tuple[str, int, str]] = []
-        for helper in (_fail, _more, _skip_tags, uuid_of, unpack_from):
+        for helper in (_fail, _more, _skip_tags, _too_many, uuid_of, unpack_from):
             self.constant(helper.__name__, helper)
-        self.line("end = len(data)")
+        self._most = most_elements(cls)
+        self.line(f"end = len(data); left = {self._most}")
         whole = self._read_part(cls, cls.__name__)
         self.line(f"return {whole}, at")
         self.function = self.compile("data, at", f"<reader of {cls.__name__} v{version}>")
@@ -88,6 +95,8 @@ class _ReaderSource(Source):
             self.line(f"{values[field.name]} = {fresh}")
         seen, tag, size, stop = (self.name(hint) for hint in ("seen", "tag", "size", "stop"))
         self._finish_varint(tags)
+        with self.block(f"if {tags} > {MOST_TAGS}:"):
+            self.line(f"_fail('{path}: tagged fields', {tags}, end - at)")
         self.line(f"{seen} = 0")
         with self.block(f"for _ in range({tags}):"):
             for varint in (tag, size):
@@ -163,6 +172,9 @@ class _ReaderSource(Source):
                 self.line(f"{count} -= 1")
             with self.block(f"if {count} < 0 or {count} * {smallest} > end - at:"):
                 self.line(f"_fail({path!r}, {count}, end - at)")
+            self.line(f"left -= {count}")
+            with self.block("if left < 0:"):
+                self.line(f"_too_many({path!r}, {self._most})")
             if isinstance(field.type, str) and field.type in FIXED_SIZE and field.type != "uuid":
                 code, size = FIXED_SIZE[field.type]
                 self.line(f"{value} = list(unpack_from(f'>{{{count}}}{code}', data, at))")
@@ -231,6 +243,10 @@ def _fail(what: str, size: int, left: int) -> NoReturn:
     raise DecodeError(f"{what}: {size} in {left} bytes")
 
 
+def _too_many(what: str, most: int) -> NoReturn:
+    raise DecodeError(f"{what}: more than {most} elements")
+
+
 def _more(data: bytes, at: int, first: int) -> tuple[int, int]:
     """Read the rest of a varint of up to 32 bits, whose first byte has been read."""
     value = first & 0x7F
@@ -249,6 +265,8 @@ def _skip_tags(data: bytes, at: int, count: int) -> int:
     """Pass over tagged fields, whose number (or its first byte) has been read."""
     if count > 127:
         count, at = _more(data, at, count)
+        if count > MOST_TAGS:
+            _fail("tagged fields", count, len(data) - at)
     for _ in range(count):
         tag, size = data[at], data[at + 1]
         at += 2

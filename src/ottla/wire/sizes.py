@@ -1,6 +1,8 @@
-"""How many bytes the fields of messages take, at least and at most."""
+"""How many bytes the fields of messages take, at least and at most, and how many they may be."""
 
-from ottla.wire.message import Part
+import sys
+
+from ottla.wire.message import Message, Part
 
 FIXED_SIZE = {
     "bool": ("?", 1),
@@ -16,6 +18,14 @@ FIXED_SIZE = {
 
 LONGEST_STRING = 0x7FFF
 """Kafka holds strings to what a classic (int16) length can say, in compact form too."""
+
+MOST_ELEMENTS = 200_000
+"""Of all arrays of a request together: an element takes far more memory than its bytes."""
+
+
+def most_elements(cls: type[Message]) -> int:
+    """How many elements the arrays of a message may have together."""
+    return MOST_ELEMENTS if cls.__name__.endswith("Request") else sys.maxsize
 
 
 def smallest_size(kind: str | type[Part], version: int, flexible: bool) -> int:

@@ -102,7 +102,7 @@ class _Check:
         for name, value in pipeline.spark.items():
             if not name.startswith("spark."):
                 line = value.line if isinstance(value, Text) else 1
-                self._wrong(line, f"spark: {name} is no Spark setting: they begin with spark.")
+                self._wrong(line, f"spark: {name} is not a Spark setting: names begin with spark.")
 
     def _wrong(self, line: int, text: str) -> None:
         self._problems.append(Problem(line, text))
@@ -178,11 +178,11 @@ class _Check:
         for topic in (*source.topics, source.dead_letters):
             if topic is not None and not _is_topic(topic):
                 self._wrong(topic.line, f"{what}: {topic} cannot be a topic's name")
-        if source.dead_letters is not None and _reads(source, source.dead_letters):
+        if source.dead_letters is not None and reads_topic(source, source.dead_letters):
             self._wrong(
                 source.dead_letters.line,
                 f"{what}: dead_letters cannot be {source.dead_letters}, which is read: broken "
-                "records would come again without end",
+                "records would loop forever",
             )
         if source.topics or source.pattern is not None:
             self._option(source_problem(self._pipeline, source))
@@ -213,7 +213,7 @@ class _Check:
             self._streams.add(name.lower())
             self._wrong_sql(wrong.line, f"{what}: the SQL does not parse: {wrong.text}")
         else:
-            # What such a step gives is not known: one mistake is told once.
+            # What such a step gives is not known: one mistake is reported once.
             columns = None if query.unknown else query.columns
             for table in query.tables:
                 self._reads[name.lower()].append(table.name.lower())
@@ -321,7 +321,7 @@ class _Check:
         for part in sink.partition_by:
             self._column(f"{what}: partition_by", part.column, columns)
             if part.folder.lower() in made:
-                self._wrong(part.column.line, f"{what}: partition_by: {part.folder} is there twice")
+                self._wrong(part.column.line, f"{what}: partition_by: {part.folder} is a duplicate")
             made.add(part.folder.lower())
             if columns is not None and part.hides(columns):
                 self._wrong_sql(part.column.line, f"{what}: {part.hiding}")
@@ -379,19 +379,19 @@ def _is_topic(name: Text) -> bool:
     return not templates.expressions(name) and templates.is_legal(name)
 
 
-def _reads(source: TopicSource, topic: str) -> bool:
+def reads_topic(source: TopicSource, topic: str) -> bool:
     """Whether a source reads a topic."""
     if source.pattern is None:
         return topic in source.topics
     try:
         return re.fullmatch(source.pattern, topic) is not None
     except re.error:
-        return False  # That is told by itself.
+        return False  # That is reported separately.
 
 
 def _reads_all_like(source: TopicSource, topic: Text) -> bool:
     """Whether a source reads a sink's topic; with expressions in it, whatever they give."""
-    return all(_reads(source, templates.like(topic, value)) for value in UNLIKELY)
+    return all(reads_topic(source, templates.like(topic, value)) for value in UNLIKELY)
 
 
 def query_names(pipeline: Pipeline) -> list[str]:

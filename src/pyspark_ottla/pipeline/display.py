@@ -17,7 +17,7 @@ ANY_WIDTH = 100_000
 
 
 class Display:
-    """Shows how the queries go, as often as it is told to."""
+    """Shows how the queries go, whenever it is called."""
 
     def __init__(
         self, console: "Console | None" = None, caption: Callable[[], str] | None = None
@@ -75,7 +75,7 @@ def table(queries: Sequence[QueryProgress], now: float) -> "Table":
     shown = Table(box=SIMPLE_HEAD, show_edge=False, pad_edge=False)
     for title in ("sink", "to"):
         shown.add_column(title, overflow="fold")
-    for title in ("rows", "rows/s", "lag", "batches", "seconds"):
+    for title in ("rows", "rows/s", "lag", "late", "batches", "seconds"):
         shown.add_column(title, justify="right")
     for query in queries:
         shown.add_row(
@@ -84,6 +84,7 @@ def table(queries: Sequence[QueryProgress], now: float) -> "Table":
             f"{query.rows:,}",
             f"{query.rate(now):,.0f}",
             _lag(query),
+            f"{query.late:,}",
             f"{query.batches:,}",
             f"{(query.ended or now) - query.started:.1f}",
         )
@@ -92,10 +93,11 @@ def table(queries: Sequence[QueryProgress], now: float) -> "Table":
 
 def line(query: QueryProgress, now: float) -> str:
     """One query."""
+    late = f", {query.late:,} late" if query.late else ""
     state = " (done)" if query.ended is not None else ""
     return (
         f"{query.name}: {query.rows:,} rows, {query.rate(now):,.0f} rows/s, "
-        f"lag {_lag(query)}{state}"
+        f"lag {_lag(query)}{late}{state}"
     )
 
 

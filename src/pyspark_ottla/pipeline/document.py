@@ -56,7 +56,7 @@ class Section:
         for key, value in node.value:
             name = Text(str(key.value), _line(key))
             if name in self._values:
-                self.wrong(f"{where}: {name} is there twice", name.line)
+                self.wrong(f"{where}: {name} is a duplicate", name.line)
             self._values[name] = value
             self._keys[name] = name
 

@@ -2,7 +2,7 @@
 
 Spark wraps what failed in layers of its own, and a Python error comes as a traceback. The
 sentence of interest is the last line of the innermost traceback, or else Spark's own first
-sentence.
+sentence. In `foreachBatch` Spark's error comes in a traceback of the driver.
 """
 
 import re
@@ -17,7 +17,11 @@ PYTHON_ERROR = re.compile(
 POSITION = re.compile(r"[;(]? ?line (\d+),? pos (\d+)\)?")
 """Where in its SQL Spark found something wrong."""
 STREAM_FAILED = re.compile(r"^\[STREAM_FAILED\] Query \[id = [^]]*\] terminated with exception:\s*")
-WRAPPERS = ("PySparkRuntimeError", "StreamingQueryException", "PythonException")
+WRAPPERS = ("PySparkRuntimeError", "StreamingQueryException", "PythonException", "Py4JJavaError")
+CALL_FAILED = re.compile(
+    r"^py4j\.protocol\.Py4JJavaError: An error occurred while calling .*\n: ", re.MULTILINE
+)
+"""What a call to Spark failed of follows."""
 
 
 def cause(text: str) -> str:
@@ -31,7 +35,12 @@ def cause(text: str) -> str:
             in_traceback = False
             if match[1] not in WRAPPERS:
                 found = match[2]
-    return found or short(text)
+    return found or short(of_spark(text))
+
+
+def of_spark(text: str) -> str:
+    """The error of Spark itself, where a failed call of the driver is around it."""
+    return CALL_FAILED.split(text)[-1]
 
 
 def failure_of(query: "StreamingQuery") -> str | None:

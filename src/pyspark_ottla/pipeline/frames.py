@@ -4,17 +4,26 @@ Rules kept here:
 1. Each query has frames of its own: its reader commits to a consumer group with the query's name,
    so that lag tools show each sink of a pipeline by itself.
 2. PySpark takes no subclass of str, such as the texts of a pipeline file: it gets plain ones.
-3. What Spark finds wrong in a step's SQL becomes a problem in the pipeline file's line.
+3. What Spark finds wrong in a step's SQL becomes a problem in the pipeline file's line. So does a
+   plan that Spark does not run as a stream, before any query is started: the first step that cannot
+   be run is named, not the sink.
 """
 
 from typing import TYPE_CHECKING
 
+from pyspark_ottla.pipeline.document import Text
 from pyspark_ottla.pipeline.failures import POSITION, cause
 from pyspark_ottla.pipeline.model import Pipeline, Source, Step, TableSource, TopicSource, Watermark
 from pyspark_ottla.pipeline.options import source_options
-from pyspark_ottla.pipeline.parsing import dead_letters, parsed_rows, strictly_parsed_rows
+from pyspark_ottla.pipeline.parsing import (
+    dead_letters,
+    late_letters,
+    parsed_rows,
+    strictly_parsed_rows,
+)
 from pyspark_ottla.pipeline.places import resolve
 from pyspark_ottla.pipeline.problems import Problem, WrongFileError
+from pyspark_ottla.pipeline.sql import WrongSqlError, read_query
 
 if TYPE_CHECKING:
     from pyspark.errors.exceptions.base import PySparkException
@@ -29,25 +38,72 @@ class Frames:
         self._spark = spark
         self._pipeline = pipeline
         self._query = query
+        self._made: dict[str, DataFrame] = {}
+        """Sources and steps by their names in lower case."""
 
     def frame(self, name: str) -> "DataFrame":
         """The rows of a source or step, by its name in any case."""
-        found: DataFrame | None = None
         for source in self._pipeline.sources.values():
-            frame = self._source(source)
-            frame.createOrReplaceTempView(str(source.name))
-            found = frame if source.name.lower() == name.lower() else found
+            self._keep(source.name, self._source(source))
         for step in self._pipeline.steps.values():
-            frame = self._step(step)
-            frame.createOrReplaceTempView(str(step.name))
-            found = frame if step.name.lower() == name.lower() else found
-        assert found is not None
-        return found
+            self._keep(step.name, self._step(step))
+        return self._made[name.lower()]
+
+    def _keep(self, name: str, frame: "DataFrame") -> None:
+        frame.createOrReplaceTempView(str(name))
+        self._made[name.lower()] = frame
+
+    def check(self, name: str, mode: str, sink: Text) -> None:
+        """WrongFileError where Spark would not run a frame as a stream in an output mode."""
+        wrong = self._refusal(name, mode)
+        if wrong is None:
+            return
+        steps = {each.lower(): step for each, step in self._pipeline.steps.items()}
+        for each in self._behind(name):
+            refused = self._refusal(each, mode) if each in steps else None
+            if refused is not None:
+                what = f"step {steps[each].name}, for the sink {sink} in mode {mode}"
+                raise self._wrong(steps[each].sql.line, what, refused)
+        raise self._wrong(sink.line, f"sink {sink}", wrong)
+
+    def _refusal(self, name: str, mode: str) -> "PySparkException | None":
+        from pyspark.errors import PySparkException
+
+        jvm = self._spark._jvm
+        assert jvm is not None
+        checker = jvm.org.apache.spark.sql.catalyst.analysis.UnsupportedOperationChecker
+        modes = jvm.org.apache.spark.sql.streaming.OutputMode
+        analyzed = self._made[name.lower()]._jdf.queryExecution().analyzed()
+        try:
+            checker.checkForStreaming(analyzed, getattr(modes, mode.capitalize())())
+        except PySparkException as wrong:
+            return wrong
+        return None
+
+    def _behind(self, name: str) -> list[str]:
+        """What a frame is made of and itself, in the order of the file, in lower case."""
+        wanted = {name.lower()}
+        steps = list(self._pipeline.steps.values())
+        for step in reversed(steps):  # A step reads only what is above it.
+            if step.name.lower() in wanted:
+                wanted |= _tables(step)
+        return [step.name.lower() for step in steps if step.name.lower() in wanted]
 
     def dead_letters(self, source: TopicSource) -> "DataFrame":
         """The records of a source that do not parse."""
         records = self._records(source, {"includeHeaders": "true"})
         return dead_letters(records, self._schema(source), self._pipeline.name)
+
+    def late_letters(
+        self, source: TopicSource, stretch: dict[str, str], column: str, watermark: str
+    ) -> "DataFrame":
+        """The records in a stretch of a source whose time is not after the query's watermark."""
+        given = source_options(self._pipeline, source, self._query)
+        options = {name: text for name, text in given.items() if name.startswith("kafka.")}
+        options |= {**stretch, "includeHeaders": "true", "failOnDataLoss": "false"}
+        records = self._spark.read.format("ottla").options(**options).load()
+        schema, name = self._schema(source), self._pipeline.name
+        return late_letters(records, schema, name, self._query, column, watermark)
 
     def _source(self, source: Source) -> "DataFrame":
         from pyspark.errors import PySparkException
@@ -71,7 +127,11 @@ class Frames:
         else:
             rows = records
         if source.watermark is not None:
-            rows = _watermarked(rows, source.watermark)
+            try:
+                rows = _watermarked(rows, source.watermark)
+            except PySparkException as wrong:
+                what = f"source {source.name}: watermark"
+                raise self._wrong(source.watermark.column.line, what, wrong) from None
         return rows
 
     def _records(self, source: TopicSource, extra: dict[str, str]) -> "DataFrame":
@@ -118,6 +178,14 @@ class Frames:
         if position is not None:
             line += int(position[1]) - 1
         return WrongFileError(self._pipeline.path, [Problem(line, f"{what}: {cause(text)}")])
+
+
+def _tables(step: Step) -> set[str]:
+    """What a step reads, in lower case, as far as that can be told."""
+    try:
+        return {table.name.lower() for table in read_query(step.sql, {}).tables}
+    except WrongSqlError:
+        return set()
 
 
 def _watermarked(rows: "DataFrame", watermark: Watermark) -> "DataFrame":

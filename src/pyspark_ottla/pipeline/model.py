@@ -10,6 +10,8 @@ TOPIC_FORMATS = ("json", "text", "binary")
 TABLE_FORMATS = ("parquet", "csv", "json", "orc")
 TIME_UNITS = ("hour", "day", "month", "year")
 DEAD_LETTERS = "dead_letters"
+LATE_TO_DEAD_LETTERS = DEAD_LETTERS
+LATE = ("drop", LATE_TO_DEAD_LETTERS)
 
 
 @dataclass(frozen=True, slots=True)
@@ -18,6 +20,8 @@ class Watermark:
 
     column: Text
     delay: Text
+    late: str = "drop"
+    """What becomes of rows that are later: one of LATE."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -53,6 +53,30 @@ def strictly_parsed_rows(
 
 def dead_letters(records: "DataFrame", schema: "StructType", pipeline: str) -> "DataFrame":
     """The broken records as they were (read with headers), with the reason in more headers."""
+    broken = _parsed(records, schema).where(_is_broken(schema))
+    return _letters(broken, _reason(schema), pipeline)
+
+
+def late_letters(
+    records: "DataFrame",
+    schema: "StructType",
+    pipeline: str,
+    sink: str,
+    column: str,
+    watermark: str,
+) -> "DataFrame":
+    """The records, as dead letters, whose time in a column is not after a sink's watermark."""
+    from pyspark.sql import functions as f
+
+    parsed = _parsed(records, schema).where(~_is_broken(schema))
+    name = next(field.name for field in schema.fields if field.name.lower() == column.lower())
+    late = parsed.where(_first()[name] <= f.lit(watermark).cast("timestamp"))
+    reason = f"{name} is before the watermark of the sink {sink}, {watermark}"
+    return _letters(late, f.lit(reason), pipeline)
+
+
+def _letters(records: "DataFrame", reason: "Column", pipeline: str) -> "DataFrame":
+    """Records as they were, with the reason and where they were in more headers."""
     from pyspark.sql import functions as f
 
     def header(name: str, value: "Column") -> "Column":
@@ -60,12 +84,11 @@ def dead_letters(records: "DataFrame", schema: "StructType", pipeline: str) -> "
         return f.struct(key, value.cast("string").cast("binary").alias("value"))
 
     added = f.array(
-        header("reason", _reason(schema)),
+        header("reason", reason),
         header("pipeline", f.lit(pipeline)),
         *(header(name, f.col(name)) for name in ("topic", "partition", "offset", "timestamp")),
     )
-    broken = _parsed(records, schema).where(_is_broken(schema))
-    return broken.select(
+    return records.select(
         "key", "value", f.concat(f.coalesce(f.col("headers"), f.array()), added).alias("headers")
     )
 

@@ -32,12 +32,15 @@ class QueryProgress:
     read: int = 0
     batches: int = 0
     lag: int | None = None
+    late: int = 0
+    """Rows that were dropped, since they came later than the watermark."""
     ended: float | None = None
     _last_batch: int = -1
     _history: deque[tuple[float, int]] = field(default_factory=deque)
 
-    def see(self, documents: Iterable[Document], now: float) -> None:
-        """Take notice of progress documents, in their order."""
+    def see(self, documents: Iterable[Document], now: float) -> list[Document]:
+        """Take notice of progress documents, in their order; those of batches not seen before."""
+        new = []
         for document in documents:
             batch = _number(document.get("batchId"))
             self.lag = _lag(document.get("sources"))
@@ -49,9 +52,12 @@ class QueryProgress:
             self.batches += 1
             self.rows += written(document)
             self.read += _number(document.get("numInputRows"))
+            self.late += dropped(document)
+            new.append(document)
         self._history.append((now, self.rows))
         while len(self._history) > 2 and self._history[1][0] <= now - RATE_SECONDS:
             self._history.popleft()
+        return new
 
     def rate(self, now: float) -> float:
         """Rows a second: of late, or over all of its time once it has ended."""
@@ -71,6 +77,29 @@ def written(document: Document) -> int:
     return max(0, _number(_mapping(document.get("sink")).get("numOutputRows")))
 
 
+def dropped(document: Document) -> int:
+    """The rows that a batch dropped, since they came later than its watermark. Where rows are
+    counted in windows, Spark adds up what a task has of a window first, and counts that as one.
+    """
+    operators = document.get("stateOperators")
+    return sum(
+        _number(_mapping(operator).get("numRowsDroppedByWatermark"))
+        for operator in (operators if isinstance(operators, list) else [])
+    )
+
+
+def topics(document: Document) -> list[str]:
+    """The topics that a batch has read."""
+    sources = document.get("sources")
+    return sorted(
+        {
+            topic
+            for source in (sources if isinstance(sources, list) else [])
+            for topic, _ in offsets(_mapping(source).get("endOffset"))
+        }
+    )
+
+
 def _lag(sources: object) -> int | None:
     lags = [
         lag
@@ -81,13 +110,13 @@ def _lag(sources: object) -> int | None:
 
 
 def _source_lag(source: Document) -> int | None:
-    end, latest = _offsets(source.get("endOffset")), _offsets(source.get("latestOffset"))
+    end, latest = offsets(source.get("endOffset")), offsets(source.get("latestOffset"))
     if not latest:
         return None
     return sum(max(0, offset - end.get(where, 0)) for where, offset in latest.items())
 
 
-def _offsets(document: object) -> dict[tuple[str, str], int]:
+def offsets(document: object) -> dict[tuple[str, str], int]:
     """Offsets by topic and partition, from {"topic": {"0": 123}} or the same as a text."""
     if isinstance(document, str):
         try:

@@ -12,6 +12,8 @@ from typing import TypeVar
 from pyspark_ottla.pipeline.document import Section, Text, read_document
 from pyspark_ottla.pipeline.model import (
     LAKE_FORMATS,
+    LATE,
+    LATE_TO_DEAD_LETTERS,
     TABLE_FORMATS,
     TIME_UNITS,
     TOPIC_FORMATS,
@@ -97,6 +99,17 @@ def _source(section: Section, name: Text) -> Source:
         section.wrong(f"{section.where}: it needs one of topic, topics, pattern or files")
     chosen = section.text("format", TOPIC_FORMATS, required=True)
     schema = section.text("schema")
+    watermark = _watermark(section)
+    if (
+        watermark is not None
+        and watermark.late == LATE_TO_DEAD_LETTERS
+        and not section.has("dead_letters")
+    ):
+        section.wrong(
+            f"{section.where}: late: dead_letters needs dead_letters in the source: the topic for "
+            "them",
+            watermark.column.line,
+        )
     source = TopicSource(
         name=name,
         topics=topics,
@@ -107,7 +120,7 @@ def _source(section: Section, name: Text) -> Source:
         rows_per_batch=section.number("rows_per_batch"),
         metadata=section.flag("metadata"),
         dead_letters=section.text("dead_letters"),
-        watermark=_watermark(section),
+        watermark=watermark,
         options=section.pairs("options"),
     )
     if chosen == "json" and schema is None:
@@ -153,6 +166,8 @@ def _steps(document: Section) -> dict[str, Step]:
 def _step(section: Section, name: Text) -> Step | None:
     sql = section.text("sql", required=True)
     watermark, unique = _watermark(section), section.texts("unique")
+    if watermark is not None and watermark.late != LATE[0]:
+        section.wrong(f"{section.where}: late is for the watermarks of sources")
     section.finish()
     return Step(name, sql, watermark, unique) if sql is not None else None
 
@@ -222,8 +237,9 @@ def _watermark(section: Section) -> Watermark | None:
     if inner is None:
         return None
     column, delay = inner.text("column", required=True), _duration(inner, "delay", required=True)
+    late = inner.text("late", LATE) or LATE[0]
     inner.finish()
-    return Watermark(column, delay) if column is not None and delay is not None else None
+    return Watermark(column, delay, late) if column is not None and delay is not None else None
 
 
 def _duration(section: Section, key: str, *, required: bool = False) -> Text | None:

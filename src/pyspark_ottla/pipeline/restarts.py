@@ -10,6 +10,8 @@ Rules kept here:
 
 import re
 
+from pyspark_ottla.pipeline.failures import of_spark
+
 MOST_IN_A_ROW = 5
 """Spark has several Python processes for a query (planning, offsets, tasks, commits): where all are
 gone at once, it notices one after another."""
@@ -32,11 +34,12 @@ class Restarts:
         self._batches = 0
 
     def allow(self, failure: str, batches: int) -> bool:
-        """Whether to go on after a failure, with so many batches finished up to it."""
+        """Whether to go on after a failure, with this many batches finished up to it."""
         if batches > self._batches:
             self._batches = batches
             self.in_a_row = 0
-        if PYTHON_ERROR in failure or not MACHINERY.search(failure):
+        inner = of_spark(failure)
+        if PYTHON_ERROR in inner or not MACHINERY.search(inner):
             return False
         self.in_a_row += 1
         return self.in_a_row <= MOST_IN_A_ROW

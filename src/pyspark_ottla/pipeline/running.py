@@ -2,9 +2,9 @@
 
 Rules kept here:
 1. All queries are planned before the first one starts, so that a mistake starts nothing.
-2. One query's failure stops the others and ends the run: it is told in one line with its sink.
+2. One query's failure stops the others and ends the run: it is printed in one line with its sink.
    Where it was Spark's own (see `restarts`), the query is started again from its checkpoint, and
-   that is told.
+   that is printed.
 3. An interrupt or SIGTERM stops all queries. What a batch had not finished is done again by the
    next run, from the checkpoint; nothing is lost or doubled by stopping, however roughly.
 4. Brokers that cannot be reached are named before Java is started, which takes long.
@@ -25,6 +25,8 @@ from ottla.client import Client, KafkaError
 from pyspark_ottla.options import Options, Use
 from pyspark_ottla.pipeline.display import Display
 from pyspark_ottla.pipeline.failures import cause, failure_of
+from pyspark_ottla.pipeline.late import LateRows
+from pyspark_ottla.pipeline.locks import locked
 from pyspark_ottla.pipeline.model import Pipeline, TopicSink, TopicSource
 from pyspark_ottla.pipeline.options import source_options, topic_options
 from pyspark_ottla.pipeline.places import is_local, local_path, resolve
@@ -32,10 +34,12 @@ from pyspark_ottla.pipeline.problems import PipelineError, WrongFileError
 from pyspark_ottla.pipeline.progress import QueryProgress
 from pyspark_ottla.pipeline.restarts import MOST_IN_A_ROW, Restarts
 from pyspark_ottla.pipeline.session import (
+    checkpoint_settings,
     keep_quiet_at_the_end,
     settings_for,
     start_session,
     started_elsewhere,
+    without_traces_of_plans,
 )
 from pyspark_ottla.pipeline.sinks import Planned, plan
 from pyspark_ottla.source.settings import SourceSettings
@@ -65,7 +69,7 @@ def run_pipeline(
     if log is not None and not started_elsewhere():
         shown.say(f"Spark's log is {log}")
     with stopping() as stop:
-        chosen = settings_for(master, pipeline.spark, settings or {})
+        chosen = settings_for(master, checkpoint_settings(pipeline), pipeline.spark, settings or {})
         spark = start_session(f"ottla pipeline {pipeline.name}", chosen, log)
         with stopping(stop):  # PySpark has put a handler of its own in place of ours.
             try:
@@ -144,6 +148,7 @@ class Run:
         self._display = display
         self._stop = stop
         self._queries: list[_Running] = []
+        self._late = LateRows(spark, pipeline)
 
     def run(
         self, *, once: bool, watch: Callable[[list[QueryProgress]], bool] | None = None
@@ -153,6 +158,12 @@ class Run:
         `watch` is called now and then while the queries run; they are stopped when it says False.
         """
         keep_quiet_at_the_end()
+        with locked(self._pipeline), without_traces_of_plans():
+            return self._run(once=once, watch=watch)
+
+    def _run(
+        self, *, once: bool, watch: Callable[[list[QueryProgress]], bool] | None
+    ) -> list[QueryProgress]:
         planned = list(plan(self._spark, self._pipeline, once=once))
         try:
             for item in planned:
@@ -196,7 +207,9 @@ class Run:
         for item in self._queries:
             progress = item.progress
             running = item.query.isActive
-            progress.see([json.loads(done.json) for done in item.query.recentProgress], now)
+            documents = [json.loads(done.json) for done in item.query.recentProgress]
+            for document in progress.see(documents, now):
+                self._late.take(progress.name, document)
             if running:
                 active = True
                 continue

@@ -19,6 +19,8 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from pyspark_ottla.pipeline.model import LakeSink, Pipeline
+from pyspark_ottla.pipeline.places import is_local
 from pyspark_ottla.pipeline.problems import PipelineError
 from pyspark_ottla.pipeline.spark_home import use_home_without_zip
 
@@ -40,6 +42,13 @@ LOCAL_DEFAULTS = {
     "spark.ui.enabled": "false",
 }
 """For one machine; the number of shuffle partitions, which is made for clusters, is added."""
+CHECKPOINT_FILES = "spark.sql.streaming.checkpointFileManagerClass"
+PLAIN_FILES = (
+    "org.apache.spark.sql.execution.streaming.checkpointing.FileSystemBasedCheckpointFileManager"
+)
+"""Spark's default starts a program (chmod, readlink) for much of what it does with a local file,
+about 20 in a micro-batch, where Hadoop's native library is not there."""
+PLAN_LOGGERS = ("SQLQueryContextLogger", "DataFrameQueryContextLogger")
 JAVA_MISSING = (
     "Spark needs Java 17 or newer, and there is none: install it (on Debian or Ubuntu: "
     "apt-get install openjdk-17-jre-headless) or set JAVA_HOME"
@@ -76,6 +85,17 @@ def settings_for(master: str | None, *given: Mapping[str, str]) -> dict[str, str
     return defaults | chosen
 
 
+def checkpoint_settings(pipeline: Pipeline) -> dict[str, str]:
+    """How Spark is to handle a checkpoint's files, and those of a Parquet lake's log."""
+    places = [pipeline.checkpoint] if pipeline.checkpoint is not None else []
+    places += [
+        sink.path
+        for sink in pipeline.sinks.values()
+        if isinstance(sink, LakeSink) and sink.format == "parquet"
+    ]
+    return {CHECKPOINT_FILES: PLAIN_FILES} if all(map(is_local, places)) else {}
+
+
 def start_session(name: str, settings: Mapping[str, str], log: Path | None) -> "SparkSession":
     """The session; Spark's own output goes to `log`, if it is started here."""
     from pyspark.sql import SparkSession
@@ -106,6 +126,24 @@ def session_of_query(spark: "SparkSession") -> "SparkSession":
             session.conf.set(name, value)
     session.dataSource.register(DefaultSource)
     return session
+
+
+@contextmanager
+def without_traces_of_plans() -> "Iterator[None]":
+    """Let PySpark not log what it finds wrong in a plan, with 8 KB of stack and more: the pipeline
+    says it in a line.
+    """
+    from pyspark.logger import PySparkLogger
+
+    loggers = [PySparkLogger.getLogger(name) for name in PLAN_LOGGERS]
+    before = [logger.disabled for logger in loggers]
+    for logger in loggers:
+        logger.disabled = True
+    try:
+        yield
+    finally:
+        for logger, was in zip(loggers, before, strict=True):
+            logger.disabled = was
 
 
 def keep_quiet_at_the_end() -> None:

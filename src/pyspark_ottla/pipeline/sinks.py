@@ -14,9 +14,11 @@ from collections.abc import Callable, Iterator
 from tempfile import mkdtemp
 from typing import TYPE_CHECKING, NamedTuple
 
+from pyspark_ottla.each_batch import each_batch
 from pyspark_ottla.pipeline.document import Text
 from pyspark_ottla.pipeline.failures import cause
 from pyspark_ottla.pipeline.frames import Frames
+from pyspark_ottla.pipeline.lake.parquet import must_stay_readable
 from pyspark_ottla.pipeline.lake.tables import TableOptions, arrow_schema, open_table
 from pyspark_ottla.pipeline.model import (
     DEAD_LETTERS,
@@ -41,6 +43,7 @@ if TYPE_CHECKING:
 
 OBSERVED = "ottla"
 ROWS = "rows"
+UPDATE = "update"
 TIME_PATTERNS = {"hour": "yyyy-MM-dd-HH", "month": "yyyy-MM", "year": "yyyy"}
 
 
@@ -58,7 +61,9 @@ def plan(spark: "SparkSession", pipeline: Pipeline, *, once: bool) -> Iterator[P
     """The queries of a pipeline. Each is planned by Spark when it is asked for."""
     for sink in pipeline.sinks.values():
         session = session_of_query(spark)
-        frame = Frames(session, pipeline, sink.name).frame(sink.source)
+        frames = Frames(session, pipeline, sink.name)
+        frame = frames.frame(sink.source)
+        frames.check(sink.source, "append" if isinstance(sink, LakeSink) else sink.mode, sink.name)
         yield _planned(pipeline, sink, _writer(session, pipeline, sink, frame), once)
     for source in pipeline.sources.values():
         if isinstance(source, TopicSource) and source.dead_letters is not None:
@@ -135,7 +140,7 @@ def _writer(
                 raise WrongFileError(pipeline.path, [Problem(part.column.line, text)])
         rows = rows.withColumns({part.folder: _folder(part) for part in sink.partition_by})
         if sink.format == "parquet":
-            return _parquet(pipeline, sink, rows)
+            return _parquet(spark, pipeline, sink, rows)
         return _lake(spark, pipeline, sink, rows)
     except PySparkException as wrong:
         text = f"sink {sink.name}: {cause(str(wrong))}"
@@ -178,6 +183,9 @@ def _topic_options(
     writer: "DataStreamWriter", pipeline: Pipeline, sink: TopicSink
 ) -> "DataStreamWriter":
     options = topic_options(pipeline, sink)
+    if sink.mode == UPDATE:
+        # Spark allows it to sinks of its own only.
+        return writer.outputMode(UPDATE).foreachBatch(each_batch(options))
     return writer.format("ottla").outputMode(sink.mode).options(**options)
 
 
@@ -192,10 +200,18 @@ def _folder(part: Partitioning) -> "Column":
     return f.date_format(column, TIME_PATTERNS[part.unit])
 
 
-def _parquet(pipeline: Pipeline, sink: LakeSink, rows: "DataFrame") -> "DataStreamWriter":
-    writer = _write(rows).format("parquet").outputMode("append")
-    writer = writer.option("path", resolve(sink.path, pipeline.path)).options(**sink.options)
+def _parquet(
+    spark: "SparkSession", pipeline: Pipeline, sink: LakeSink, rows: "DataFrame"
+) -> "DataStreamWriter":
+    path = resolve(sink.path, pipeline.path)
     folders = [part.folder for part in sink.partition_by]
+    try:
+        must_stay_readable(spark, path, rows.schema, folders)
+    except PipelineError as wrong:
+        text = f"sink {sink.name}: {wrong}"
+        raise WrongFileError(pipeline.path, [Problem(sink.name.line, text)]) from None
+    writer = _write(rows).format("parquet").outputMode("append")
+    writer = writer.option("path", path).options(**sink.options)
     return writer.partitionBy(*folders) if folders else writer
 
 

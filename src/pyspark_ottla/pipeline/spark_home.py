@@ -1,7 +1,7 @@
 """A Spark home in which Python processes start quickly.
 
 Spark puts the zip of PySpark's sources before everything else on the path of its Python processes,
-and each of them compiles from it, anew, what it imports: about a second of CPU a process, and a
+and each of them compiles again what it imports from it: about a second of CPU a process, and a
 streaming query has several. Without the zip they take the PySpark that is installed, compiled.
 """
 
@@ -24,7 +24,7 @@ def home_without_zip(home: Path) -> Path:
 
 
 def use_home_without_zip() -> None:
-    """Let a Spark that is started by this process find such a home, unless it is told another."""
+    """Let a Spark that is started by this process find such a home, unless another is set."""
     if "SPARK_HOME" in os.environ:
         return
     home = tempfile.mkdtemp(prefix="ottla-spark-home-")

@@ -119,7 +119,7 @@ def schema_columns(schema: Text) -> dict[str, str]:
         if column.kind is None:
             raise WrongSqlError(schema.line, f"the column {column.name} has no type")
         if same_name(column.name, tuple(columns)):
-            raise WrongSqlError(schema.line, f"the column {column.name} is there twice")
+            raise WrongSqlError(schema.line, f"the column {column.name} is a duplicate")
         columns[column.name] = str(column.kind.sql(dialect=DIALECT))
     if not columns:
         raise WrongSqlError(schema.line, "there is no column in it")

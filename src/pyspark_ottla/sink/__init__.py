@@ -24,11 +24,18 @@ def batch_writer(
     schema: "StructType", options: "Mapping[str, str]", overwrite: bool
 ) -> "DataSourceWriter":
     """For `DataFrame.write`."""
-    from pyspark_ottla.sink.writers import BatchWriter
+    from pyspark_ottla.sink.writers import BatchWriter, NumberedWriter
 
     if overwrite:
         raise OptionError('a topic cannot be overwritten: use mode("append")')
-    return BatchWriter(sink_settings(schema, options, Use.BATCH_WRITE), uuid4().hex)
+    settings = sink_settings(schema, options, Use.BATCH_WRITE)
+    if settings.sink_id is None or settings.batch_id is None:
+        return BatchWriter(settings, uuid4().hex)
+    from pyspark_ottla.sink.once import look
+
+    settle()  # Spark asks in each batch of a foreachBatch, in processes that it keeps.
+    resolved = look(settings, settings.sink_id, settings.batch_id)
+    return NumberedWriter(settings, uuid4().hex, settings.sink_id, resolved)
 
 
 def stream_writer(

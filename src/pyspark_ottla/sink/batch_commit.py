@@ -6,7 +6,7 @@ Rules kept here:
    with the rest. Only a driver that dies between the first and the last leaves a part.
 3. After a failure the run is swept, also where no task has reported: one may have written, and its
    report be lost with the job. Nobody else would end its transaction.
-4. The audit is told when all are committed, by an event that counts once, whoever writes it.
+4. The audit event is written when all are committed; it counts once, however often it is written.
 """
 
 from collections.abc import Sequence

@@ -5,7 +5,7 @@ Steps of a commit:
 2. Follow the table of `recovery`: the batch may be done, decided by another run, or half committed.
 3. Check that every listed transaction is open. Up to here nothing is lost by failing.
 4. PREPARED, committed: the commit point. From here on the batch is only finished, never undone.
-5. End the transactions; then DONE, and with it what the audit is told; then sweep what attempts
+5. End the transactions; then DONE, and with it the audit event; then sweep what attempts
    have left behind.
 
 An abort takes the fence, and reads the marker: a batch that is decided is not touched, the next run
@@ -24,8 +24,9 @@ from pyspark_ottla.sink import steps
 from pyspark_ottla.sink.counting import events
 from pyspark_ottla.sink.ending import abort_listed, check_open, sweep
 from pyspark_ottla.sink.errors import FencedError, SinkError
-from pyspark_ottla.sink.fence import Fence, read_marker
+from pyspark_ottla.sink.fence import Fence
 from pyspark_ottla.sink.marker import Decision, Done, Prepared, Written
+from pyspark_ottla.sink.marker_log import read_marker
 from pyspark_ottla.sink.messages import TaskReport
 from pyspark_ottla.sink.process import forget_fence, state_of
 from pyspark_ottla.sink.recovery import Action, Proof, merged
@@ -78,6 +79,10 @@ def _written(reports: Sequence[TaskReport]) -> list[Written]:
     return [item.report.written for item in reports if item.report.written is not None]
 
 
+def _rows(written: Iterable[Written]) -> int:
+    return sum(item.rows for item in written)
+
+
 class _Commit:
     """One commit, in the process that does it."""
 
@@ -96,7 +101,7 @@ class _Commit:
                 return self._attempt(reports, batch)
             except FencedError:
                 # The queries of an application share Spark's commit processes, so another one may
-                # have decided for this run since. To begin anew is safe at every step then, and
+                # have decided for this run since. To start over is safe at every step then, and
                 # fails where another run has taken the fence and decided nothing yet.
                 decision = read_marker(self._client, self._sink).decision
                 if decision is None or decision.run != self._run:
@@ -116,6 +121,10 @@ class _Commit:
             self._settings.unknown_outcome,
         )
         has_decided = not is_first
+        if resolved.finished is not None:
+            older = resolved.finished.batch, resolved.finished.written
+            fence.decide(self._done(*older), self._events(*older))
+            has_decided = True
         match resolved.action:
             case Action.NOTHING:
                 assert isinstance(decision, Done)
@@ -123,7 +132,7 @@ class _Commit:
                 abort_listed(self._transactions, _written(reports))
             case Action.FINISH:
                 theirs = [written for written, _ in resolved.theirs.values()]
-                self._check_rows(batch, sum(item.rows for item in theirs), reports)
+                self._check_rows(batch, _rows(theirs), reports)
                 abort_listed(self._transactions, _written(reports))
                 fence.decide(self._done(batch, theirs), self._events(batch, theirs))
                 has_decided = True
@@ -169,7 +178,7 @@ class _Commit:
         fence.decide(self._done(batch, whole), self._events(batch, whole))
 
     def _done(self, batch: int, written: Iterable[Written]) -> Done:
-        return Done(batch, self._run, self._query, sum(item.rows for item in written))
+        return Done(batch, self._run, self._query, _rows(written))
 
     def _check_rows(self, batch: int, before: int | None, reports: Sequence[TaskReport]) -> None:
         if self._settings.unknown_outcome is not Proof.COMMITTED:
@@ -201,5 +210,5 @@ class _Commit:
         if resolved.action is not Action.FINISH:
             raise SinkError(
                 f"a transaction of batch {prepared.batch} of the sink {self._sink} was aborted "
-                "after the batch was decided. Start the query again: it repairs the batch"
+                "after the batch was decided. Start the query, or the write, again: that repairs it"
             )

@@ -5,7 +5,7 @@ Rules kept here:
    is the broker's where the topic has LogAppendTime. What became of the task's rows is the driver's
    to know: it writes the event.
 2. The event of a batch has the batch's number, and a batch that is finished by another run has the
-   same one: whoever tells it, it counts once.
+   same one: however often it is written, it counts once.
 3. Parts of a batch may have been counted in windows of another length, by a run with other options.
    They are told as lying somewhere in the windows that theirs reach into.
 """

@@ -55,7 +55,7 @@ def _warn_if_near(infos: Sequence[TransactionInfo], batch: str) -> None:
         if took > NEAR_TIMEOUT * info.timeout:
             _log.warning(
                 "%s took %.0f s from its first row to its commit; after %.0f s its transactions "
-                "would be aborted. Make batches smaller (maxOffsetsPerTrigger), or raise "
+                "would have been aborted. Make batches smaller (maxOffsetsPerTrigger), or raise "
                 "kafka.transaction.timeout.ms and the broker's transaction.max.timeout.ms",
                 batch,
                 took / 1000,
@@ -87,8 +87,8 @@ def sweep(client: Client, transactions: Transactions, sink: str, run: str | None
         transactions.end(keys, commit=False, end_txn_version=transactions.end_txn_version)
     except KafkaError as problem:
         _log.warning(
-            "transactions that attempts of the sink %s left open could not be ended, and hold up "
-            "readers of committed records until they time out: %s",
+            "failed to end open transactions of earlier attempts of sink %s; read_committed "
+            "consumers wait until they time out: %s",
             sink,
             problem,
         )

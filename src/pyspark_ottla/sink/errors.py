@@ -6,7 +6,7 @@ class SinkError(RuntimeError):
 
 
 class RowError(SinkError):
-    """A row that cannot be written, whoever tries."""
+    """A row that cannot be written by any attempt."""
 
 
 class FencedError(SinkError):

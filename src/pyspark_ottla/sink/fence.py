@@ -1,4 +1,4 @@
-"""The fence: the one producer that decides for a sink, and the marker topic it decides in.
+"""The fence: the one producer that decides for a sink.
 
 Rules kept here:
 1. Taking the fence id aborts what its last owner left undecided, and makes all its later writes
@@ -6,47 +6,35 @@ Rules kept here:
 2. A run takes the fence once. A process that goes on for the same run, after another one ended,
    takes it over only if nobody else had it in between.
 3. A decision is made when its transaction is committed; before that it is nothing.
-4. What the audit is told with a decision is in the same transaction. Where the audit topic cannot
+4. The audit event of a decision is in the same transaction. Where the audit topic cannot
    be written, that is said in the log, and the decision is made without.
-5. The marker is read up to the end that its leader names, never just until nothing comes: a batch
-   whose decision is not seen would be written again.
 """
 
 from collections.abc import Iterable, Sequence
-from time import monotonic, time
+from time import time
 
 from ottla.audit.events import AUDIT_TOPIC, Event
-from ottla.client import Admin, Client, TopicPartition
-from ottla.client.admin import EARLIEST, LATEST
+from ottla.client import Client, TopicPartition
 from ottla.client.batch_sender import BatchSender
-from ottla.client.cluster import UnknownTopic
-from ottla.client.log_slice import fetch_slice
 from ottla.client.transactional import IMPLICIT_PARTITIONS, TransactionKey, Transactions
 from ottla.records import Codec, Record
 from ottla.records.hashing import partition_of
 from ottla.records.kernel import KERNEL
-from ottla.wire.batch import headers
 from ottla.wire.errors import ErrorCode, KafkaError
 from pyspark_ottla.audit import not_reported
 from pyspark_ottla.sink import steps
 from pyspark_ottla.sink.errors import FencedError, SinkError
 from pyspark_ottla.sink.marker import (
-    MARKER_PARTITION,
-    MARKER_SETTINGS,
-    MARKER_TOPIC,
     Decision,
     Done,
-    Marker,
-    MarkerReading,
     encode,
 )
+from pyspark_ottla.sink.marker_log import WHERE, read_marker
 from pyspark_ottla.sink.names import fence_id
 from pyspark_ottla.sink.steps import Step
 from pyspark_ottla.sink.topics import partition_count
 
 FENCE_TIMEOUT_MS = 60_000
-READ_BYTES = 8 << 20
-WHERE = TopicPartition(MARKER_TOPIC, MARKER_PARTITION)
 FENCED = frozenset(
     {
         ErrorCode.PRODUCER_FENCED,
@@ -54,54 +42,6 @@ FENCED = frozenset(
         ErrorCode.INVALID_PRODUCER_ID_MAPPING,
     }
 )
-
-
-def read_marker(client: Client, sink: str) -> Marker:
-    """What the marker topic says of a sink, from its first to its last record."""
-    reading = MarkerReading(sink)
-    offset, end = _bounds(client)
-    give_up, pause = monotonic() + client.settings.deadline, client.settings.backoff
-    while offset < end:
-        data = fetch_slice(client, WHERE, offset, read_committed=False, max_bytes=READ_BYTES)
-        records = memoryview(data.records or b"")
-        before = offset
-        for at, header in headers(records):
-            reading.add(header, records[at : at + header.size])
-            offset = header.next_offset
-        if offset > before:
-            give_up, pause = monotonic() + client.settings.deadline, client.settings.backoff
-        elif data.high_watermark >= end:
-            break  # Compaction has left nothing up to the end.
-        elif monotonic() + pause > give_up:
-            raise SinkError(
-                f"topic {MARKER_TOPIC} could not be read: it ends at offset {end}, but nothing "
-                f"came from offset {offset} on"
-            )
-        else:
-            pause = client.pause(pause)
-    return reading.result()
-
-
-def _bounds(client: Client) -> tuple[int, int]:
-    """Where the marker topic starts and ends. A new leader does not show all of it at once: its
-    high watermark follows, and only what it calls the end then is final (KIP-207).
-    """
-    admin = Admin(client)
-    try:
-        first = admin.list_offsets({WHERE: EARLIEST})[WHERE].offset
-    except UnknownTopic:
-        _create_topic(admin)
-        partition_count(client, MARKER_TOPIC, create=False)
-        first = admin.list_offsets({WHERE: EARLIEST})[WHERE].offset
-    return first, admin.list_offsets({WHERE: LATEST})[WHERE].offset
-
-
-def _create_topic(admin: Admin) -> None:
-    try:
-        admin.create_topic(MARKER_TOPIC, partitions=1, settings=MARKER_SETTINGS)
-    except KafkaError as problem:
-        if problem.code is not ErrorCode.TOPIC_ALREADY_EXISTS:
-            raise
 
 
 class Fence:
@@ -118,7 +58,7 @@ class Fence:
 
     @classmethod
     def take(cls, client: Client, transactions: Transactions, sink: str) -> "Fence":
-        """Take the fence, whoever has it."""
+        """Take the fence from its holder."""
         return cls(client, transactions, sink, _begin(transactions, sink, None))
 
     @classmethod

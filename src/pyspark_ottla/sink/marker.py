@@ -1,17 +1,17 @@
 """The marker: what a sink has decided, as records in one compacted topic (pure).
 
 PREPARED(batch) is the commit point: it lists the transactions that hold a batch's rows, and from
-then on they are to be committed, by whoever comes by. DONE(batch) says that they all are.
+then on they are to be committed, by any later run. DONE(batch) says that they all are.
 
 Rules kept here:
 1. A record's key is its sink, so compaction keeps the last one of each.
 2. Every record is written in a transaction of the sink's fence id, and counts only when the log
    has the commit marker of that transaction. It is judged by its own producer's marker, never by
    the last stable offset: another sink's open transaction would hide ours.
-3. A record without any marker after it is undecided: it may still be committed, by whoever wrote
-   it, or be aborted, by whoever takes the fence id.
-4. PREPARED tells what was counted of the rows too, so that whoever writes DONE can tell the audit.
-   Where it would be too large by that, it is left out.
+3. A record without any marker after it is undecided: it may still be committed, by the run that
+   wrote it, or be aborted, by the run that takes the fence id.
+4. PREPARED tells what was counted of the rows too, so that the writer of DONE can write the audit
+   event. Where it would be too large by that, it is left out.
 """
 
 from collections.abc import Iterable
@@ -63,7 +63,7 @@ class Written(msgspec.Struct, frozen=True, array_like=True):
     digest: int
     places: list[Place]
     counted: Counted | None = None
-    """What the audit is told of it, once it is committed."""
+    """Its audit event, written once it is committed."""
 
     @property
     def key(self) -> TransactionKey:

@@ -39,7 +39,7 @@ class RowsWritten(WriterCommitMessage):
     rows: int
     writer: str
     """The query of a stream, or the run of a batch job: the audit knows rows by it. A sinkId would
-    not do, since with another checkpoint the numbers of its batches begin anew."""
+    not do, since with another checkpoint the numbers of its batches start over."""
     counted: Counted | None = None
 
 

@@ -2,14 +2,17 @@
 
 Rules kept here:
 1. A worker's id belongs to one process, of one run of a query, and to one task at a time. It is
-   used again only in a later batch of the same run: whoever is late can harm only its own.
+   used again only in a later batch of the same run: a late one can harm only its own.
 2. So there are as many ids as tasks run at once, not as many as there are tasks.
-3. Patterns match a whole id of this sink and of no other, whatever its name.
+3. Batch writes with a number (sinkId and batchId) are a run each, and would have new ids each time:
+   their ids have NUMBERED in the run's place, and are used again for later batches of the sink.
+4. Patterns match a whole id of this sink and of no other, whatever its name.
 """
 
 import re
 
 FENCE_PREFIX = "ottla-fence."
+NUMBERED = "numbered"
 
 
 def fence_id(sink: str) -> str:

@@ -2,7 +2,7 @@
 
 | marker found when batch b runs          | action                                              |
 |-----------------------------------------|-----------------------------------------------------|
-| none, or an older batch                 | WRITE                                               |
+| none, or DONE of an older batch         | WRITE                                               |
 | DONE(b)                                 | NOTHING: tasks write nothing                        |
 | PREPARED(b), a proof is unknown         | UNKNOWN: fail, the operator decides                 |
 | PREPARED(b), a proof says open          | END_AGAIN: with the recorded version, and look again |
@@ -10,6 +10,10 @@
 | PREPARED(b), all proven aborted         | WRITE: again, with a new PREPARED(b)                |
 | PREPARED(b), some of each               | REPAIR: only aborted partitions are written again   |
 | a later batch                           | ROLLED_BACK: fail, the checkpoint is older          |
+
+PREPARED of an older batch, which only batch jobs can meet, is brought to its end first: unknown and
+open are as above, some of each is UNFINISHED (fail: that batch has to be written again first), and
+all committed or all aborted is WRITE.
 
 A record that is undecided counts as none for a task; commit and abort never see one, since they
 take the fence first. When b turns out to be won by another list, commit takes what that list has
@@ -49,24 +53,26 @@ class Action(Enum):
     FINISH = auto()
     REPAIR = auto()
     ROLLED_BACK = auto()
+    UNFINISHED = auto()
 
 
 def action(decision: Decision | None, batch: int, proofs: Iterable[Proof]) -> Action:
     """The action for a batch; the proofs are those of the decision's transactions."""
-    if decision is None or decision.batch < batch:
+    if decision is None:
         return Action.WRITE
     if decision.batch > batch:
         return Action.ROLLED_BACK
+    is_older = decision.batch < batch
     if isinstance(decision, Done):
-        return Action.NOTHING
+        return Action.WRITE if is_older else Action.NOTHING
     found = set(proofs)
     if Proof.UNKNOWN in found:
         return Action.UNKNOWN
     if Proof.OPEN in found:
         return Action.END_AGAIN
-    if Proof.ABORTED not in found:
-        return Action.FINISH
-    return Action.REPAIR if Proof.COMMITTED in found else Action.WRITE
+    if Proof.ABORTED in found and Proof.COMMITTED in found:
+        return Action.UNFINISHED if is_older else Action.REPAIR
+    return Action.WRITE if is_older or Proof.ABORTED in found else Action.FINISH
 
 
 class Report(NamedTuple):

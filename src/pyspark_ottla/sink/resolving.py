@@ -21,6 +21,8 @@ from pyspark_ottla.sink.marker import Decision, Prepared, Written
 from pyspark_ottla.sink.proof import prove
 from pyspark_ottla.sink.recovery import Action, Proof, action
 
+BATCH_WRITES = "batch writes"
+
 
 class Resolved(NamedTuple):
     """What is to be done with a batch: WRITE, NOTHING, FINISH or REPAIR."""
@@ -29,6 +31,8 @@ class Resolved(NamedTuple):
     action: Action
     theirs: dict[int, tuple[Written, Proof]]
     """The transactions of an earlier PREPARED by partition, each committed or aborted."""
+    finished: Prepared | None = None
+    """An older batch whose transactions are all committed, and which has no DONE yet."""
 
     def is_committed(self, partition: int) -> bool:
         """True where an earlier attempt has committed the partition's rows."""
@@ -44,10 +48,22 @@ def check_owner(sink: str, decision: Decision | None, query: str) -> None:
     if not is_of(decision, query):
         assert decision is not None
         raise SharedSinkError(
-            f"the sink {sink} belongs to the query {decision.query}, which has written its batch "
-            f"{decision.batch}; this is the query {query}. No two queries can share a sinkId, and "
-            "a new checkpoint cannot go on with an old one: give this query another sinkId"
+            f"the sink {sink} belongs to {_whose(decision.query)}, which has written its batch "
+            f"{decision.batch}; this is {_whose(query)}. No two queries or targets can share a "
+            "sinkId, and a new checkpoint cannot go on with an old one: take another sinkId here"
         )
+
+
+def owner_of_batches(query: str | None, topic: str | None) -> str:
+    """Whose decisions those of batch writes are: two writes in one `foreachBatch` that share a
+    sinkId by mistake differ in their topics, if in nothing else.
+    """
+    of = "" if query is None else f" of the query {query}"
+    return f"{BATCH_WRITES}{of}" + ("" if topic is None else f" to topic {topic}")
+
+
+def _whose(query: str) -> str:
+    return query if query.startswith(BATCH_WRITES) else f"the query {query}"
 
 
 def is_of(decision: Decision | None, query: str) -> bool:
@@ -76,7 +92,7 @@ def resolve(
 ) -> Resolved:
     """Find out what is to be done; raises where nothing can be."""
     written: Sequence[Written] = ()
-    if isinstance(decision, Prepared) and decision.batch == batch:
+    if isinstance(decision, Prepared) and decision.batch <= batch:
         written = decision.written
     proofs = {item.partition: (item, _proof(client, item, unknown_outcome)) for item in written}
     deadline = monotonic() + client.settings.deadline
@@ -92,7 +108,15 @@ def resolve(
                     "or a new one with an old sinkId). Use the newest checkpoint, or another sinkId"
                 )
             case Action.UNKNOWN:
-                raise UnknownOutcomeError(_unknown(sink, batch, list(proofs.values())))
+                assert decision is not None
+                raise UnknownOutcomeError(_unknown(sink, decision.batch, list(proofs.values())))
+            case Action.UNFINISHED:
+                assert decision is not None
+                raise SinkError(
+                    f"batch {decision.batch} of the sink {sink} is committed in part, and batch "
+                    f"{batch} is to be written. Write batch {decision.batch} again first, with the "
+                    "same rows: that completes it"
+                )
             case Action.END_AGAIN:
                 if monotonic() > deadline:
                     raise SinkError(_still_open(sink, batch, list(proofs.values())))
@@ -110,6 +134,9 @@ def resolve(
                         # It was aborted, or committed otherwise: its markers may be on their way.
                         pause = client.pause(pause)
                         proofs[item.partition] = item, _proof(client, item, unknown_outcome)
+            case _ if isinstance(decision, Prepared) and decision.batch < batch:
+                is_finished = all(proof is Proof.COMMITTED for _, proof in proofs.values())
+                return Resolved(batch, what, {}, decision if is_finished else None)
             case _:
                 return Resolved(batch, what, proofs)
 

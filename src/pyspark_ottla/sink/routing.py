@@ -24,9 +24,9 @@ if TYPE_CHECKING:
 
 KEYLESS = -1
 BATCH_FOR_PARTITION = 128 << 10
-"""Arrow batches are gathered until a partition can expect records of so many bytes at once..."""
+"""Arrow batches are gathered until a partition can expect records of this many bytes at once..."""
 MOST_GATHERED = 32 << 20
-"""...or so many bytes wait in all."""
+"""...or this many bytes wait in all."""
 
 
 class Piece(NamedTuple):

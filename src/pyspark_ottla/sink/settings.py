@@ -35,6 +35,8 @@ class SinkSettings(Struct, frozen=True, kw_only=True):
     topic: str | None
     exactly_once: bool
     sink_id: str | None
+    batch_id: int | None
+    """The number of a batch that is written once, by `DataFrame.write`."""
     codec: Codec
     batch_bytes: int
     transaction_timeout_ms: int
@@ -54,9 +56,12 @@ def sink_settings(schema: "StructType", given: "Mapping[str, str]", use: Use) ->
         raise OptionError(
             f"option sinkId is {sink_id!r}, but must be letters, digits, dots, - and _"
         )
+    batch_id = options.number("batchId", least=0)
     kafka = options.kafka
     guarantee = options.choice("guarantee", (EXACTLY_ONCE, AT_LEAST_ONCE), EXACTLY_ONCE)
     outcome = options.choice("unknownOutcome", tuple(OUTCOMES), "fail")
+    if use is Use.BATCH_WRITE:
+        _check_batch(options, guarantee)
     codecs = tuple(codec.name.lower() for codec in Codec)
     batch_bytes = kafka.number("batch.size", BATCH_BYTES, least=1)
     return SinkSettings(
@@ -65,6 +70,7 @@ def sink_settings(schema: "StructType", given: "Mapping[str, str]", use: Use) ->
         topic=topic,
         exactly_once=guarantee == EXACTLY_ONCE,
         sink_id=sink_id,
+        batch_id=batch_id,
         codec=Codec[kafka.choice("compression.type", codecs, "none").upper()],
         batch_bytes=min(batch_bytes, kafka.number("max.request.size", batch_bytes, least=1)),
         transaction_timeout_ms=kafka.number(
@@ -73,3 +79,20 @@ def sink_settings(schema: "StructType", given: "Mapping[str, str]", use: Use) ->
         unknown_outcome=OUTCOMES[outcome],
         audit=audit_settings(options, sink_id),
     )
+
+
+def _check_batch(options: Options, guarantee: str) -> None:
+    """Raise unless what makes a batch write idempotent is there as a whole, or not at all."""
+    if options.text("batchId") is None:
+        for name in ("sinkId", "unknownOutcome"):
+            if options.text(name) is not None:
+                raise OptionError(
+                    f"option {name} needs the option batchId in DataFrame.write: the number of the "
+                    "batch, as foreachBatch gives it"
+                )
+    elif options.text("sinkId") is None:
+        raise OptionError(
+            "option batchId needs the option sinkId: a name that this sink always has, and no other"
+        )
+    elif guarantee != EXACTLY_ONCE:
+        raise OptionError(f"option batchId needs guarantee={EXACTLY_ONCE}")

@@ -26,9 +26,10 @@ from pyspark_ottla.connections import borrowed
 from pyspark_ottla.sink import steps
 from pyspark_ottla.sink.counting import Tally
 from pyspark_ottla.sink.errors import RowError, SinkError
-from pyspark_ottla.sink.fence import read_marker
 from pyspark_ottla.sink.marker import Written, places
+from pyspark_ottla.sink.marker_log import read_marker
 from pyspark_ottla.sink.messages import RowsWritten, Task, TaskReport
+from pyspark_ottla.sink.names import NUMBERED
 from pyspark_ottla.sink.process import RunState, state_of
 from pyspark_ottla.sink.recovery import Action, Report
 from pyspark_ottla.sink.resolving import Resolved, check_owner, resolve
@@ -52,7 +53,7 @@ ENDED = frozenset(
         ErrorCode.INVALID_TXN_STATE,
     }
 )
-"""What a producer is told whose transaction has timed out."""
+"""The error of a producer whose transaction has timed out."""
 
 
 def write_at_least_once(settings: SinkSettings, writer: str, batches: "Batches") -> RowsWritten:
@@ -73,15 +74,22 @@ def write_in_stream(settings: SinkSettings, task: Task, batches: "Batches") -> T
         transactions = Transactions(client)
         state = state_of(settings.client.bootstrap_servers, task.sink, task.run)
         resolved = _resolved(settings, client, transactions, state, task)
-        if not resolved.is_committed(task.partition):
-            return _write(settings, client, transactions, state, task, batches)
-        routing = _routing(settings, client)
-        if resolved.action is Action.REPAIR:
-            routing.count_only(batches)
-            report = Report(task.partition, routing.rows, routing.digest, None)
-        else:
-            report = Report(task.partition, sum(item.num_rows for item in batches), 0, None)
-        return TaskReport(task.sink, task.query, task.run, report)
+        if resolved.is_committed(task.partition):
+            return _count(settings, client, resolved, task, batches)
+        return _write(settings, client, transactions, state, task, batches)
+
+
+def write_once(
+    settings: SinkSettings, task: Task, resolved: Resolved, batches: "Batches"
+) -> TaskReport:
+    """Write a task's rows of a batch with a number, unless they were committed before, which the
+    driver has found out.
+    """
+    with borrowed(settings.client) as client:
+        if resolved.is_committed(task.partition):
+            return _count(settings, client, resolved, task, batches)
+        state = state_of(settings.client.bootstrap_servers, task.sink, NUMBERED)
+        return _write(settings, client, Transactions(client), state, task, batches)
 
 
 def write_in_batch(settings: SinkSettings, task: Task, batches: "Batches") -> TaskReport:
@@ -108,6 +116,19 @@ def _resolved(
         # Later batches of a run follow one that this run has committed.
         state.resolved = Resolved(task.batch, Action.WRITE, {})
     return state.resolved
+
+
+def _count(
+    settings: SinkSettings, client: Client, resolved: Resolved, task: Task, batches: "Batches"
+) -> TaskReport:
+    """Report what is not written again: in a repair it must be the same rows, else as many."""
+    if resolved.action is Action.REPAIR:
+        routing = _routing(settings, client)
+        routing.count_only(batches)
+        report = Report(task.partition, routing.rows, routing.digest, None)
+    else:
+        report = Report(task.partition, sum(item.num_rows for item in batches), 0, None)
+    return TaskReport(task.sink, task.query, task.run, report)
 
 
 def _write(

@@ -3,7 +3,7 @@
 Rules kept here:
 1. The query's id names a stream's sink (unless the option sinkId does), the job group its run, and
    a local property its batch: Spark tells a task all three.
-2. A batch job's run is a uuid, made when the job is planned.
+2. A batch job's run is a uuid, made when the job begins.
 """
 
 from collections.abc import Iterator
@@ -18,6 +18,7 @@ from pyspark.sql.datasource import (
 
 from pyspark_ottla.sink.errors import SinkError
 from pyspark_ottla.sink.messages import Task, all_written, complete, present
+from pyspark_ottla.sink.resolving import Resolved, owner_of_batches
 from pyspark_ottla.sink.settings import SinkSettings
 from pyspark_ottla.workers import settle
 
@@ -115,6 +116,39 @@ class BatchWriter(DataSourceArrowWriter):
                 run=self._run,
                 all_reported=len(reports) == len(messages),
             )
+
+
+class NumberedWriter(DataSourceArrowWriter):
+    """Writes the rows of a batch job that has a number, once (`once`)."""
+
+    def __init__(self, settings: SinkSettings, run: str, sink: str, resolved: Resolved) -> None:
+        self._settings = settings
+        self._run = run
+        self._sink = sink
+        self._batch = resolved.batch
+        self._resolved = resolved
+
+    def write(self, iterator: "Iterator[pa.RecordBatch]") -> WriterCommitMessage:
+        """Write the rows of one task, unless they are there."""
+        from pyspark_ottla.sink import task
+
+        settle()
+        context = _context()
+        owner = owner_of_batches(context.getLocalProperty(QUERY_ID), self._settings.topic)
+        this = Task(self._sink, owner, self._run, self._batch, context.partitionId())
+        return task.write_once(self._settings, this, self._resolved, iterator)
+
+    def commit(self, messages: "Messages") -> None:
+        """Make all rows visible."""
+        from pyspark_ottla.sink.commit import commit_batch
+
+        commit_batch(self._settings, complete(messages), self._batch)
+
+    def abort(self, messages: "Messages") -> None:
+        """Make none of the rows visible, unless it is decided that they are to be."""
+        from pyspark_ottla.sink.once import abort_once
+
+        abort_once(self._settings, present(messages), self._sink, self._run, self._batch)
 
 
 def _context() -> TaskContext:

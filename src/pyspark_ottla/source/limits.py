@@ -24,11 +24,13 @@ def limited(
 ) -> Offsets:
     """The end of a batch that takes about `most` offsets."""
     sizes = {partition: max(end - start[partition], 0) for partition, end in latest.items()}
-    total = sum(sizes.values())
-    if total <= most:
+    if sum(sizes.values()) <= most:
         return dict(latest)
+    # One for each partition that has something, and a share of what the limit leaves.
+    left = max(most - sum(size > 0 for size in sizes.values()), 0)
+    beyond_first = max(sum(size - 1 for size in sizes.values() if size), 1)
     return {
-        partition: start[partition] + min(size, max(most * size // total, 1)) if size else end
+        partition: start[partition] + 1 + left * (size - 1) // beyond_first if size else end
         for (partition, end), size in zip(latest.items(), sizes.values(), strict=True)
     }
 

@@ -57,7 +57,7 @@ class Place(Struct, frozen=True):
 
 
 class SourceSettings(Struct, frozen=True, kw_only=True):
-    """All that a source is told by its options."""
+    """All options of a source."""
 
     client: ClientSettings
     subscription: Subscription

@@ -10,9 +10,9 @@ Rules kept here:
 3. Partitions and topics that appear while a query runs are read from offset 0. So is a topic that
    was deleted and created again, which its id tells, where failOnDataLoss allows it.
 4. A query that reads what is available now ends at what was there when it was started.
-5. A group is told an end only when Spark is done with that batch: Spark says so one batch later in
-   commit(), but starts the next batch from there at once, and for the last batch that is all.
-6. Where a query stands past the last stable offset, though not past the log's end, it waits.
+5. An end is committed to a group only when Spark is done with that batch: Spark says so one batch
+   later in commit(), but starts the next batch from there at once, and for the last batch that is
+all. 6. Where a query stands past the last stable offset, though not past the log's end, it waits.
 """
 
 import logging
@@ -223,7 +223,7 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         except KafkaError as problem:
             if not problem.retriable:
                 raise OptionError(f"option commitGroup is {group!r}: {problem}") from None
-            _log.warning("offsets were not committed to group %s: %s", group, problem)
+            _log.warning("failed to commit offsets to group %s: %s", group, problem)
             return
         self._committed = position
 

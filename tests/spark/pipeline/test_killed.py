@@ -7,12 +7,14 @@ import sys
 from collections import Counter
 from pathlib import Path
 
+import pytest
 from deltalake import DeltaTable
 from pyspark.sql import SparkSession
 
 from compat.waiting import until
 from ottla.client import Admin, Client
 from ottla.embedded import Broker
+from pyspark_ottla.pipeline.problems import PipelineError
 
 from .running import SHORT_LIVED_JVM, committed, event, run, send
 
@@ -100,6 +102,25 @@ def test_a_pipeline_that_is_killed_or_stopped_loses_and_doubles_nothing(
     assert Counter(map(int, values)) == Counter(range(ROWS))
     lake = DeltaTable(str(tmp_path / "lake")).to_pyarrow_table(columns=["id"])
     assert Counter(lake["id"].to_pylist()) == Counter(range(ROWS))
+
+
+def test_two_runs_on_one_checkpoint_exclude_each_other(
+    spark: SparkSession, bootstrap: str, client: Client, topic: str, tmp_path: Path
+) -> None:
+    file, out = tmp_path / "p.yaml", tmp_path / "out.txt"
+    file.write_text(PIPELINE.format(topic=topic))
+    send(client, topic, (event(n, "ab"[n % 2], "10:00:00") for n in range(ROWS)))
+    first = interrupt(file, bootstrap)
+    try:
+        with pytest.raises(PipelineError, match=f"another run, process {first.pid}, has its check"):
+            run(spark, file, bootstrap)
+        wait_for_batches(tmp_path / "state", 1, first)
+    finally:
+        kill(first)
+    assert "failed" not in out.read_text()
+    run(spark, file, bootstrap)
+    values = [*committed(client, f"{topic}.a"), *committed(client, f"{topic}.b")]
+    assert Counter(map(int, values)) == Counter(range(ROWS))
 
 
 def test_an_interrupt_from_the_terminal_ends_with_a_summary_and_status_0(

@@ -69,6 +69,23 @@ def test_the_rate_is_of_the_last_seconds_and_in_the_end_of_all() -> None:
     assert progress.rate(60) == 21
 
 
+def test_late_rows_are_counted_and_shown() -> None:
+    progress = QueryProgress("out", "topic t", started=0)
+    operators = [{"numRowsDroppedByWatermark": 2}, {"numRowsDroppedByWatermark": 3}, {}]
+    late = batch(0, 10, end=1, latest=1) | {"stateOperators": operators}
+    assert progress.see([late, batch(1, 1, end=1, latest=1)], now=5) == [
+        late,
+        batch(1, 1, end=1, latest=1),
+    ]
+    assert progress.see([late], now=6) == []
+    assert progress.late == 5
+    assert line(progress, 10).endswith("lag 5, 5 late")
+    shown = io.StringIO()
+    Console(file=shown, width=200).print(table([progress], 10))
+    heads, _, row = shown.getvalue().splitlines()[:3]
+    assert dict(zip(heads.split(), row.split()[:2] + row.split()[3:], strict=True))["late"] == "5"
+
+
 def test_outside_a_terminal_progress_is_plain_lines_now_and_then() -> None:
     out = io.StringIO()
     display = Display(Console(file=out, width=200), caption=lambda: "hello")
@@ -85,7 +102,7 @@ def test_outside_a_terminal_progress_is_plain_lines_now_and_then() -> None:
     assert line(progress, 10).endswith("(done)")
     display.summary([progress], now=10)
     assert out.getvalue().splitlines()[-1].split() == [
-        *("out", "topic", "t", "12,345", "1,234", "7", "1", "10.0")
+        *("out", "topic", "t", "12,345", "1,234", "7", "0", "1", "10.0")
     ]
 
 

@@ -1,12 +1,14 @@
 """Pipelines as a whole, on a real broker: what comes out of what goes in."""
 
 import json
+import logging
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 from deltalake import DeltaTable
 from pyiceberg.catalog import load_catalog
+from pyspark.logger import PySparkLogger
 from pyspark.sql import SparkSession
 
 from ottla.client import Client
@@ -245,6 +247,60 @@ def test_what_spark_finds_wrong_is_told_with_the_line(
     assert not (tmp_path / "lake").exists()
 
 
+def test_a_plan_that_spark_refuses_is_one_line_that_names_the_step(
+    spark: SparkSession,
+    bootstrap: str,
+    topic: str,
+    tmp_path: Path,
+) -> None:
+    """And starts nothing, also where another sink could be started."""
+    file = tmp_path / "p.yaml"
+    file.write_text(
+        f"checkpoint: s\nsources:\n  c: {{topic: {topic}, format: json, schema: 'id INT, at "
+        "TIMESTAMP'}\nsteps:\n  fine: SELECT * FROM c\n  ids: |\n    SELECT id, count(*) AS n\n"
+        "    FROM fine GROUP BY id\n  more: SELECT id + 1 AS id, n FROM ids\n"
+        "sinks:\n  all: {from: fine, lake: lake}\n  out: {from: more, topic: o}\n"
+    )
+    with pytest.raises(WrongFileError) as wrong:
+        run(spark, file, bootstrap)
+    said = f"{file}:7: step ids, for the sink out in mode append: [STREAMING_OUTPUT_MODE"
+    assert str(wrong.value).startswith(said), str(wrong.value)
+    assert "\n" not in str(wrong.value)
+    assert not (tmp_path / "lake").exists()
+    assert not (tmp_path / "s" / "all").exists()
+
+
+@pytest.mark.parametrize(
+    ("step", "line"),
+    [("SELECT nope FROM c", 6), ("SELECT id + array(1) AS id FROM c", 6), ("SELECT id FROM c", 3)],
+)
+def test_no_stack_comes_with_what_spark_finds_wrong(
+    spark: SparkSession,
+    bootstrap: str,
+    topic: str,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    step: str,
+    line: int,
+) -> None:
+    watermark = ", watermark: {column: at, delay: 1 minute}" if line == 3 else ""
+    file = tmp_path / "p.yaml"
+    file.write_text(
+        f"checkpoint: s\nsources:\n  c: {{topic: {topic}, format: json, schema: 'id INT, at "
+        f"STRING'{watermark}}}\nsteps:\n  s: |\n    {step}\nsinks: {{out: {{from: s, lake: l}}}}\n"
+    )
+    logged: list[logging.LogRecord] = []
+    handler = logging.Handler()
+    monkeypatch.setattr(handler, "emit", logged.append)
+    for name in ("SQLQueryContextLogger", "DataFrameQueryContextLogger"):
+        monkeypatch.setattr(PySparkLogger.getLogger(name), "handlers", [handler])
+    with pytest.raises(WrongFileError) as wrong:
+        run(spark, file, bootstrap)
+    assert str(wrong.value).startswith(f"{file}:{line}: "), str(wrong.value)
+    assert "\n" not in str(wrong.value)
+    assert logged == []
+
+
 def test_a_wrong_option_is_one_line_in_the_file(
     spark: SparkSession, bootstrap: str, tmp_path: Path
 ) -> None:
@@ -296,3 +352,31 @@ def test_a_missing_topic_is_one_sentence(
     assert "not-there" in str(failed.value)
     assert "\n" not in str(failed.value)
     assert len(str(failed.value)) < 300, json.dumps(str(failed.value))
+
+
+def test_update_mode_writes_windows_whenever_they_change_each_time_once(
+    spark: SparkSession, client: Client, bootstrap: str, topic: str, tmp_path: Path
+) -> None:
+    file = tmp_path / "p.yaml"
+    file.write_text(
+        f"checkpoint: s\naudit: true\nsources: {{c: {{topic: {topic}, format: json, "
+        "schema: 'id INT, at TIMESTAMP', watermark: {column: at, delay: 10 minutes}}}\n"
+        "steps:\n  minutes: |\n    SELECT window.start AS minute, count(*) AS clicks FROM c\n"
+        "    GROUP BY window(at, '1 minute')\n"
+        f"sinks: {{out: {{from: minutes, topic: {topic}.out, key: minute, mode: update}}}}\n"
+    )
+    send(client, topic, [event(1, "view", "10:00:01"), event(2, "view", "10:00:02")])
+    assert run(spark, file, bootstrap)["out"].rows == 1
+    send(client, topic, [event(3, "view", "10:00:03"), event(4, "view", "10:01:03")])
+    assert run(spark, file, bootstrap)["out"].rows == 2
+    # Spark forgets that its last batch was committed, as after a crash just then.
+    commits = tmp_path / "s" / "out" / "commits"
+    last = max(int(path.name) for path in commits.glob("[0-9]*"))
+    for name in (f"{last}", f".{last}.crc"):
+        (commits / name).unlink(missing_ok=True)
+    run(spark, file, bootstrap)
+    assert [value["clicks"] for value in values(read(spark, bootstrap, f"{topic}.out"))] == [
+        2,
+        3,
+        1,
+    ]

@@ -12,9 +12,17 @@ from pyspark.accumulators import AccumulatorTCPServer
 
 from ottla.cli.pipeline import command
 from pyspark_ottla.pipeline import running
+from pyspark_ottla.pipeline.checking import load
 from pyspark_ottla.pipeline.failures import cause
 from pyspark_ottla.pipeline.problems import PipelineError
-from pyspark_ottla.pipeline.session import keep_quiet_at_the_end, require_java, settings_for
+from pyspark_ottla.pipeline.restarts import Restarts
+from pyspark_ottla.pipeline.session import (
+    CHECKPOINT_FILES,
+    checkpoint_settings,
+    keep_quiet_at_the_end,
+    require_java,
+    settings_for,
+)
 from pyspark_ottla.pipeline.spark_home import use_home_without_zip
 
 FILE = """\
@@ -46,6 +54,24 @@ def test_a_cluster_keeps_its_own_shuffle_partitions_and_addresses() -> None:
         assert name not in cluster
 
 
+@pytest.mark.parametrize(
+    ("checkpoint", "lake", "is_plain"),
+    [
+        ("s", "lake", True),
+        ("file:/data/s", "file:/data/lake", True),
+        ("s3a://bucket/s", "lake", False),
+        ("s", "hdfs://there/lake", False),
+    ],
+)
+def test_only_files_of_this_machine_are_handled_as_such(
+    file: str, checkpoint: str, lake: str, is_plain: bool
+) -> None:
+    text = FILE.replace("checkpoint: s", f"checkpoint: {checkpoint}")
+    Path(file).write_text(text.replace("lake: lake", f"lake: {lake}"))
+    chosen = settings_for(None, checkpoint_settings(load(file)))
+    assert (CHECKPOINT_FILES in chosen) is is_plain
+
+
 def test_without_java_there_is_one_line(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setenv("PATH", str(tmp_path))
     monkeypatch.delenv("JAVA_HOME", raising=False)
@@ -60,7 +86,25 @@ def test_without_the_extra_there_is_one_line(monkeypatch: pytest.MonkeyPatch, fi
     monkeypatch.setitem(sys.modules, "sqlglot", None)
     ran = CliRunner().invoke(command, ["check", file])
     assert ran.exit_code == 1
-    assert ran.output == ("Error: pipelines need the package sqlglot: pip install 'ottla[spark]'\n")
+    assert ran.output.count("\n") == 1
+    assert f"pipelines need the package sqlglot: {sys.executable} -m pip install " in ran.output
+    assert " 'sqlglot>=27'" in ran.output
+    assert "deltalake" not in ran.output
+
+
+def test_without_the_package_of_a_lake_there_is_one_line_before_spark_starts(
+    monkeypatch: pytest.MonkeyPatch, file: str
+) -> None:
+    monkeypatch.setattr("ottla.cli.pipeline.find_spec", lambda name: None)
+    assert CliRunner().invoke(command, ["check", file]).exit_code == 0  # Parquet needs none
+    for lake, package in (("delta", "deltalake"), ("iceberg, table: a.t", "pyiceberg")):
+        Path(file).write_text(FILE.replace("lake: lake", f"lake: lake, format: {lake}"))
+        for verb in ("check", "run"):
+            ran = CliRunner().invoke(command, [verb, file])
+            assert ran.exit_code == 1
+            assert ran.output.count("\n") == 1
+            assert f"needs the package {package}: {sys.executable} -m pip install " in ran.output
+            assert "'deltalake>=1.1' 'pyiceberg[" in ran.output
 
 
 def test_check_says_what_it_saw(file: str) -> None:
@@ -120,6 +164,22 @@ def test_the_cause_of_a_failure_is_the_innermost_python_error() -> None:
     assert cause("[STREAM_FAILED] It broke. SQLSTATE: XXKST\n== Plan ==\nx") == (
         "[STREAM_FAILED] It broke."
     )
+
+
+def test_what_a_call_in_foreach_batch_failed_of_is_told_without_the_call() -> None:
+    text = (
+        "[STREAM_FAILED] Query [id = 1] terminated with exception: Return Message: Traceback (most "
+        'recent call last):\n  File "each_batch.py", line 35, in write\n'
+        "py4j.protocol.Py4JJavaError: An error occurred while calling o1.save.\n"
+        ": java.io.IOException: Stream closed\n\tat java.base/X\n"
+    )
+    assert cause(text) == "java.io.IOException: Stream closed"
+    assert Restarts().allow(text, 0)
+    of_data = (
+        text + "Caused by: PythonException: Traceback (most recent call last):\nx.RowError: no\n"
+    )
+    assert cause(of_data) == "no"
+    assert not Restarts().allow(of_data, 0)
 
 
 def test_that_spark_hangs_up_in_the_end_is_no_news_and_other_errors_are(

@@ -15,7 +15,7 @@ from ottla.client import Admin, Client, Reader, TopicPartition
 from ottla.client.admin import EARLIEST, LATEST
 from ottla.client.transactional import Transactions
 from pyspark_ottla.options import Use
-from pyspark_ottla.sink import process
+from pyspark_ottla.sink import marker_log, process
 from pyspark_ottla.sink.commit import abort_batch, commit_batch
 from pyspark_ottla.sink.fence import Fence
 from pyspark_ottla.sink.marker import Decision, Prepared, Written
@@ -75,6 +75,7 @@ class Run:
 def forget_process() -> None:
     """As if a new process went on."""
     process._process = process._Process()
+    marker_log._process = marker_log._Process()
 
 
 def listed(reports: Iterable[TaskReport]) -> list[Written]:

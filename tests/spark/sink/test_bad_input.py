@@ -91,6 +91,26 @@ def test_wrong_options_are_named(name: str, value: str, text: str) -> None:
     assert text in str(caught.value)
 
 
+@pytest.mark.parametrize(
+    ("given", "text"),
+    [
+        ({"batchId": "1"}, "batchId needs the option sinkId"),
+        ({"sinkId": "s"}, "sinkId needs the option batchId"),
+        ({"unknownOutcome": "fail"}, "unknownOutcome needs the option batchId"),
+        ({"sinkId": "s", "batchId": "-1"}, "whole number of at least 0"),
+        ({"sinkId": "s", "batchId": "1", "guarantee": "at-least-once"}, "needs guarantee=exactly"),
+    ],
+)
+def test_a_number_of_a_batch_needs_what_makes_it_count(given: dict[str, str], text: str) -> None:
+    with pytest.raises(OptionError, match=text):
+        sink_settings(VALUE, GOOD | given, Use.BATCH_WRITE)
+
+
+def test_a_stream_numbers_its_batches_itself() -> None:
+    with pytest.raises(OptionError, match=r"batchId is not for DataFrame\.writeStream"):
+        sink_settings(VALUE, {**GOOD, "batchId": "1"}, Use.STREAM_WRITE)
+
+
 def test_the_largest_request_lowers_the_size_of_batches() -> None:
     for batch, request, wanted in (
         ("500", "100", 100),

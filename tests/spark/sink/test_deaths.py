@@ -13,8 +13,8 @@ import pytest
 
 from ottla.client import Client
 from pyspark_ottla.sink import steps
-from pyspark_ottla.sink.fence import read_marker
 from pyspark_ottla.sink.marker import Done
+from pyspark_ottla.sink.marker_log import read_marker
 from pyspark_ottla.sink.steps import Step
 from tests.spark.sink.acting import Run, forget_process, open_ids, settings, visible
 

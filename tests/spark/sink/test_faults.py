@@ -5,13 +5,18 @@ The same with many more kills is a part of `make compat`.
 
 from pathlib import Path
 
+import pytest
+
 from compat import spark_faults
 from compat.process import BrokerProcess
 
 KILLS = 3
 
 
-def test_every_record_is_copied_once_whatever_is_killed(tmp_path: Path) -> None:
+@pytest.mark.parametrize("by_foreach_batch", [False, True], ids=["stream", "foreachBatch"])
+def test_every_record_is_copied_once_whatever_is_killed(
+    tmp_path: Path, by_foreach_batch: bool
+) -> None:
     with BrokerProcess(tmp_path / "broker", spark_faults.SETTINGS) as broker:
-        seen = spark_faults.run(broker, tmp_path, KILLS, seed=5)
+        seen = spark_faults.run(broker, tmp_path, KILLS, seed=5, by_foreach_batch=by_foreach_batch)
     assert "each once; kills: 1 of a broker, 1 of a driver, 1 of a worker" in seen

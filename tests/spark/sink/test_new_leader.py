@@ -12,8 +12,8 @@ from ottla.wire.message import Message
 from ottla.wire.messages.fetch import FetchResponse, PartitionData
 from ottla.wire.messages.list_offsets import ListOffsetsRequest, ListOffsetsResponse
 from pyspark_ottla.sink.errors import SinkError
-from pyspark_ottla.sink.fence import read_marker
 from pyspark_ottla.sink.marker import Done
+from pyspark_ottla.sink.marker_log import read_marker
 from pyspark_ottla.sink.proof import prove
 from pyspark_ottla.sink.recovery import Proof
 from tests.spark.sink.acting import Run, end, listed, settings

@@ -18,8 +18,9 @@ from pyspark_ottla.sink.errors import (
     SinkError,
     UnknownOutcomeError,
 )
-from pyspark_ottla.sink.fence import WHERE, Fence, read_marker
+from pyspark_ottla.sink.fence import Fence
 from pyspark_ottla.sink.marker import Done, Prepared
+from pyspark_ottla.sink.marker_log import WHERE, read_marker
 from pyspark_ottla.sink.messages import Task
 from pyspark_ottla.sink.names import fence_id
 from pyspark_ottla.sink.steps import Step

@@ -18,7 +18,7 @@ WRONG_OPTIONS = {
         {"subscribe": "t", "startingOfsets": "earliest"},
         "has no option startingofsets: did you mean startingOffsets?",
     ),
-    "a path": ({"subscribe": "t", "path": "/tmp/x"}, "there are no paths here"),
+    "a path": ({"subscribe": "t", "path": "/tmp/x"}, "paths are not supported"),
     "nothing to read": ({}, "give one of the options subscribe, subscribePattern, assign"),
     "two ways to say what": (
         {"subscribe": "t", "assign": '{"t":[0]}'},

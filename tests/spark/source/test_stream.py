@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 from pyspark.sql import SparkSession
 
+from compat.waiting import until
 from ottla.client import Admin, Client, TopicPartition
 from ottla.client.group_admin import GroupAdmin
 from tests.spark.source.writing import (
@@ -140,6 +141,46 @@ def test_a_topic_that_was_created_again_is_an_error_though_its_log_is_longer(
     assert values(batches.rows) == numbers(100, 110)
     nothing, _ = read_available(careless, tmp_path)
     assert nothing.rows == []
+
+
+@pytest.mark.parametrize("rows", [2, 10], ids=["shorter", "longer"])
+@pytest.mark.parametrize("fails", [True, False])
+def test_a_topic_that_is_created_again_under_a_running_query_is_found_out(
+    spark: SparkSession,
+    bootstrap: str,
+    client: Client,
+    admin: Admin,
+    topic: str,
+    tmp_path: Path,
+    fails: bool,
+    rows: int,
+) -> None:
+    batches = Batches()
+    options = {"subscribe": topic, "failOnDataLoss": str(fails)}
+    query = (
+        streaming(spark, bootstrap, startingOffsets="earliest", **options)
+        .writeStream.foreachBatch(batches.take)
+        .option("checkpointLocation", str(tmp_path))
+        .start()
+    )
+    new = numbers(100, 100 + rows)
+    try:
+        write(client, topic, numbers(0, 5))
+        query.processAllAvailable()
+        admin.delete_topic(topic)
+        admin.create_topic(topic, partitions=1)
+        client.forget(topic)
+        write(client, topic, new)
+        if fails:
+            # Whether the query looks before or after the topic is there again is chance.
+            with pytest.raises(Exception, match=r"created again|does not exist"):
+                query.processAllAvailable()
+        else:
+            until(lambda: new[-1] in values(batches.rows), "the new topic is read", 60)
+            query.processAllAvailable()
+    finally:
+        query.stop()
+    assert sorted(values(batches.rows)) == sorted([*numbers(0, 5), *([] if fails else new)])
 
 
 def test_a_running_query_reads_what_arrives(

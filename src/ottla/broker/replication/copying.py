@@ -1,4 +1,4 @@
-"""What a follower does with one partition's answer: copy, cut, begin anew, or wait.
+"""What a follower does with one partition's answer: append, truncate, start over, or wait.
 
 Rules kept here (the decision is in `cluster/follower.py`):
 1. Before a log is cut, the recovery point's checkpoint is lowered: a log that ends before it counts
@@ -8,17 +8,26 @@ Rules kept here (the decision is in `cluster/follower.py`):
    one that was fetched for.
 3. A log that now starts earlier has that in the checkpoint before more is copied: what lies below
    the start offset of the checkpoint is dropped when the log is opened.
+4. A replica whose leader lacks records that are committed here keeps them: it halts, leaves the
+   ISR, and asks again after a while. It is logged at the second time: the image may be behind.
+5. A log that lies below its leader's, and nothing explains that, is begun again all the same. Its
+   files are kept in a folder beside it (`-stray`), as hard links: that needs no room.
+6. What is known as committed is not cut, to be copied again, by a member of the ISR: it leaves
+   first.
 """
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+import asyncio
+from typing import TYPE_CHECKING, Final
 
 import structlog
 
 from ottla.broker.partition import Partition
+from ottla.broker.replication.log_starts import was_deleted
 from ottla.cluster.follower import Action, Answer, Fetch, marks
 from ottla.log.files import DISK_IS_FULL
+from ottla.log.folder import stray_name
 from ottla.wire.errors import ErrorCode, KafkaError
 from ottla.wire.fetch_answer import PartitionAnswer
 
@@ -26,6 +35,9 @@ if TYPE_CHECKING:
     from ottla.broker.node import Node
 
 log = structlog.get_logger()
+
+TOLD_AT: Final = 2
+"""The image may be a moment behind the leader's answer, which the document explains."""
 
 
 class Copying:
@@ -53,7 +65,9 @@ class Copying:
             self._node.full_disk.refused(str(partition), str(problem))  # told once for all
         else:
             log.error(
-                "a partition could not be copied", partition=str(partition), reason=str(problem)
+                "failed to replicate partition; retrying",
+                partition=str(partition),
+                reason=str(problem),
             )
 
     async def _take(self, partition: Partition, fetch: Fetch, data: PartitionAnswer) -> bool:
@@ -62,7 +76,16 @@ class Copying:
             return True
         answer = _answer(data)
         its_log = partition.log
-        step = following.answered(fetch, answer, its_log.end_offset, its_log.epochs)
+        state = self._node.image.partitions.get((partition.topic, partition.index))
+        is_explained = was_deleted(its_log, state, answer.log_start, self._node.now_ms())
+        step = following.answered(
+            fetch,
+            answer,
+            its_log.end_offset,
+            its_log.epochs,
+            partition.high_watermark,
+            was_deleted=is_explained,
+        )
         match step.action:
             case Action.APPEND:
                 is_all = True
@@ -70,9 +93,18 @@ class Copying:
                     now = self._node.now_ms()
                     is_all = partition.copy(data.records, now, fetch.leader_epoch)
                 known = marks(
-                    answer, partition.high_watermark, its_log.end_offset, its_log.start_offset
+                    answer,
+                    partition.high_watermark,
+                    its_log.end_offset,
+                    its_log.start_offset,
+                    was_deleted=is_explained or following.may_lose,
                 )
                 partition.mark(known.high_watermark, known.log_start)
+                partition.agreed_epoch = fetch.leader_epoch
+                partition.halts = 0
+                partition.is_short = False
+                if not (is_explained or following.may_lose):
+                    self._keep_start(partition, answer)
                 if not is_all:
                     log.warning(
                         "leader sent batches of a newer leader epoch; dropped them",
@@ -82,28 +114,103 @@ class Copying:
                     )
                     return False
             case Action.TRUNCATE:
+                is_committed = step.offset < partition.high_watermark and not following.may_lose
+                if is_committed and self._leaves(partition):
+                    return False
                 await self._truncate(partition, step.offset)
             case Action.RESTART:
                 await self._begin_anew(partition, step.offset)
+            case Action.SET_ASIDE:
+                return await self._set_aside(partition, step.offset)
+            case Action.HALT:
+                self._halt(partition, fetch, step.offset)
+                return False
             case Action.BACK_OFF:
                 log.info(
-                    "a leader refuses to be copied",
+                    "fetch from leader failed; retrying",
                     partition=str(partition),
                     reason=answer.error.name,
                 )
                 return False
         return True
 
+    def _halt(self, partition: Partition, fetch: Fetch, offset: int) -> None:
+        """The leader lacks what is committed here: keep it, and let a person decide."""
+        partition.halts += 1
+        if partition.halts == TOLD_AT:
+            log.error(
+                "leader lacks committed records; not truncating, not replicating. To keep these "
+                "records, stop the leader's broker and elect this replica (unclean leader "
+                "election); to keep the leader's, delete this partition's folder",
+                partition=str(partition),
+                leader_epoch=fetch.leader_epoch,
+                high_watermark=partition.high_watermark,
+                would_truncate_to=offset,
+            )
+        self._node.roles.leave((partition.topic, partition.index), partition.topic_id)
+
+    def _leaves(self, partition: Partition) -> bool:
+        """Leave the ISR; False where this replica is not in it."""
+        node, key = self._node, (partition.topic, partition.index)
+        state = node.image.partitions.get(key)
+        if state is None or node.id not in state.isr:
+            return False
+        node.roles.leave(key, partition.topic_id)
+        return True
+
+    async def _set_aside(self, partition: Partition, offset: int) -> bool:
+        """Begin again where the leader's log starts, and keep what there is beside it."""
+        partition.halts += 1
+        if self._leaves(partition) or partition.halts < TOLD_AT:
+            return False
+        node, following, its_log = self._node, partition.following, partition.log
+        name = stray_name(partition.topic, partition.index)
+        problem = ""
+        try:
+            await asyncio.get_running_loop().run_in_executor(
+                None, node.folder.link_files, its_log.directory, name
+            )
+        except OSError as error:
+            problem = str(error)
+        if not problem or partition.halts == TOLD_AT:
+            log.error(
+                "leader's log starts above the end of this one, and neither DeleteRecords nor "
+                "retention explains it; keeping the files in another folder",
+                partition=str(partition),
+                leader_log_start=offset,
+                end_offset=its_log.end_offset,
+                folder=name,
+                problem=problem or None,
+            )
+        if problem:
+            return False
+        if partition.following is following and not partition.deleted:
+            await self._begin_anew(partition, offset)
+            partition.halts = 0
+        return True
+
+    def _keep_start(self, partition: Partition, answer: Answer) -> None:
+        partition.odd_starts += 1
+        if partition.odd_starts == TOLD_AT:
+            log.error(
+                "leader's log start offset is higher, and neither DeleteRecords nor retention "
+                "explains it; keeping the records below it",
+                partition=str(partition),
+                leader_log_start=answer.log_start,
+                log_start=partition.log.start_offset,
+            )
+
     async def _truncate(self, partition: Partition, offset: int) -> None:
         its_log = partition.log
         if offset < its_log.end_offset:
             log.info(
-                "a log parts from its leader's and is cut",
+                "log diverged from leader; truncating",
                 partition=str(partition),
                 from_offset=its_log.end_offset,
                 to_offset=offset,
             )
-            if not await self._promise_no_more(partition, its_log.end_if_truncated_to(offset)):
+            end = its_log.end_if_truncated_to(offset)
+            if not await self._promise_no_more(partition, end):
                 return
         start_offset = its_log.start_offset
         its_log.truncate_to(offset)
@@ -112,7 +219,7 @@ class Copying:
     async def _begin_anew(self, partition: Partition, offset: int) -> None:
         its_log = partition.log
         log.warning(
-            "a log ends before its leader's begins, and begins there anew",
+            "log ends before the leader's log start; restarting from the leader's log start",
             partition=str(partition),
             from_offset=its_log.end_offset,
             to_offset=offset,

@@ -5,8 +5,8 @@ Rules kept here (what an answer means is in `cluster/follower.py`):
    the leader remembers the others (KIP-227). It carries this broker's epoch; in a new life of this
    broker all partitions are named again, for the leader counts no position of an earlier one.
 2. A partition that failed is forgotten by the leader's session, and asked for again after
-   `replica.fetch.backoff.ms`, also where the session begins anew meanwhile. A connection that
-   failed is opened anew after as long, or when the image tells of brokers.
+   `replica.fetch.backoff.ms`, also where the session starts over meanwhile. A connection that
+   failed is reopened after as long, or when the image tells of brokers.
 3. What a partition answers concerns that partition alone.
 4. A broker that is not registered asks for nothing: whatever it asked would be refused. Nor does
    one that could only ask for nothing: it would be answered at once.
@@ -110,10 +110,10 @@ class ReplicaFetcher:
                 if str(problem) != self._failing:  # told once
                     self._failing = str(problem)
                     log.warning(
-                        "a leader does not answer", leader=self._leader, reason=self._failing
+                        "leader unreachable; retrying", leader=self._leader, reason=self._failing
                     )
             except Exception:
-                log.exception("copying from a leader failed", leader=self._leader)
+                log.exception("fetcher failed; retrying", leader=self._leader)
             await self._wait_for_news(self._back_off())
 
     async def _fetch_from_leader(self) -> None:

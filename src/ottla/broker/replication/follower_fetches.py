@@ -10,6 +10,7 @@ Rules kept here (the arithmetic is in `cluster/replicas.py` and `cluster/epochs.
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Iterable
 from typing import TYPE_CHECKING, NamedTuple
 
 from ottla.broker.partition import Partition
@@ -17,6 +18,7 @@ from ottla.cluster.epochs import check_start
 from ottla.cluster.replicas import Leadership
 from ottla.wire.errors import ErrorCode, KafkaError
 from ottla.wire.fetch import FetchPartition, FetchRequest
+from ottla.wire.produce import TopicKey
 
 if TYPE_CHECKING:
     from ottla.broker.node import Node
@@ -34,10 +36,12 @@ def follower_of(request: FetchRequest) -> Follower | None:
     return Follower(request.replica_id, request.replica_epoch) if request.replica_id >= 0 else None
 
 
-def note_positions(node: Node, follower: Follower, request: FetchRequest) -> None:
+def note_positions(
+    node: Node, follower: Follower, topics: Iterable[tuple[TopicKey, list[FetchPartition]]]
+) -> None:
     """Note how far the follower has come; what is wrong with a fetch is told in its answer."""
     now = asyncio.get_running_loop().time()
-    for topic, asks in request.topics:
+    for topic, asks in topics:
         for ask in asks:
             try:
                 partition = node.partitions.find(topic, ask.partition)
@@ -51,7 +55,14 @@ def check(partition: Partition, follower: Follower, ask: FetchPartition) -> tupl
     """Refuse a fetch that cannot be answered; says where the logs part, if they do."""
     leadership = _leadership(partition)
     leadership.check_fetch(follower.broker, follower.broker_epoch, ask.current_leader_epoch)
-    check_start(ask.fetch_offset, ask.log_start_offset, partition.log.start_offset)
+    its_log = partition.log
+    check_start(
+        its_log.epochs,
+        its_log.start_offset,
+        ask.fetch_offset,
+        ask.log_start_offset,
+        ask.last_fetched_epoch,
+    )
     if ask.last_fetched_epoch < 0:
         return None
     return partition.diverging_epoch(ask.last_fetched_epoch, ask.fetch_offset)

@@ -1,8 +1,8 @@
 """Changes of the ISR, from the leader's proposal to what became of it in the store.
 
 Rules kept here (the arithmetic is in `cluster/replicas.py`):
-1. Proposals that come together are committed together. Where somebody was faster with one of them,
-   each is committed alone.
+1. Proposals that come together are committed together. Where a concurrent change won for one of
+   them, each is committed alone.
 2. Every proposal gets its outcome: accepted, refused, or unknown.
 3. Followers are looked at a few times in `replica.lag.time.max.ms`, for nobody tells of silence.
 """
@@ -101,18 +101,18 @@ class IsrChanges:
             ((partition, leadership, proposal),) = changes
             _tell(partition, leadership, leadership.refused(proposal))
         except UnknownOutcome as problem:
-            log.warning("a change of an ISR may have failed", reason=str(problem))
+            log.warning("ISR change has an unknown outcome; retrying", reason=str(problem))
             for _, leadership, proposal in changes:
                 leadership.unknown(proposal)
         except StoreError as problem:
-            log.error("an ISR could not be changed", reason=str(problem))
+            log.error("ISR change failed; retrying", reason=str(problem))
             for _, leadership, proposal in changes:
                 # It is proposed again when the followers are looked at the next time.
                 leadership.unknown(proposal)
             await asyncio.sleep(AGAIN_SECONDS)
         else:
             for partition, leadership, proposal in changes:
-                log.info("the ISR has changed", partition=str(partition), isr=list(proposal.isr))
+                log.info("ISR changed", partition=str(partition), isr=list(proposal.isr))
                 _tell(partition, leadership, leadership.accepted(proposal))
 
 

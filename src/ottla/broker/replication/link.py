@@ -71,7 +71,7 @@ class _Receiver(asyncio.BufferedProtocol):
     def buffer_updated(self, nbytes: int) -> None:
         expected = self._expected
         if expected is None:
-            self._end(DecodeError("an answer that nobody asked for"))
+            self._end(DecodeError("unexpected response"))
             return
         self._filled += nbytes
         if self._filled < _SIZE.size:
@@ -79,9 +79,9 @@ class _Receiver(asyncio.BufferedProtocol):
         (size,) = _SIZE.unpack_from(self._view)
         end = _SIZE.size + size
         if not 0 <= size <= LARGEST_ANSWER:
-            self._end(DecodeError(f"an answer of {size} bytes"))
+            self._end(DecodeError(f"invalid response size {size}"))
         elif self._filled > end:
-            self._end(DecodeError(f"{self._filled - end} bytes behind an answer"))
+            self._end(DecodeError(f"{self._filled - end} unexpected bytes after a response"))
         elif self._filled == end:
             self._expected = None
             if not expected.done():
@@ -92,7 +92,7 @@ class _Receiver(asyncio.BufferedProtocol):
             self._view = larger
 
     def connection_lost(self, exc: Exception | None) -> None:
-        self._end(exc or ConnectionResetError("it has closed the connection"))
+        self._end(exc or ConnectionResetError("connection closed by the broker"))
 
     def _end(self, problem: Exception) -> None:
         self._ended = self._ended or problem
@@ -118,7 +118,9 @@ class Link:
                 _, receiver = await loop.create_connection(_Receiver, where.host, where.port)
         except (OSError, TimeoutError, UnicodeError) as problem:
             # UnicodeError: Python's, for a name that no host can have.
-            raise LinkError(f"{where.host}:{where.port}: {str(problem) or 'no answer'}") from None
+            raise LinkError(
+                f"{where.host}:{where.port}: {str(problem) or 'request timed out'}"
+            ) from None
         return cls(receiver)
 
     async def ask(self, request: Message, answer: type[M], version: int, seconds: float) -> M:
@@ -149,12 +151,12 @@ class Link:
                 data = await expected
             found, at = read_response_header(data, request.API_KEY, version)
             if found != number:
-                raise DecodeError(f"answer {found} to request {number}")
+                raise DecodeError(f"correlation id {found} does not match request {number}")
         except (OSError, DecodeError, TimeoutError, RuntimeError) as problem:
             # RuntimeError: uvloop's, for a connection that has ended and did not say so yet.
             expected.cancel()
             self.close()
-            raise LinkError(str(problem) or "no answer") from None
+            raise LinkError(str(problem) or "request timed out") from None
         except BaseException:
             self.close()
             raise

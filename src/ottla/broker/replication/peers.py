@@ -6,7 +6,7 @@ Rules kept here:
    must not keep the others waiting.
 2. A connection belongs to one life of the other broker. When that has ended it is closed, and who
    waits for an answer learns it at once.
-3. A question that fails is not asked again here: whoever asked knows whether that is safe.
+3. A question that fails is not asked again here: the caller knows whether that is safe.
 """
 
 from __future__ import annotations
@@ -56,7 +56,7 @@ class Peers:
         version: int,
         seconds: float | None = None,
     ) -> M:
-        """Ask a broker, and wait `request.timeout.ms` or so many seconds; raises LinkError."""
+        """Ask a broker, and wait `request.timeout.ms` or this many seconds; raises LinkError."""
         peer = self._peers.setdefault((broker, request.API_KEY), _Peer())
         if seconds is None:
             seconds = self._node.config.request_timeout_ms / 1000
@@ -74,7 +74,7 @@ class Peers:
         life = self._node.image.brokers.get(broker)
         where = None if life is None else life.endpoint(self._node.config.inter_broker.name)
         if life is None or where is None:
-            raise LinkError(f"broker {broker} is not there")
+            raise LinkError(f"broker {broker} is not online")
         while peer.idle:
             line = peer.idle.pop()
             if line.life == life.epoch and line.link.is_open:

@@ -3,25 +3,31 @@
 Rules kept here:
 1. A replica leads where the image names this broker, in this life of it. It stops copying first.
 2. A new leader epoch is a new term, also for who led before: everybody who waits is sent away, and
-   coordinators load anew.
+   coordinators load again.
 3. Within a term the leader learns what else the store says of the partition.
 4. A replica whose disk has failed or is full, or that cannot be opened, leaves the ISR, if anybody
-   else is in it: a leader hands over, and for a follower nobody waits until
-   `replica.lag.time.max.ms` is over.
+   else is in it and lives: a leader hands over, and for a follower nobody waits until
+   `replica.lag.time.max.ms` is over. So does a follower whose leader lacks committed records. Where
+   nobody lives, only a replica whose log is lost leaves: a disk that is full may still be read.
 5. A replica that is not assigned to this broker has no role. Its log may be deleted at any time, so
    no fetch is sent for it: the leader would count the position if the replica is added again.
+6. No role is taken in a leader epoch that is older than the log's (`older_epochs`).
 """
 
 from __future__ import annotations
 
 import asyncio
 from typing import TYPE_CHECKING
+from uuid import UUID
 
 import structlog
 
 from ottla.broker.partition import Partition
+from ottla.broker.replication.claims import Claims
 from ottla.broker.replication.fetchers import ReplicaFetchers
 from ottla.broker.replication.isr_changes import IsrChanges
+from ottla.broker.replication.older_epochs import OlderEpochs
+from ottla.cluster.claims import withdraw
 from ottla.cluster.controller import hand_over
 from ottla.cluster.elections import NO_LEADER, leads
 from ottla.cluster.follower import Following
@@ -43,7 +49,9 @@ class Roles:
         self._node = node
         self.fetchers = ReplicaFetchers(node)
         self.isr_changes = IsrChanges(node)
-        self._handing_over: set[PartitionKey] = set()
+        self.claims = Claims(node)
+        self._older_epochs = OlderEpochs(node)
+        self._handing_over: set[tuple[PartitionKey, UUID]] = set()
 
     def start(self) -> None:
         """Begin to watch over followers."""
@@ -51,6 +59,7 @@ class Roles:
 
     async def stop(self) -> None:
         """Copy nothing more, and change no ISR."""
+        await self.claims.stop()
         await self.fetchers.stop()
         await self.isr_changes.stop()
 
@@ -66,6 +75,12 @@ class Roles:
         if delta.brokers_up or delta.brokers_down:
             self.fetchers.brokers_changed()
             self._node.peers.brokers_changed()
+        self.claims.learned(delta)
+
+    def opened(self, partition: Partition) -> None:
+        """A replica was opened: give it its role, or claim one."""
+        self.take(partition)
+        self.claims.look_at(partition)
 
     def take_all(self) -> None:
         """This broker lives a new life: every role is to be looked at."""
@@ -86,7 +101,12 @@ class Roles:
             return  # it is being deleted
         if node.id not in topic.assignment[partition.index]:
             self._stand_by(partition, state)
-        elif leads(state, node.id, node.broker_epoch):
+            return
+        is_leader = leads(state, node.id, node.broker_epoch)
+        if self._older_epochs.refuses(partition, state, leads=is_leader):
+            self._resign(partition)
+            partition.follow(partition.log.epochs.latest, None)
+        elif is_leader:
             self._lead(partition, state, topic)
         else:
             self._follow(partition, state)
@@ -148,22 +168,26 @@ class Roles:
     def disk_failed(self, partition: Partition) -> None:
         """A log cannot be written: let the others go on without it."""
         if partition.leadership is not None or partition.following is not None:
-            self.leave((partition.topic, partition.index))
+            self.leave((partition.topic, partition.index), partition.topic_id)
 
-    def leave(self, key: PartitionKey) -> None:
+    def leave(self, key: PartitionKey, topic_id: UUID, *, is_lost: bool = False) -> None:
         """A replica cannot be served here: let the others go on without it, if there are any."""
-        if key not in self._handing_over:
-            self._handing_over.add(key)
-            self._node.background.run(self._hand_over(key))
+        if (key, topic_id) not in self._handing_over:
+            self._handing_over.add((key, topic_id))
+            self._node.background.run(self._hand_over(key, topic_id, is_lost))
 
-    async def _hand_over(self, key: PartitionKey) -> None:
+    async def _hand_over(self, key: PartitionKey, topic_id: UUID, is_lost: bool) -> None:
         node = self._node
         try:
-            await node.change(lambda image: (None, hand_over(image, key, node.id)))
+            await node.change(lambda image: (None, hand_over(image, key, topic_id, node.id)))
+            if is_lost:
+                await node.change(lambda image: (None, withdraw(image, key, topic_id, node.id)))
         except StoreError as problem:
-            log.error("a log could not be handed over", partition=key, reason=str(problem))
+            log.error(
+                "failed to resign leadership of an offline log", partition=key, reason=str(problem)
+            )
         finally:
-            self._handing_over.discard(key)
+            self._handing_over.discard((key, topic_id))
 
     def configured(self, partition: Partition) -> None:
         """The settings of a partition have changed."""
@@ -184,7 +208,11 @@ class Roles:
         if same_term and not partition.leads:
             return
         self._resign(partition)
-        following = None if leader == NO_LEADER else Following(leader, state.leader_epoch)
+        following = None
+        if leader != NO_LEADER:
+            agreed = max(partition.agreed_epoch, partition.log.epochs.latest)
+            may_lose = state.unclean_epoch > agreed
+            following = Following(leader, state.leader_epoch, may_lose=may_lose)
         partition.follow(state.leader_epoch, following)
         if following is not None:
             self.fetchers.add(partition, leader)

@@ -5,7 +5,7 @@ A thread that calls fdatasync from Python asks for the interpreter's lock after 
 takes it from a loop that is serving clients. Here it asks once.
 
 Rules kept here:
-1. The kernel is told to begin writing all files before the first is waited for: what they need of
+1. The kernel starts writing all files before the first is waited for: what they need of
    the file system's journal is then committed once, and not once for each.
 2. Each file is synced, whatever happened to those before it, and its own error number is kept.
 """

@@ -283,7 +283,7 @@ cdef class RowEncoder:
         return numbers
 
     def encode(self, positions, int64_t start, int64_t max_bytes):
-        """Records of the rows at the positions from `start` on, up to so many bytes; and the next
+        """Records of the rows at the positions from `start` on, up to this many bytes; and the next
         start.
         """
         cdef Chosen chosen = Chosen(positions, self.rows)

@@ -49,7 +49,7 @@ cdef class Room:
         self.block = bytearray()
 
     cdef int reserve(self, Py_ssize_t size) except -1:
-        """Make sure of so many bytes; what was written stays."""
+        """Make sure of this many bytes; what was written stays."""
         cdef Py_ssize_t wanted
         if size <= self.size:
             return 0
@@ -93,7 +93,7 @@ cdef class Column:
         self.data = Room()
 
     cdef int reserve(self, Py_ssize_t rows, Py_ssize_t size) except -1:
-        """Make room for so many more rows and bytes."""
+        """Make room for this many more rows and bytes."""
         cdef Py_ssize_t all_rows = self.rows + rows
         self.bits.reserve((all_rows + 7) // 8)
         self.ends.reserve((all_rows + 1) * sizeof(int32_t))
@@ -322,7 +322,7 @@ cdef class Gathering:
         return 0
 
     def take(self):
-        """Hand out the columns, and start anew."""
+        """Hand out the columns, and start over."""
         cdef Py_ssize_t rows = self.keys.rows
         headers = None
         if self.with_headers:

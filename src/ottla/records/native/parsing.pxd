@@ -192,26 +192,26 @@ cdef inline int refuse(Cursor *cursor) except -1:
 cdef inline int begin(
     Cursor *cursor, const uint8_t *data, Py_ssize_t size, int64_t count
 ) except -1:
-    """Set a cursor to the start of a body that states so many records."""
-    from ottla.records.record import corrupt
-
+    """Set a cursor to the start of a body that states this many records."""
     cursor.at = data
     cursor.end = data + size
     cursor.problem = NONE
     cursor.first = 0
     cursor.second = 0
     if count < 0 or count * SMALLEST_RECORD > size:
+        from ottla.records.record import corrupt
+
         corrupt(f"{count} records in {size} bytes")
     return 0
 
 
 cdef inline int finish(Cursor *cursor) except -1:
     """Refuse what went wrong, or what is behind the last record."""
-    from ottla.records.record import corrupt
-
     if cursor.problem:
         refuse(cursor)
     if cursor.at != cursor.end:
+        from ottla.records.record import corrupt
+
         corrupt(f"{cursor.end - cursor.at} bytes after the last record of a batch")
     return 0
 

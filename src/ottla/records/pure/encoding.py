@@ -64,7 +64,7 @@ class RowEncoder:
     def encode(
         self, positions: "memoryview[int] | None", start: int, max_bytes: int
     ) -> tuple[bytes, int]:
-        """Records of the rows at the positions from `start` on, up to so many bytes; and the next
+        """Records of the rows at the positions from `start` on, up to this many bytes; and the next
         start.
         """
         limit = min(max_bytes, LARGEST_INSIDE)

@@ -52,6 +52,15 @@ def seek_timestamp(
     return None
 
 
+def validate_records(data: "Buffer", at: int, count: int, base_timestamp: int) -> int:
+    """Check the framing of the records behind a position; return their largest timestamp."""
+    records = _records(memoryview(data)[at:], count, base_timestamp)
+    largest = NO_TIMESTAMP
+    for record in records:
+        largest = max(largest, record.timestamp)
+    return largest
+
+
 def _records(data: "Buffer", count: int, base_timestamp: int) -> Iterator[Record]:
     """One record after the other; their offsets are their deltas."""
     body = bytes(data)

@@ -96,7 +96,7 @@ class Gathering:
         self._types.extend([kind] * len(records))
 
     def take(self) -> Gathered:
-        """Hand out the columns, and start anew."""
+        """Hand out the columns, and start over."""
         headers = None
         if self._with_headers:
             ends = self._header_ends

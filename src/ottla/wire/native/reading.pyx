@@ -6,6 +6,8 @@ Rules kept here:
    compared with what is left before a pointer moves by it or anything is made for it.
 2. What was read keeps nothing of the buffer.
 3. Bytes that are no such message raise DecodeError, IndexError or UnicodeDecodeError.
+4. Other threads have their turns while a long message is read, as they would have in Python.
+5. The arrays of a request have MOST_ELEMENTS in all, and a section of tagged fields MOST_TAGS.
 """
 
 from cpython.buffer cimport PyBUF_SIMPLE, PyBuffer_Release, PyObject_GetBuffer
@@ -17,8 +19,8 @@ from cpython.unicode cimport PyUnicode_DecodeUTF8
 from libc.stdint cimport int8_t, int16_t, int32_t, int64_t, uint8_t, uint16_t, uint32_t, uint64_t
 from libc.string cimport memcpy
 
-from ottla.wire.fields import DecodeError, uuid_of
-from ottla.wire.sizes import LONGEST_STRING, smallest_size
+from ottla.wire.fields import MOST_TAGS, DecodeError, uuid_of
+from ottla.wire.sizes import LONGEST_STRING, most_elements, smallest_size
 
 cdef extern from "Python.h":
     object PyObject_Vectorcall(object, PyObject **, size_t, PyObject *)
@@ -26,6 +28,7 @@ cdef extern from "Python.h":
 cdef enum:
     MOST_FIELDS = 32
     MOST_API_KEYS = 128
+    GIVES_WAY_AFTER = 2048  # elements
 
 cdef enum Kind:
     BOOL
@@ -54,10 +57,13 @@ cdef dict KINDS = {
     "records": BYTES,
 }
 cdef int64_t LONGEST = LONGEST_STRING
+cdef int64_t TAGS = MOST_TAGS
 
 cdef struct Cursor:
     const uint8_t *at
     const uint8_t *end
+    int64_t elements  # that were read so far
+    int64_t most  # of them
 
 cdef struct Spec:
     Kind kind
@@ -110,6 +116,8 @@ cdef int64_t read_varint(Cursor *cursor) except -1:
 cdef int skip_tags(Cursor *cursor) except -1:
     """Pass over a section of tagged fields that nobody here knows."""
     cdef int64_t count = read_varint(cursor), size
+    if count > TAGS:
+        refuse("tagged fields", count, cursor.end - cursor.at)
     while count > 0:
         read_varint(cursor)
         size = read_varint(cursor)
@@ -158,6 +166,14 @@ cdef object read_fixed(Kind kind, Cursor *cursor):
     bits = big64(at)
     memcpy(&number, &bits, 8)
     return number
+
+
+cdef inline void read_element(Cursor *cursor) noexcept:
+    """Count an element of an array, and let other threads have a turn now and then."""
+    cursor.elements += 1
+    if cursor.elements % GIVES_WAY_AFTER == 0:
+        with nogil:
+            pass
 
 
 cdef class PartReader:
@@ -242,6 +258,8 @@ cdef class PartReader:
         cdef uint64_t seen = 0
         cdef const uint8_t *stop
         cdef int number
+        if count > TAGS:
+            refuse(self.path + ": tagged fields", count, cursor.end - cursor.at)
         while count > 0:
             tag = read_varint(cursor)
             size = read_varint(cursor)
@@ -309,15 +327,19 @@ cdef class PartReader:
             return None
         if count < 0 or count > (cursor.end - cursor.at) // spec.smallest:
             refuse(self.name_of(number), count, cursor.end - cursor.at)
+        if count > cursor.most - cursor.elements:
+            raise DecodeError(f"{self.name_of(number)}: more than {cursor.most} elements")
         found = []
         if spec.kind == PART:
             part = self.parts[number]
             while count > 0:
                 found.append(part.read(cursor))
+                read_element(cursor)
                 count -= 1
         else:
             while count > 0:
                 found.append(self.read_value(number, spec, cursor, False))
+                read_element(cursor)
                 count -= 1
         return found
 
@@ -338,8 +360,10 @@ cdef class MessageReader:
     """Reads a message of one class and version."""
 
     cdef PartReader whole
+    cdef int64_t most
 
     def __init__(self, cls, int version):
+        self.most = most_elements(cls)
         self.whole = PartReader(cls, version, version >= cls.FLEXIBLE_FROM, cls.__name__)
 
     def read(self, data, Py_ssize_t at):
@@ -350,6 +374,8 @@ cdef class MessageReader:
         try:
             if at < 0 or at > buffer.len:
                 raise IndexError(f"position {at} in {buffer.len} bytes")
+            cursor.elements = 0
+            cursor.most = self.most
             cursor.at = <const uint8_t *>buffer.buf + at
             cursor.end = <const uint8_t *>buffer.buf + buffer.len
             message = self.whole.read(&cursor)

@@ -86,7 +86,7 @@ class LakeTable(ABC):
                 f"{self.name}: batch {batch} is to be added, but the table has batch {last} of "
                 "this query already: the checkpoint is older than the table (restored or copied). "
                 "Use the newest checkpoint, or give the sink another name and folder: it then "
-                "begins anew"
+                "starts over"
             )
         return last == batch
 

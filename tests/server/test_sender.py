@@ -8,20 +8,22 @@ from pathlib import Path
 import pytest
 
 from ottla.log.files import FileCache, OpenFile, Slice, read_stretch
-from ottla.server import outbox as outbox_module
-from ottla.server.outbox import COLD_FOR_SECONDS, TURN_BYTES, WARM_FOR_SECONDS, Outbox
+from ottla.server import sender as sender_module
+from ottla.server.outbox import Outbox
+from ottla.server.sender import COLD_FOR_SECONDS, TURN_BYTES, WARM_FOR_SECONDS, Sender
 
-Ends = tuple[Outbox, socket.socket]
+Ends = tuple[Sender, Outbox, socket.socket]
 
 
 @pytest.fixture
 def ends() -> Iterator[Ends]:
-    """An outbox, and the other end of its connection."""
+    """A sender, its outbox, and the other end of the connection."""
     ours, theirs = socket.socketpair()
     ours.setblocking(False)
     theirs.settimeout(10)
     with ours, theirs:
-        yield Outbox(ours), theirs
+        outbox = Outbox()
+        yield Sender(ours, outbox), outbox, theirs
 
 
 @pytest.fixture
@@ -40,11 +42,11 @@ def content(part: Slice) -> bytes:
     return os.pread(part.file.fd, part.size, part.position)
 
 
-def take(theirs: socket.socket, outbox: Outbox) -> bytes:
+def take(theirs: socket.socket, sender: Sender, outbox: Outbox) -> bytes:
     """Everything, while the outbox sends it."""
     received = bytearray()
     while outbox.size:
-        outbox.send()
+        sender.send()
         received += theirs.recv(1 << 20)
     theirs.setblocking(False)
     try:
@@ -56,7 +58,7 @@ def take(theirs: socket.socket, outbox: Outbox) -> bytes:
 
 
 def test_parts_leave_in_their_order(ends: Ends, log_file: OpenFile) -> None:
-    outbox, theirs = ends
+    sender, outbox, theirs = ends
     first, second = stretch(log_file, 10, 500_000), stretch(log_file, 1 << 20, 1 << 20)
     outbox.add_bytes(b"head")
     outbox.add_file(first)
@@ -66,26 +68,26 @@ def test_parts_leave_in_their_order(ends: Ends, log_file: OpenFile) -> None:
     outbox.add_bytes(b"end")
     expected = b"head" + content(first) + b"betweenthem" + content(second) + b"end"
     assert outbox.size == len(expected)
-    assert take(theirs, outbox) == expected
+    assert take(theirs, sender, outbox) == expected
     assert outbox.size == 0
 
 
 def test_more_parts_than_one_system_call_takes_all_leave(ends: Ends) -> None:
-    outbox, theirs = ends
+    sender, outbox, theirs = ends
     for number in range(1000):
         outbox.add_bytes(b"%d," % number)
-    assert take(theirs, outbox) == b"".join(b"%d," % number for number in range(1000))
+    assert take(theirs, sender, outbox) == b"".join(b"%d," % number for number in range(1000))
 
 
 def test_a_full_socket_keeps_the_rest(ends: Ends) -> None:
-    outbox, theirs = ends
+    sender, outbox, theirs = ends
     data = os.urandom(4 << 20)
     outbox.add_bytes(data)
-    sent = outbox.send()
+    sent = sender.send()
     assert 0 < sent < len(data)
     assert outbox.size
     assert outbox.size == len(data) - sent
-    assert take(theirs, outbox) == data
+    assert take(theirs, sender, outbox) == data
 
 
 def test_one_turn_sends_a_bounded_share(log_file: OpenFile) -> None:
@@ -95,25 +97,26 @@ def test_one_turn_sends_a_bounded_share(log_file: OpenFile) -> None:
     with ours, theirs:
         ours.setblocking(False)
         ours.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, 8 << 20)
-        outbox = Outbox(ours)
+        outbox = Outbox()
+        sender = Sender(ours, outbox)
         outbox.add_file(stretch(log_file, 0, 3 << 20))
-        assert outbox.send() <= TURN_BYTES
+        assert sender.send() <= TURN_BYTES
 
 
 def test_a_file_is_let_go_when_its_stretch_has_left(ends: Ends, log_file: OpenFile) -> None:
-    outbox, theirs = ends
+    sender, outbox, theirs = ends
     outbox.add_file(stretch(log_file, 0, 1000))
     log_file.retire()
     assert log_file.fd >= 0
-    take(theirs, outbox)
+    take(theirs, sender, outbox)
     assert log_file.fd == -1
 
 
 def test_files_are_let_go_when_the_connection_ends(ends: Ends, log_file: OpenFile) -> None:
-    outbox, _ = ends
+    sender, outbox, _ = ends
     outbox.add_file(stretch(log_file, 0, 3 << 20))
     outbox.add_file(stretch(log_file, 0, 1000))
-    outbox.send()
+    sender.send()
     outbox.clear()
     assert log_file.pins == 0
     assert outbox.size == 0
@@ -122,7 +125,7 @@ def test_files_are_let_go_when_the_connection_ends(ends: Ends, log_file: OpenFil
 def test_a_stretch_that_is_not_in_memory_is_read_by_a_thread_and_leaves_from_memory(
     ends: Ends, log_file: OpenFile, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    outbox, theirs = ends
+    sender, outbox, theirs = ends
     size = TURN_BYTES + 1000
     outbox.add_bytes(b"head")
     outbox.add_file(stretch(log_file, 0, size))
@@ -132,15 +135,15 @@ def test_a_stretch_that_is_not_in_memory_is_read_by_a_thread_and_leaves_from_mem
         raise BlockingIOError
 
     monkeypatch.setattr(os, "preadv", cold)
-    outbox.send()
+    sender.send()
     assert outbox.cold is not None
     assert (outbox.cold.position, outbox.cold.size) == (0, TURN_BYTES)
-    assert outbox.send() == 0
+    assert sender.send() == 0
     received = bytearray()
     while outbox.size:
         if outbox.cold is not None:
             outbox.take(read_stretch(outbox.cold))
-        outbox.send()
+        sender.send()
         received += theirs.recv(1 << 20)
     while len(received) < len(expected):
         received += theirs.recv(1 << 20)
@@ -152,19 +155,19 @@ def test_a_stretch_that_is_not_in_memory_is_read_by_a_thread_and_leaves_from_mem
 def test_where_something_was_cold_what_follows_is_not_believed_for_a_while(
     ends: Ends, log_file: OpenFile, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    outbox, theirs = ends
+    sender, outbox, theirs = ends
     now = 100.0
     warm = False
-    monkeypatch.setattr(outbox_module, "monotonic", lambda: now)
-    monkeypatch.setattr(outbox_module, "in_page_cache", lambda *_: warm)
+    monkeypatch.setattr(sender_module, "monotonic", lambda: now)
+    monkeypatch.setattr(sender_module, "in_page_cache", lambda *_: warm)
 
     def is_read_by_a_thread() -> bool:
         outbox.add_file(stretch(log_file, 0, 1000))
-        outbox.send()
+        sender.send()
         by_thread = outbox.cold is not None
         if outbox.cold is not None:
             outbox.take(read_stretch(outbox.cold))
-            outbox.send()
+            sender.send()
         theirs.recv(1000, socket.MSG_WAITALL)
         return by_thread
 
@@ -177,14 +180,14 @@ def test_where_something_was_cold_what_follows_is_not_believed_for_a_while(
 
 def test_a_file_that_shrank_cannot_be_read_by_a_thread(log_file: OpenFile) -> None:
     os.truncate(log_file.path, 1000)
-    with pytest.raises(OSError, match="gone"):
+    with pytest.raises(OSError, match="missing"):
         read_stretch(stretch(log_file, 500, 1000))
 
 
 def test_what_a_slow_client_takes_late_is_looked_for_again(
     ends: Ends, log_file: OpenFile, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    outbox, theirs = ends
+    sender, outbox, theirs = ends
     now = 0.0
     probed: list[int] = []
 
@@ -192,33 +195,33 @@ def test_what_a_slow_client_takes_late_is_looked_for_again(
         probed.append(position)
         return True
 
-    monkeypatch.setattr(outbox_module, "monotonic", lambda: now)
-    monkeypatch.setattr(outbox_module, "in_page_cache", probe)
+    monkeypatch.setattr(sender_module, "monotonic", lambda: now)
+    monkeypatch.setattr(sender_module, "in_page_cache", probe)
     outbox.add_file(stretch(log_file, 0, 1 << 20))
-    first = outbox.send()
+    first = sender.send()
     assert 0 < first < 1 << 20
     theirs.recv(first, socket.MSG_WAITALL)
-    second = outbox.send()
+    second = sender.send()
     assert probed == [0]
     theirs.recv(second, socket.MSG_WAITALL)
     now = 2 * WARM_FOR_SECONDS
-    outbox.send()
+    sender.send()
     assert probed == [0, first + second]
 
 
 def test_a_file_that_shrank_breaks_the_connection(ends: Ends, log_file: OpenFile) -> None:
-    outbox, _ = ends
+    sender, outbox, _ = ends
     outbox.add_file(stretch(log_file, 1000, 5000))
     os.truncate(log_file.path, 1000)
-    with pytest.raises(OSError, match="gone"):
-        outbox.send()
+    with pytest.raises(OSError, match="missing"):
+        sender.send()
     outbox.clear()
     assert log_file.pins == 0
 
 
 def test_a_client_that_has_gone_breaks_the_connection(ends: Ends) -> None:
-    outbox, theirs = ends
+    sender, outbox, theirs = ends
     theirs.close()
     outbox.add_bytes(b"too late")
     with pytest.raises(BrokenPipeError):
-        outbox.send()
+        sender.send()

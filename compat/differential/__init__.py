@@ -1,0 +1,1 @@
+"""Seeded random requests to Ottla and to Apache Kafka, step by step, replies compared."""

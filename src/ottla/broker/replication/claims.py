@@ -1,0 +1,186 @@
+"""Claiming partitions that no live broker can lead, for the replicas that are open here.
+
+Rules kept here (who may claim is decided in `cluster/claims.py`):
+1. A partition is looked at when its log was opened, when it lost its leader, and when brokers or
+   settings changed: whatever a decision depends on.
+2. Claims that are due together are committed together, some hundred at a time. While logs are
+   opened at the start, a full commit is waited for.
+3. Partitions that nobody may claim are logged once, with the brokers that they wait for.
+4. A replica whose log is short, though nobody could know, leaves the ISR: after another restart it
+   would be taken for whole.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from functools import partial
+from typing import TYPE_CHECKING, Final
+
+import structlog
+
+from ottla.broker.partition import Partition
+from ottla.cluster.claims import claim_all, is_unseen_loss, is_vacant, waits_for
+from ottla.cluster.controller import PARTITIONS_IN_ONE_COMMIT
+from ottla.cluster.image import NO_EPOCH, Delta, Image, PartitionKey, TopicImage
+from ottla.cluster.store import Op, SessionEnded, StoreError
+
+if TYPE_CHECKING:
+    from ottla.broker.node import Node
+
+log = structlog.get_logger()
+
+UNCLEAN: Final = "unclean.leader.election.enable"
+AGAIN_SECONDS: Final = 1.0
+NAMED_IN_ONE_LINE: Final = 20
+
+
+class Claims:
+    """The claims of one node."""
+
+    def __init__(self, node: Node) -> None:
+        self._node = node
+        self._due: dict[PartitionKey, None] = {}
+        self._told: dict[PartitionKey, list[int]] = {}
+        self._work: asyncio.Task[None] | None = None
+        self._least = PARTITIONS_IN_ONE_COMMIT
+        """This many claims must be due before they are made."""
+
+    def look_at(self, partition: Partition) -> None:
+        """A replica was opened."""
+        self._look_at((partition.topic, partition.index))
+
+    def learned(self, delta: Delta) -> None:
+        """The image has changed."""
+        if delta.brokers_up or delta.brokers_down or delta.changed_broker_configs:
+            self.look_at_all()
+            return
+        for state in delta.changed_partitions:
+            self._look_at((state.topic, state.index))
+        for topic in delta.changed_topics:
+            for index in range(len(topic.assignment)):
+                self._look_at((topic.name, index))
+
+    def look_at_all(self) -> None:
+        """Look at all replicas: brokers or settings have changed, or this broker's own life."""
+        for partition in self._node.partitions:
+            self.look_at(partition)
+
+    async def settle(self) -> None:
+        """Logs are open: make all claims that are due, and from now on each one at once."""
+        self._least = 1
+        self._begin()
+        while self._work is not None:
+            await asyncio.shield(self._work)
+
+    async def stop(self) -> None:
+        """Claim nothing more."""
+        if self._work is not None:
+            self._work.cancel()
+            await asyncio.gather(self._work, return_exceptions=True)
+
+    def _look_at(self, key: PartitionKey) -> None:
+        node = self._node
+        state = node.image.partitions.get(key)
+        if state is None or not is_vacant(state, node.image.brokers):
+            self._told.pop(key, None)
+            return
+        self._due[key] = None
+        self._begin()
+
+    def _begin(self) -> None:
+        if self._work is None and self._is_time():
+            self._work = asyncio.get_running_loop().create_task(self._claim_due())
+
+    def _is_time(self) -> bool:
+        node = self._node
+        return len(self._due) >= self._least and node.running and node.broker_epoch != NO_EPOCH
+
+    async def _claim_due(self) -> None:
+        try:
+            while self._is_time():
+                keys = [key for key in self._due if self._is_open(key)][:PARTITIONS_IN_ONE_COMMIT]
+                if not keys:
+                    self._due.clear()  # they are looked at again when they are open
+                    return
+                try:
+                    claimed = await self._node.change(partial(self._decide, keys))
+                except SessionEnded:
+                    return
+                except StoreError as problem:
+                    log.error("failed to claim leadership; retrying", reason=str(problem))
+                    await asyncio.sleep(AGAIN_SECONDS)
+                    continue
+                for key in keys:
+                    self._due.pop(key, None)
+                self._leave_where_short(keys)
+                self._tell(keys, set(claimed))
+        finally:
+            self._work = None
+
+    def _decide(
+        self, keys: list[PartitionKey], image: Image
+    ) -> tuple[list[PartitionKey], list[Op]]:
+        node = self._node
+        return claim_all(image, filter(self._is_open, keys), node.id, self._unclean, self._is_short)
+
+    def _is_short(self, key: PartitionKey) -> bool:
+        partition = self._node.partitions.get(*key)
+        return partition is not None and partition.is_short
+
+    def _leave_where_short(self, keys: list[PartitionKey]) -> None:
+        node = self._node
+        for key in keys:
+            partition = node.partitions.get(*key)
+            if partition is None or not partition.is_short:
+                continue
+            if is_unseen_loss(node.image, key, node.id):
+                log.error(
+                    "log ends before records that were known as committed; leaving the ISR",
+                    partition=str(partition),
+                    end_offset=partition.log.end_offset,
+                )
+                node.roles.leave(key, partition.topic_id, is_lost=True)
+
+    def _is_open(self, key: PartitionKey) -> bool:
+        partition = self._node.partitions.get(*key)
+        return partition is not None and not partition.log.offline
+
+    def _tell(self, keys: list[PartitionKey], claimed: set[PartitionKey]) -> None:
+        image = self._node.image
+        unclean: list[PartitionKey] = []
+        waiting: dict[tuple[int, ...], list[PartitionKey]] = {}
+        for key in keys:
+            state = image.partitions.get(key)
+            if state is None:
+                continue
+            if key in claimed and state.unclean_epoch == state.leader_epoch:
+                unclean.append(key)
+            missed = waits_for(state, image.brokers) if is_vacant(state, image.brokers) else []
+            if missed and self._told.get(key) != missed:
+                self._told[key] = missed
+                waiting.setdefault(tuple(missed), []).append(key)
+        if unclean:
+            log.error(
+                "unclean leader election; committed records may be lost",
+                count=len(unclean),
+                partitions=_names(unclean),
+            )
+        for brokers, partitions in waiting.items():
+            log.error(
+                "partition has no leader: no replica with its records is online. Start the "
+                "brokers in waits_for with their disks, or allow an unclean leader election",
+                count=len(partitions),
+                partitions=_names(partitions),
+                waits_for=list(brokers),
+            )
+
+    def _unclean(self, topic: TopicImage) -> bool:
+        chosen = topic.configs.get(UNCLEAN)
+        if chosen is None:
+            return self._node.config.unclean_leader_election_enable
+        return chosen.strip().lower() == "true"
+
+
+def _names(keys: list[PartitionKey]) -> str:
+    names = [f"{topic}-{index}" for topic, index in keys[:NAMED_IN_ONE_LINE]]
+    return ", ".join(names + ["..."] * (len(keys) > NAMED_IN_ONE_LINE))

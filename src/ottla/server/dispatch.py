@@ -1,0 +1,97 @@
+"""From a frame to the handler of its API, for one connection.
+
+Rules kept here:
+1. An API that is not served, or not in this version, closes the connection, as in Kafka; only
+   ApiVersions answers every version, so that a newer client can find out what is spoken here.
+2. A large request that carries no records is not decoded: decoding makes objects, which take far
+   more memory than the bytes they come from.
+3. A coroutine becomes a task of the server, which ends it when the broker stops.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Coroutine
+from time import perf_counter
+from typing import TYPE_CHECKING, Any, Final
+
+from ottla.api.registry import ENDPOINTS, Request
+from ottla.later import Later
+from ottla.server.protocol import Answer
+from ottla.wire.apis import ApiKey
+from ottla.wire.fields import DecodeError
+from ottla.wire.headers import RequestHeader
+from ottla.wire.reply import Parts, UnanswerableError
+
+if TYPE_CHECKING:
+    from ottla.server.server import Server
+
+LARGEST_WITHOUT_RECORDS: Final = 8 << 20
+_PRODUCE: Final = int(ApiKey.PRODUCE)
+_API_VERSIONS: Final = int(ApiKey.API_VERSIONS)
+_NOT_A_TASK: Final = (tuple, list, Later)
+
+
+class Dispatcher:
+    """Calls the handlers for the requests of one connection."""
+
+    __slots__ = ("_client_host", "_connection_id", "_count", "_listener", "_server")
+
+    def __init__(self, server: Server, client_host: str, listener: str, number: int) -> None:
+        self._server = server
+        self._client_host = client_host
+        self._listener = listener
+        self._connection_id = number
+        self._count = server.metrics.answered
+
+    @property
+    def largest_request(self) -> int:
+        """`socket.request.max.bytes`."""
+        return self._server.node.config.socket_request_max_bytes
+
+    now = staticmethod(perf_counter)
+
+    def handle(self, header: RequestHeader, frame: memoryview) -> Answer:
+        """Call the handler of the API."""
+        key, version = header.api_key, header.api_version
+        endpoint = ENDPOINTS.get(key)
+        if endpoint is None or not endpoint.first <= version <= endpoint.last:
+            if key != _API_VERSIONS:
+                raise UnanswerableError(f"api key {key} version {version} is not supported")
+            endpoint = ENDPOINTS[_API_VERSIONS]
+        if len(frame) > LARGEST_WITHOUT_RECORDS and key != _PRODUCE:
+            raise UnanswerableError(f"{endpoint.name} request of {len(frame)} bytes is too large")
+        request = Request(
+            self._server.node,
+            key,
+            version,
+            header.correlation_id,
+            header.client_id,
+            self._client_host,
+            self._listener,
+            self._connection_id,
+        )
+        try:
+            outcome = endpoint.handle(request, frame, header.body_at)
+        except DecodeError as problem:
+            raise UnanswerableError(f"malformed {endpoint.name} v{version}: {problem}") from None
+        if outcome is None or type(outcome) is tuple or isinstance(outcome, _NOT_A_TASK):
+            return outcome
+        return self._start_task(outcome)
+
+    def answered(self, api_key: int, started: float, size: int) -> None:
+        """Count a request that is answered, and how long it took."""
+        self._count(api_key, perf_counter() - started, size)
+
+    def _start_task(self, work: Coroutine[Any, Any, Parts | None]) -> Later[Parts | None]:
+        later: Later[Parts | None] = Later(by_task=True)
+
+        def finish(done: asyncio.Task[Parts | None]) -> None:
+            problem = asyncio.CancelledError() if done.cancelled() else done.exception()
+            if problem is None:
+                later.complete(done.result())
+            else:
+                later.fail(problem)  # whatever it is: a native library may raise BaseException
+
+        self._server.start_task(work).add_done_callback(finish)
+        return later

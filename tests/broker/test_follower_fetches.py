@@ -1,0 +1,168 @@
+"""What a leader makes of a follower's fetch, and of changes of the ISR that come of it."""
+
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+
+import pytest
+
+from compat.waiting import until_on_loop as until
+from ottla.broker.node import Node
+from ottla.broker.partition import Partition
+from ottla.broker.replication import isr_changes
+from ottla.broker.replication.follower_fetches import Follower, check, note_positions
+from ottla.broker.topics import create_topic
+from ottla.cluster.image import PartitionImage
+from ottla.cluster.replicas import Leadership
+from ottla.cluster.store import Conflict, Op, StoreError, UnknownOutcome
+from ottla.cluster.topics import NewTopic
+from ottla.wire.errors import ErrorCode, KafkaError
+from ottla.wire.fetch import FetchPartition, FetchRequest
+from tests.broker.nodes import write
+from tests.broker.others import OTHER, beside_another
+
+WRITTEN = 10
+DELETED = 4
+
+
+@asynccontextmanager
+async def led(folder: Path) -> AsyncIterator[tuple[Node, Partition, Leadership]]:
+    """A partition with another replica, which is not in sync and has asked for nothing."""
+    async with beside_another(folder) as (node, _):
+        await create_topic(node, NewTopic("t", assignment={0: [node.id]}))
+        partition = node.partitions.find("t", 0)
+        write(partition, WRITTEN)
+        now = node.image.partitions["t", 0]
+        state = PartitionImage(
+            "t",
+            0,
+            now.topic_id,
+            node.id,
+            now.leader_epoch,
+            [node.id],
+            now.partition_epoch,
+            now.version,
+            [node.broker_epoch],
+        )
+        leadership = Leadership(
+            node.id,
+            state,
+            [node.id, OTHER],
+            log_end=WRITTEN,
+            high_watermark=WRITTEN,
+            min_isr=1,
+            lag=1000.0,
+            now=node.roles.now(),
+        )
+        partition.get_replicas(leadership)
+        yield node, partition, leadership
+
+
+def other(node: Node) -> Follower:
+    return Follower(OTHER, node.image.brokers[OTHER].epoch)
+
+
+def ask(partition: Partition, offset: int, *, own_start: int = 0) -> FetchPartition:
+    return FetchPartition(0, partition.leader_epoch, offset, -1, own_start, 1 << 20)
+
+
+def fetch(node: Node, partition: Partition, offset: int, *, own_start: int = 0) -> None:
+    """What the other one's fetch of the partition does here."""
+    asks = [ask(partition, offset, own_start=own_start)]
+    request = FetchRequest(
+        OTHER, other(node).broker_epoch, 0, 0, 1 << 20, 0, 0, -1, [("t", asks)], [], "", None
+    )
+    note_positions(node, other(node), request.topics)
+
+
+# Where a follower's log ends before the leader's begins --------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("offset", "own_start"),
+    [(DELETED - 1, 0), (0, 0), (DELETED, 0), (DELETED, DELETED - 1)],
+)
+def test_a_follower_that_ends_before_the_logs_start_is_out_of_range(
+    tmp_path: Path, offset: int, own_start: int
+) -> None:
+    """Records that were never committed would stay at the beginning of its log."""
+
+    async def live() -> None:
+        async with led(tmp_path) as (node, partition, leadership):
+            partition.log.raise_start_offset(DELETED)
+            with pytest.raises(KafkaError) as refusal:
+                check(partition, other(node), ask(partition, offset, own_start=own_start))
+            assert refusal.value.code == ErrorCode.OFFSET_OUT_OF_RANGE
+            fetch(node, partition, offset, own_start=own_start)
+            assert leadership.low_watermark(DELETED, node.image.brokers) < DELETED
+
+    asyncio.run(live())
+
+
+@pytest.mark.parametrize(("offset", "own_start"), [(DELETED, DELETED), (DELETED + 1, 0)])
+def test_a_follower_that_begins_at_the_logs_start_or_ends_behind_it_is_answered(
+    tmp_path: Path, offset: int, own_start: int
+) -> None:
+    async def live() -> None:
+        async with led(tmp_path) as (node, partition, _):
+            partition.log.raise_start_offset(DELETED)
+            assert (
+                check(partition, other(node), ask(partition, offset, own_start=own_start)) is None
+            )
+
+    asyncio.run(live())
+
+
+# What became of a change of the ISR -----------------------------------------------------------
+
+
+@pytest.mark.parametrize("problem", [UnknownOutcome("no answer"), StoreError("no answer")])
+def test_a_follower_that_may_have_joined_counts(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, problem: StoreError
+) -> None:
+    """Where its place in the ISR is not known, a commit without it could be lost."""
+    monkeypatch.setattr(isr_changes, "AGAIN_SECONDS", 0.0)
+    tried: list[object] = []
+
+    async def live() -> None:
+        async with led(tmp_path) as (node, partition, leadership):
+
+            async def lose(ops: list[Op]) -> None:
+                tried.append(ops)
+                raise problem
+
+            monkeypatch.setattr(node.store, "commit", lose)
+            fetch(node, partition, WRITTEN)
+            await until(lambda: tried and node.roles.isr_changes._committing is None)
+            write(partition)
+            assert partition.high_watermark == WRITTEN
+            assert leadership.undecided
+            fetch(node, partition, WRITTEN + 1)
+            assert partition.high_watermark == WRITTEN + 1
+            monkeypatch.undo()
+
+    asyncio.run(live())
+
+
+def test_a_follower_that_was_refused_does_not_count(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    tried: list[object] = []
+
+    async def live() -> None:
+        async with led(tmp_path) as (node, partition, leadership):
+
+            async def refuse(ops: list[Op]) -> None:
+                tried.append(ops)
+                raise Conflict("partitions/t/0")
+
+            monkeypatch.setattr(node.store, "commit", refuse)
+            fetch(node, partition, WRITTEN)
+            await until(lambda: tried and node.roles.isr_changes._committing is None)
+            write(partition)
+            assert partition.high_watermark == WRITTEN + 1
+            assert not leadership.undecided
+            monkeypatch.undo()
+
+    asyncio.run(live())
