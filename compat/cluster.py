@@ -14,7 +14,7 @@ from typing import Self
 from compat.process import BrokerProcess
 from compat.raw import ClosedError, Connection
 from compat.waiting import until
-from ottla.cluster.sqlite_store import SqliteStore
+from ottla.metadata.stores.sqlite_store import SqliteStore
 from ottla.wire.messages.create_topics import (
     CreatableTopic,
     CreatableTopicConfig,

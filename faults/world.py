@@ -28,7 +28,7 @@ from ottla.wire.messages.metadata import (
     MetadataRequestTopic,
     MetadataResponse,
 )
-from tests.cluster.zookeeper_servers import TICK, DamagedData, Ensemble, ZooKeeperServer
+from tests.metadata.zookeeper_servers import TICK, DamagedData, Ensemble, ZooKeeperServer
 
 BROKERS = 3
 SESSION_SECONDS = 3.0

@@ -35,45 +35,53 @@ SPARE_SECONDS = 20.0
 MTIME_STEP = 2
 """Python takes a compiled file for current by its source's size and time in seconds."""
 
-_CLUSTER = "src/ottla/cluster/"
+_METADATA = "src/ottla/metadata/"
+_STORES = f"{_METADATA}stores/"
+_REPLICATION = "src/ottla/replication/"
 _BROKER = "src/ottla/broker/"
 TESTS: dict[str, tuple[str, ...]] = {
-    f"{_CLUSTER}replicas.py": (
-        "tests/cluster/test_replicas.py",
-        "tests/cluster/test_positions.py",
+    f"{_REPLICATION}replicas.py": (
+        "tests/replication/test_replicas.py",
+        "tests/replication/test_positions.py",
     ),
-    f"{_CLUSTER}epochs.py": ("tests/cluster/test_follower.py", "tests/cluster/test_replicas.py"),
-    f"{_CLUSTER}follower.py": ("tests/cluster/test_follower.py", "tests/broker/test_fetcher.py"),
-    f"{_CLUSTER}controller.py": ("tests/cluster/test_controller.py",),
-    f"{_CLUSTER}elections.py": (
-        "tests/cluster/test_controller.py",
-        "tests/cluster/test_elect_leaders.py",
+    f"{_REPLICATION}epochs.py": (
+        "tests/replication/test_follower.py",
+        "tests/replication/test_replicas.py",
     ),
-    f"{_CLUSTER}elect_leaders.py": ("tests/cluster/test_elect_leaders.py",),
-    f"{_CLUSTER}reassignments.py": (
-        "tests/cluster/test_reassignments.py",
-        "tests/cluster/test_controller.py",
+    f"{_REPLICATION}follower.py": (
+        "tests/replication/test_follower.py",
+        "tests/broker/test_fetcher.py",
     ),
-    f"{_CLUSTER}internal_topics.py": ("tests/cluster/test_internal_topics.py",),
-    f"{_CLUSTER}placement.py": ("tests/cluster/test_placement.py",),
-    f"{_CLUSTER}topics.py": ("tests/cluster/test_topics.py", "tests/broker/test_topics.py"),
-    f"{_CLUSTER}image.py": ("tests/cluster/test_image.py", "tests/cluster/test_topics.py"),
-    f"{_CLUSTER}documents.py": ("tests/cluster/test_image.py", "tests/cluster/test_topics.py"),
-    f"{_CLUSTER}lease.py": ("tests/broker/test_promise.py", "tests/broker/test_membership.py"),
-    f"{_CLUSTER}store.py": ("tests/cluster/test_store_contract.py",),
-    f"{_CLUSTER}sqlite_": (
-        "tests/cluster/test_sqlite_store.py",
-        "tests/cluster/test_store_contract.py",
+    f"{_METADATA}controller.py": ("tests/metadata/test_controller.py",),
+    f"{_METADATA}elections.py": (
+        "tests/metadata/test_controller.py",
+        "tests/metadata/test_elect_leaders.py",
     ),
-    f"{_CLUSTER}zookeeper_address.py": ("tests/cluster/test_zookeeper_address.py",),
-    f"{_CLUSTER}zookeeper_mirror.py": (
-        "tests/cluster/test_zookeeper_mirror.py",
-        "tests/cluster/test_zookeeper_store.py",
+    f"{_METADATA}elect_leaders.py": ("tests/metadata/test_elect_leaders.py",),
+    f"{_METADATA}reassignments.py": (
+        "tests/metadata/test_reassignments.py",
+        "tests/metadata/test_controller.py",
     ),
-    f"{_CLUSTER}zookeeper_": (
-        "tests/cluster/test_zookeeper_mirror.py",
-        "tests/cluster/test_zookeeper_store.py",
-        "tests/cluster/test_store_contract.py",
+    f"{_METADATA}internal_topics.py": ("tests/metadata/test_internal_topics.py",),
+    f"{_METADATA}placement.py": ("tests/metadata/test_placement.py",),
+    f"{_METADATA}topics.py": ("tests/metadata/test_topics.py", "tests/broker/test_topics.py"),
+    f"{_METADATA}image.py": ("tests/metadata/test_image.py", "tests/metadata/test_topics.py"),
+    f"{_METADATA}documents.py": ("tests/metadata/test_image.py", "tests/metadata/test_topics.py"),
+    f"{_REPLICATION}lease.py": ("tests/broker/test_membership.py",),
+    f"{_METADATA}store.py": ("tests/metadata/test_store_contract.py",),
+    f"{_STORES}sqlite_": (
+        "tests/metadata/test_sqlite_store.py",
+        "tests/metadata/test_store_contract.py",
+    ),
+    f"{_STORES}zookeeper_address.py": ("tests/metadata/test_zookeeper_address.py",),
+    f"{_STORES}zookeeper_mirror.py": (
+        "tests/metadata/test_zookeeper_mirror.py",
+        "tests/metadata/test_zookeeper_store.py",
+    ),
+    f"{_STORES}zookeeper_": (
+        "tests/metadata/test_zookeeper_mirror.py",
+        "tests/metadata/test_zookeeper_store.py",
+        "tests/metadata/test_store_contract.py",
     ),
     f"{_BROKER}replication/": (
         "tests/broker/test_carrying_out.py",
@@ -84,7 +92,7 @@ TESTS: dict[str, tuple[str, ...]] = {
         "tests/broker/test_peers.py",
         "tests/replication/test_rules.py",
     ),
-    f"{_BROKER}partition.py": (
+    f"{_BROKER}replicas/partition.py": (
         "tests/broker/test_partition.py",
         "tests/broker/test_carrying_out.py",
         "tests/broker/test_follower_fetches.py",
@@ -94,9 +102,8 @@ TESTS: dict[str, tuple[str, ...]] = {
         "tests/broker/test_fetch_sessions.py",
         "tests/replication/test_rules.py",
     ),
-    f"{_BROKER}membership.py": ("tests/broker/test_membership.py", "tests/broker/test_promise.py"),
-    f"{_BROKER}promise.py": ("tests/broker/test_promise.py", "tests/broker/test_membership.py"),
-    f"{_BROKER}stores.py": ("tests/broker/test_opening.py",),
+    f"{_BROKER}metadata/membership.py": ("tests/broker/test_membership.py",),
+    f"{_BROKER}metadata/stores.py": ("tests/broker/test_opening.py",),
     "src/ottla/log/replication.py": ("tests/log/test_replication.py",),
 }
 """By file, or by the beginning of its path; the first that fits counts."""

@@ -8,8 +8,8 @@ import pytest
 
 from ottla.api.pieces import Pieces, pieces
 from ottla.api.registry import LONG_BYTES, Request, handled
-from ottla.broker.decoding import LONG_REQUESTS
 from ottla.broker.node import Node
+from ottla.broker.replicas.decoding import LONG_REQUESTS
 from ottla.wire import codec
 from ottla.wire.apis import ApiKey
 from ottla.wire.message import Message

@@ -8,10 +8,10 @@ from compat.batches import now_ms
 from compat.waiting import until_on_loop as until
 from ottla.audit.chains import chains
 from ottla.audit.events import AUDIT_TOPIC, Event
-from ottla.broker.audit import AUDIT_OFFSETS
+from ottla.broker.audit.log_counts import AUDIT_OFFSETS
+from ottla.broker.metadata.topics import delete_topic
 from ottla.broker.node import Node
 from ottla.broker.start_error import StartError
-from ottla.broker.topics import delete_topic
 from ottla.records import decode_batch
 from ottla.wire.batch import headers
 from tests.broker.nodes import killed, new_node, running, topic, write
@@ -71,7 +71,7 @@ def test_what_is_stored_is_counted_once(tmp_path: Path) -> None:
 def test_more_logs_than_an_order_takes_are_all_counted(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("ottla.broker.audit.LOGS_IN_AN_ORDER", 2)
+    monkeypatch.setattr("ottla.broker.audit.log_counts.LOGS_IN_AN_ORDER", 2)
 
     async def work() -> None:
         async with running(tmp_path, ON) as node:

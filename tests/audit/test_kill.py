@@ -9,7 +9,7 @@ import pytest
 from compat.process import BrokerProcess
 from compat.waiting import until
 from ottla.audit.confluent import AuditedProducer
-from ottla.broker.audit import AUDIT_OFFSETS
+from ottla.broker.audit.log_counts import AUDIT_OFFSETS
 from ottla.wire.batch import headers
 from tests.audit.auditing import (
     INTERVAL_MS,

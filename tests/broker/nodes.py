@@ -6,11 +6,11 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 
 from compat.batches import now_ms, values
+from ottla.broker.metadata.topics import create_topic
 from ottla.broker.node import Node
-from ottla.broker.partition import Partition
-from ottla.broker.topics import create_topic
-from ottla.cluster.topics import NewTopic
+from ottla.broker.replicas.partition import Partition
 from ottla.config import BrokerConfig
+from ottla.metadata.topics import NewTopic
 
 PRODUCE_VERSION = 12
 

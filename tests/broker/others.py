@@ -6,8 +6,8 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 
 from ottla.broker.node import Node
-from ottla.cluster import documents
-from ottla.cluster.store import Create
+from ottla.metadata import documents
+from ottla.metadata.store import Create
 from ottla.wire import codec
 from ottla.wire.messages.end_txn import EndTxnResponse
 from tests.broker.nodes import running

@@ -3,7 +3,7 @@
 import asyncio
 
 from compat.waiting import until_on_loop as until
-from ottla.broker.agenda import Agenda
+from ottla.broker.scheduling.agenda import Agenda
 
 MOMENT = 0.05
 

@@ -5,13 +5,13 @@ from pathlib import Path
 
 import pytest
 
-from ottla.broker.opening import LogOpener
-from ottla.broker.topics import create_topic, delete_topic
-from ottla.cluster.controller import change_assignment
-from ottla.cluster.documents import PartitionState
-from ottla.cluster.image import TopicImage
-from ottla.cluster.replicas import Proposal
-from ottla.cluster.topics import NewTopic
+from ottla.broker.logs.opening import LogOpener
+from ottla.broker.metadata.topics import create_topic, delete_topic
+from ottla.metadata.controller import change_assignment
+from ottla.metadata.documents import PartitionState
+from ottla.metadata.image import TopicImage
+from ottla.metadata.isr_proposal import Proposal
+from ottla.metadata.topics import NewTopic
 from tests.broker.nodes import running
 from tests.broker.others import OTHER, beside_another
 

@@ -9,10 +9,9 @@ from pathlib import Path
 import pytest
 
 from compat.waiting import until_on_loop as until
-from ottla.broker.checkpoints import Checkpoints, Offsets
-from ottla.broker.opening import LogOpener
-from ottla.broker.topics import delete_topic
-from ottla.cluster.controller import change_assignment
+from ottla.broker.logs.checkpoints import Checkpoints, Offsets
+from ottla.broker.logs.opening import LogOpener
+from ottla.broker.metadata.topics import delete_topic
 from ottla.log.folder import (
     CLEAN_SHUTDOWN,
     HIGH_WATERMARKS,
@@ -20,6 +19,7 @@ from ottla.log.folder import (
     START_OFFSETS,
     DataFolder,
 )
+from ottla.metadata.controller import change_assignment
 from ottla.wire.errors import ErrorCode, KafkaError
 from tests.broker.nodes import killed, running, topic, write
 

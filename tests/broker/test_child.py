@@ -8,7 +8,7 @@ from pathlib import Path
 
 import uvloop
 
-from ottla.broker.child import Child
+from ottla.broker.logs.child import Child
 
 
 class ShutsDown:

@@ -10,19 +10,19 @@ import pytest
 from structlog.testing import capture_logs
 
 from compat.waiting import until_on_loop as until
-from ottla.broker import cleaner as cleaner_module
-from ottla.broker import opening
-from ottla.broker.child import Child
-from ottla.broker.cleaner import RETRY_MS, Cleaner
+from ottla.broker.logs import cleaner as cleaner_module
+from ottla.broker.logs import opening
+from ottla.broker.logs.child import Child
+from ottla.broker.logs.cleaner import RETRY_MS, Cleaner
+from ottla.broker.metadata.topics import create_topic, delete_topic
 from ottla.broker.node import Node
-from ottla.broker.partition import Partition
+from ottla.broker.replicas.partition import Partition
 from ottla.broker.replication.copying import Copying
-from ottla.broker.topics import create_topic, delete_topic
-from ottla.cluster.follower import Following
-from ottla.cluster.topics import NewTopic
 from ottla.config import BrokerConfig
 from ottla.log.config import LogConfig
 from ottla.log.folder import CLEANER_OFFSETS, RECOVERY_POINTS
+from ottla.metadata.topics import NewTopic
+from ottla.replication.follower import Following
 from ottla.wire.fetch_answer import PartitionAnswer
 from tests.broker.nodes import killed, running
 from tests.log.compacting import keyed, offsets

@@ -1,6 +1,6 @@
 """Who waits for commits is told once, in order."""
 
-from ottla.broker.commit_waiters import CommitWaiters
+from ottla.broker.replicas.commit_waiters import CommitWaiters
 
 
 def test_those_below_the_high_watermark_are_told_in_order() -> None:

@@ -10,12 +10,12 @@ from random import Random
 import pytest
 
 from compat.waiting import until_on_loop as until
-from ottla.broker.groups import GroupRunner
+from ottla.broker.coordinators.groups import GroupRunner
+from ottla.broker.coordinators.shard_runner import ShardRunner
+from ottla.broker.coordinators.transactions import TransactionRunner
+from ottla.broker.metadata.topics import delete_topic
 from ottla.broker.node import Node
-from ottla.broker.shard_runner import ShardRunner
-from ottla.broker.topics import delete_topic
-from ottla.broker.transactions import TransactionRunner
-from ottla.broker.waiting import settled
+from ottla.broker.scheduling.waiting import settled
 from ottla.coordinator.shard import RequestContext, Result
 from ottla.wire.errors import ErrorCode
 from ottla.wire.messages.add_partitions_to_txn import (

@@ -36,16 +36,16 @@ from msgspec.structs import replace
 
 from compat.batches import Batch, Plain, now_ms
 from compat.waiting import until_on_loop as until
-from ottla.broker.fetch_sessions import NO_SESSION, Wanted
-from ottla.broker.fetching import Answer, Fetch
+from ottla.broker.coordinators.transactions import marker_batch
+from ottla.broker.metadata.topics import delete_topic
 from ottla.broker.node import Node
-from ottla.broker.partition import Partition
-from ottla.broker.topics import delete_topic
-from ottla.broker.transactions import marker_batch
-from ottla.cluster.replicas import Leadership
+from ottla.broker.replicas.fetch_sessions import NO_SESSION, Wanted
+from ottla.broker.replicas.fetching import Answer, Fetch
+from ottla.broker.replicas.partition import Partition
 from ottla.later import Later
 from ottla.log.files import Slice
 from ottla.records.control import Marker, MarkerType
+from ottla.replication.replicas import Leadership
 from ottla.wire.batch import TRANSACTIONAL, headers
 from ottla.wire.errors import ErrorCode, KafkaError
 from ottla.wire.fetch import INITIAL_EPOCH, FetchPartition, FetchRequest
@@ -108,10 +108,10 @@ async def answered(
 def looks_in_turns(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> bool:
     """Whether fetches look at one partition in each turn, as if they were very many."""
     if request.param:
-        monkeypatch.setattr("ottla.broker.fetching.MOST_AT_ONCE", 0)
-        monkeypatch.setattr("ottla.broker.fetching.FEW", 0)
-        monkeypatch.setattr("ottla.broker.fetching.PIECE", 1)
-        monkeypatch.setattr("ottla.broker.turns.TURN_SECONDS", -1)
+        monkeypatch.setattr("ottla.broker.replicas.fetching.MOST_AT_ONCE", 0)
+        monkeypatch.setattr("ottla.broker.replicas.fetching.FEW", 0)
+        monkeypatch.setattr("ottla.broker.replicas.fetching.PIECE", 1)
+        monkeypatch.setattr("ottla.broker.scheduling.turns.TURN_SECONDS", -1)
     return bool(request.param)
 
 

@@ -4,7 +4,13 @@ from itertools import count
 
 import pytest
 
-from ottla.broker.fetch_sessions import EVICTION_MS, LAST_EPOCH, NO_SESSION, FetchSessions, Wanted
+from ottla.broker.replicas.fetch_sessions import (
+    EVICTION_MS,
+    LAST_EPOCH,
+    NO_SESSION,
+    FetchSessions,
+    Wanted,
+)
 from ottla.wire.errors import ErrorCode, KafkaError
 from ottla.wire.fetch import FINAL_EPOCH, INITIAL_EPOCH, FetchPartition, FetchRequest, PartitionData
 

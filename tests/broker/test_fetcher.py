@@ -4,12 +4,12 @@ import asyncio
 from pathlib import Path
 
 from compat.waiting import until_on_loop as until
+from ottla.broker.metadata.topics import create_topic
 from ottla.broker.replication.fetcher import ReplicaFetcher
-from ottla.broker.topics import create_topic
-from ottla.cluster.controller import change_partition
-from ottla.cluster.elections import changed
-from ottla.cluster.follower import Following
-from ottla.cluster.topics import NewTopic
+from ottla.metadata.controller import change_partition
+from ottla.metadata.elections import changed
+from ottla.metadata.topics import NewTopic
+from ottla.replication.follower import Following
 from tests.broker.others import OTHER, beside_another
 
 

@@ -8,13 +8,13 @@ from pathlib import Path
 from threading import Event
 
 from compat.waiting import until_on_loop as until
+from ottla.broker.coordinators.txn_markers import write_marker
 from ottla.broker.node import Node
-from ottla.broker.partition import Partition
-from ottla.broker.txn_markers import write_marker
-from ottla.broker.waiting import settled
+from ottla.broker.replicas.partition import Partition
+from ottla.broker.scheduling.waiting import settled
 from ottla.coordinator.shard import RequestContext
-from ottla.coordinator.transactions_result import TxnMarkers
-from ottla.coordinator.transactions_state import TopicPartition
+from ottla.coordinator.transactions.result import TxnMarkers
+from ottla.coordinator.transactions.state import TopicPartition
 from ottla.later import Later
 from ottla.wire.errors import ErrorCode
 from ottla.wire.messages.offset_commit import (

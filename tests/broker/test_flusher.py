@@ -8,8 +8,8 @@ from threading import Event, Thread
 import pytest
 
 from compat.waiting import until_on_loop as until
-from ottla.broker import flusher
-from ottla.broker.flusher import THREADS, TOGETHER, Flusher
+from ottla.broker.logs import flusher
+from ottla.broker.logs.flusher import THREADS, TOGETHER, Flusher
 from ottla.log.files import Files
 from ottla.log.flush import Flush, run_together
 

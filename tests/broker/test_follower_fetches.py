@@ -8,15 +8,15 @@ from pathlib import Path
 import pytest
 
 from compat.waiting import until_on_loop as until
+from ottla.broker.metadata.topics import create_topic
 from ottla.broker.node import Node
-from ottla.broker.partition import Partition
+from ottla.broker.replicas.partition import Partition
 from ottla.broker.replication import isr_changes
 from ottla.broker.replication.follower_fetches import Follower, check, note_positions
-from ottla.broker.topics import create_topic
-from ottla.cluster.image import PartitionImage
-from ottla.cluster.replicas import Leadership
-from ottla.cluster.store import Conflict, Op, StoreError, UnknownOutcome
-from ottla.cluster.topics import NewTopic
+from ottla.metadata.image import PartitionImage
+from ottla.metadata.store import Conflict, Op, StoreError, UnknownOutcome
+from ottla.metadata.topics import NewTopic
+from ottla.replication.replicas import Leadership
 from ottla.wire.errors import ErrorCode, KafkaError
 from ottla.wire.fetch import FetchPartition, FetchRequest
 from tests.broker.nodes import write

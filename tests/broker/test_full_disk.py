@@ -9,7 +9,7 @@ import pytest
 from structlog.testing import capture_logs
 
 from compat.waiting import until_on_loop as until
-from ottla.broker import full_disk, maintenance, opening
+from ottla.broker.logs import full_disk, maintenance, opening
 from ottla.broker.node import Node
 from ottla.log.files import Bytes
 from ottla.log.folder import START_OFFSETS

@@ -7,13 +7,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ottla.broker import gathered as gathering
-from ottla.broker.gathered import Gathered
-from ottla.broker.groups import GroupRunner
+from ottla.broker.coordinators import gathered as gathering
+from ottla.broker.coordinators.gathered import Gathered
+from ottla.broker.coordinators.groups import GroupRunner
 from ottla.coordinator.group_config import GroupConfig
 from ottla.coordinator.group_records import GroupMetadataKey, GroupMetadataValue
 from ottla.coordinator.groups import GroupShard
-from ottla.coordinator.offset_records import OffsetCommitKey, OffsetCommitValue, is_offset_key
+from ottla.coordinator.offsets.records import OffsetCommitKey, OffsetCommitValue, is_offset_key
 from ottla.coordinator.record_codec import write_offset, write_record, write_tombstone
 from ottla.coordinator.shard import CoordinatorRecord
 from ottla.records import Record, decode_batch, encode_batch

@@ -15,16 +15,10 @@ from random import Random
 import pytest
 
 from compat.waiting import until_on_loop as until
-from ottla.broker.cleaner import Cleaner
+from ottla.broker.logs.cleaner import Cleaner
+from ottla.broker.metadata.topics import delete_topic
 from ottla.broker.node import Node
-from ottla.broker.partition import Partition
-from ottla.broker.topics import delete_topic
-from ottla.cluster.controller import change_assignment
-from ottla.cluster.image import BrokerImage, Image
-from ottla.cluster.sqlite_store import SqliteStore
-from ottla.cluster.store import Op
-from ottla.cluster.topics import NewTopic, create_topic
-from ottla.cluster.topics import delete_topic as decide_deletion
+from ottla.broker.replicas.partition import Partition
 from ottla.log.checkpoint import decode_lines
 from ottla.log.folder import (
     CLEANER_OFFSETS,
@@ -33,6 +27,12 @@ from ottla.log.folder import (
     START_OFFSETS,
 )
 from ottla.log.leader_epochs import FILE_NAME as EPOCHS_FILE
+from ottla.metadata.controller import change_assignment
+from ottla.metadata.image import BrokerImage, Image
+from ottla.metadata.store import Op
+from ottla.metadata.stores.sqlite_store import SqliteStore
+from ottla.metadata.topics import NewTopic, create_topic
+from ottla.metadata.topics import delete_topic as decide_deletion
 from tests.broker.nodes import new_node
 from tests.log.compacting import keyed, records
 

@@ -7,9 +7,9 @@ import pytest
 
 from ottla.api import metadata as metadata_api
 from ottla.api.registry import Request
-from ottla.broker import kept_answers
+from ottla.broker.metadata import kept_answers
+from ottla.broker.metadata.topics import delete_topic
 from ottla.broker.node import Node
-from ottla.broker.topics import delete_topic
 from ottla.wire import codec
 from ottla.wire.messages.metadata import MetadataRequest, MetadataResponse, MetadataResponseTopic
 from tests.broker.nodes import running, topic

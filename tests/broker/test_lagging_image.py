@@ -5,9 +5,9 @@ from pathlib import Path
 
 import pytest
 
-from ottla.broker import stores
-from ottla.broker.topics import add_partitions, create_topic, delete_topic
-from ottla.cluster.topics import NewTopic
+from ottla.broker.metadata import stores
+from ottla.broker.metadata.topics import add_partitions, create_topic, delete_topic
+from ottla.metadata.topics import NewTopic
 from ottla.wire.errors import KafkaError
 from tests.broker.nodes import running
 

@@ -6,7 +6,7 @@ import pytest
 
 from compat.batches import values
 from compat.raw import ClosedError, Connection
-from ottla.broker.partition import Partition
+from ottla.broker.replicas.partition import Partition
 from ottla.coordinator.shard import RequestContext
 from ottla.embedded import Broker
 from ottla.wire.errors import ErrorCode, KafkaError

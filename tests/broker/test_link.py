@@ -9,7 +9,7 @@ import pytest
 import uvloop
 
 from ottla.broker.replication.link import FIRST_MEMORY, MOST_KEPT, Link, LinkError
-from ottla.cluster.documents import Endpoint
+from ottla.metadata.documents import Endpoint
 from ottla.wire.messages.end_txn import EndTxnRequest, EndTxnResponse
 
 SECONDS = 10.0

@@ -8,11 +8,11 @@ import pytest
 
 from ottla.api import load_all, registry
 from ottla.api.registry import Request
-from ottla.broker.fetch_looking import Looking
-from ottla.broker.fetch_sessions import NO_SESSION, Wanted
-from ottla.broker.fetching import Answer, Fetch
 from ottla.broker.node import Node
-from ottla.broker.partition import Partition
+from ottla.broker.replicas.fetch_looking import Looking
+from ottla.broker.replicas.fetch_sessions import NO_SESSION, Wanted
+from ottla.broker.replicas.fetching import Answer, Fetch
+from ottla.broker.replicas.partition import Partition
 from ottla.later import Ending, Later
 from ottla.log.files import Slice
 from ottla.wire import codec
@@ -31,10 +31,10 @@ LARGE = 1 << 20
 @pytest.fixture
 def in_turns(monkeypatch: pytest.MonkeyPatch) -> None:
     """Every fetch is one of many partitions, and gives way after each."""
-    monkeypatch.setattr("ottla.broker.fetching.MOST_AT_ONCE", 0)
-    monkeypatch.setattr("ottla.broker.fetching.PIECE", 1)
-    monkeypatch.setattr("ottla.broker.turns.TURN_SECONDS", -1)
-    monkeypatch.setattr("ottla.broker.fetch_arrival.PIECE", 1)
+    monkeypatch.setattr("ottla.broker.replicas.fetching.MOST_AT_ONCE", 0)
+    monkeypatch.setattr("ottla.broker.replicas.fetching.PIECE", 1)
+    monkeypatch.setattr("ottla.broker.scheduling.turns.TURN_SECONDS", -1)
+    monkeypatch.setattr("ottla.broker.replicas.fetch_arrival.PIECE", 1)
     monkeypatch.setattr("ottla.api.fetch.LONG_BYTES", 0)
     monkeypatch.setattr("ottla.api.fetch.MOST_AT_ONCE", 0)
 

@@ -13,12 +13,12 @@ from structlog.testing import capture_logs
 
 from compat.batches import now_ms, values
 from compat.waiting import until_on_loop as until
-from ottla.broker import flusher, maintenance
-from ottla.broker import partition as partition_module
-from ottla.broker.maintenance import LATEST_FLUSH_OF_LITTLE_MS, LITTLE
+from ottla.broker.logs import flusher, maintenance
+from ottla.broker.logs.maintenance import LATEST_FLUSH_OF_LITTLE_MS, LITTLE
+from ottla.broker.metadata.topics import delete_topic
 from ottla.broker.node import Node
-from ottla.broker.partition import Partition
-from ottla.broker.topics import delete_topic
+from ottla.broker.replicas import partition as partition_module
+from ottla.broker.replicas.partition import Partition
 from ottla.log.flush import Flush, run_together
 from ottla.log.folder import DataFolder
 from ottla.log.log import Log

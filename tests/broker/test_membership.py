@@ -7,9 +7,9 @@ import msgspec
 import pytest
 
 from compat.waiting import until_on_loop as until
-from ottla.cluster.clock import boottime
-from ottla.cluster.sqlite_store import SqliteStore
-from ottla.cluster.store import Conflict, Registration, SessionFacts
+from ottla.metadata.clock import boottime
+from ottla.metadata.store import Conflict, Registration, SessionFacts
+from ottla.metadata.stores.sqlite_store import SqliteStore
 from tests.broker.nodes import running
 
 
@@ -34,7 +34,7 @@ def test_a_session_that_ends_while_it_is_joined_again_is_followed_by_another(
             monkeypatch.setattr(
                 SqliteStore, "session_facts", lambda _: SessionFacts(60.0, boottime())
             )
-            monkeypatch.setattr("ottla.broker.membership.REJOIN_SECONDS", 0.0)
+            monkeypatch.setattr("ottla.broker.metadata.membership.REJOIN_SECONDS", 0.0)
             node.membership.session_ended("silence")
             await until(lambda: node.membership.epoch >= 0)
             assert len(registered) == 2
@@ -54,8 +54,8 @@ def conflicts(monkeypatch: pytest.MonkeyPatch) -> list[str]:
         raise Conflict(key)
 
     monkeypatch.setattr(SqliteStore, "session_facts", lambda _: SessionFacts(0.01, boottime()))
-    monkeypatch.setattr("ottla.broker.membership.JOIN_AGAIN_SECONDS", 0.3)
-    monkeypatch.setattr("ottla.broker.membership.REJOIN_SECONDS", 0.0)
+    monkeypatch.setattr("ottla.broker.metadata.membership.JOIN_AGAIN_SECONDS", 0.3)
+    monkeypatch.setattr("ottla.broker.metadata.membership.REJOIN_SECONDS", 0.0)
     register = SqliteStore.register
 
     async def first_as_it_is(store: SqliteStore, key: str, value: bytes) -> Registration:

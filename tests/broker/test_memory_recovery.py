@@ -11,10 +11,10 @@ import pytest
 from structlog.testing import capture_logs
 
 from compat.waiting import until_on_loop as until
-from ottla.broker import opening
+from ottla.broker.logs import opening
+from ottla.broker.logs.recovery_process import RecoveryProcess
+from ottla.broker.metadata.topics import delete_topic
 from ottla.broker.node import Node
-from ottla.broker.recovery_process import RecoveryProcess
-from ottla.broker.topics import delete_topic
 from ottla.log import recovery
 from ottla.log.folder import CLEAN_SHUTDOWN
 from ottla.wire.errors import ErrorCode

@@ -9,13 +9,13 @@ import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
 from compat.waiting import until_on_loop as until
-from ottla.broker import exposition as exposition_module
-from ottla.broker import metrics_server
-from ottla.broker.exposition import exposition
-from ottla.broker.metrics import NetworkMetrics
-from ottla.broker.metrics_server import LONGEST_REQUEST, MOST_CLIENTS, MetricsServer
+from ottla.broker.metadata.topics import delete_topic
+from ottla.broker.metrics import exposition as exposition_module
+from ottla.broker.metrics import metrics_server
+from ottla.broker.metrics.counters import NetworkMetrics
+from ottla.broker.metrics.exposition import exposition
+from ottla.broker.metrics.metrics_server import LONGEST_REQUEST, MOST_CLIENTS, MetricsServer
 from ottla.broker.node import Node
-from ottla.broker.topics import delete_topic
 from ottla.wire.apis import ApiKey
 from tests.broker.nodes import new_node, running, topic, write
 

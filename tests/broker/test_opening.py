@@ -13,14 +13,14 @@ import pytest
 from structlog.testing import capture_logs
 
 from compat.waiting import until_on_loop as until
-from ottla.broker import child, opening
+from ottla.broker.logs import child, opening
+from ottla.broker.logs.opening import LogOpener
+from ottla.broker.metadata.topics import delete_topic
 from ottla.broker.node import Node
-from ottla.broker.opening import LogOpener
-from ottla.broker.topics import delete_topic
-from ottla.cluster.controller import change_assignment, change_partition
-from ottla.cluster.documents import PartitionState
-from ottla.cluster.elections import NO_LEADER
 from ottla.log.folder import CLEAN_SHUTDOWN, HIGH_WATERMARKS, DataFolder
+from ottla.metadata.controller import change_assignment, change_partition
+from ottla.metadata.documents import PartitionState
+from ottla.metadata.elections import NO_LEADER
 from ottla.wire.errors import ErrorCode, KafkaError
 from tests.broker.nodes import killed, new_node, running, topic, write
 

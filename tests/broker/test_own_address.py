@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 from structlog.testing import capture_logs
 
-from ottla.broker import own_address
-from ottla.broker.own_address import outward_address, own_host
+from ottla.broker.metadata import own_address
+from ottla.broker.metadata.own_address import outward_address, own_host
 from ottla.config.listeners import is_loopback
 from tests.broker.nodes import running
 

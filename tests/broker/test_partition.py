@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from ottla.cluster.follower import Following
+from ottla.replication.follower import Following
 from ottla.wire.errors import ErrorCode, KafkaError
 from tests.broker.nodes import running, topic, write
 

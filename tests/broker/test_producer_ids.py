@@ -7,11 +7,11 @@ from typing import Any, cast
 
 import pytest
 
-from ottla.broker.background import Background
+from ottla.broker.metadata.producer_ids import BLOCK, ProducerIdSource
 from ottla.broker.node import Node
-from ottla.broker.producer_ids import BLOCK, ProducerIdSource
-from ottla.cluster.sqlite_store import SqliteStore
-from ottla.cluster.store import Document, StoreError
+from ottla.broker.scheduling.background import Background
+from ottla.metadata.store import Document, StoreError
+from ottla.metadata.stores.sqlite_store import SqliteStore
 from ottla.wire.errors import ErrorCode, KafkaError
 
 

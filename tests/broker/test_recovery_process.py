@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from ottla.broker.recovery_process import RecoveryProcess
+from ottla.broker.logs.recovery_process import RecoveryProcess
 
 
 def order(directory: Path) -> dict[str, object]:
@@ -52,7 +52,7 @@ def test_a_log_that_every_child_dies_of_is_given_up(
     async def story() -> None:
         process = RecoveryProcess()
         with monkeypatch.context() as patched:
-            patched.setattr("ottla.broker.child.sys.executable", "/bin/false")
+            patched.setattr("ottla.broker.logs.child.sys.executable", "/bin/false")
             answer = await recover(process, tmp_path / "t-0")
         assert "ended unexpectedly" in answer["error"]
         assert "error" not in await recover(process, tmp_path / "t-1")

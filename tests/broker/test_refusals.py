@@ -3,8 +3,15 @@
 import pytest
 
 from compat.batches import Batch
-from ottla.broker import refusals as refusals_module
-from ottla.broker.refusals import FORGOTTEN_AFTER_MS, NOBODY, PASSING, Refusals, Sent, sent_by
+from ottla.broker.replicas import refusals as refusals_module
+from ottla.broker.replicas.refusals import (
+    FORGOTTEN_AFTER_MS,
+    NOBODY,
+    PASSING,
+    Refusals,
+    Sent,
+    sent_by,
+)
 from ottla.wire.errors import ErrorCode, KafkaError
 
 OUT_OF_ORDER = ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER

@@ -12,11 +12,11 @@ import pytest
 from structlog.testing import capture_logs
 
 from compat.waiting import until_on_loop as until
-from ottla.broker import log_reading, shard_runner
+from ottla.broker.coordinators import shard_runner
+from ottla.broker.coordinators.shard_runner import ShardRunner
 from ottla.broker.node import Node
-from ottla.broker.shard_runner import ShardRunner
-from ottla.broker.waiting import settled
-from ottla.cluster.replicas import Leadership
+from ottla.broker.replicas import log_reading
+from ottla.broker.scheduling.waiting import settled
 from ottla.coordinator.shard import (
     CancelTimer,
     Completion,
@@ -29,6 +29,7 @@ from ottla.coordinator.shard import (
 from ottla.later import Later
 from ottla.records import Codec
 from ottla.records.batches import sealed
+from ottla.replication.replicas import Leadership
 from ottla.wire.errors import ErrorCode, KafkaError
 from ottla.wire.message import Message
 from ottla.wire.messages.offset_commit import (

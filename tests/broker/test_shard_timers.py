@@ -7,20 +7,20 @@ from pathlib import Path
 import pytest
 
 from compat.waiting import until_on_loop as until
-from ottla.broker import shard_timers
+from ottla.broker.coordinators import shard_timers
+from ottla.broker.coordinators.shard_runner import ShardRunner
 from ottla.broker.node import Node
-from ottla.broker.shard_runner import ShardRunner
-from ottla.cluster.clock import boottime
-from ottla.cluster.lease import Lease
 from ottla.coordinator.shard import CancelTimer, Result, SetTimer
-from ottla.coordinator.transactions_result import TimerKey, TimerKind, TxnResult
-from ottla.coordinator.transactions_state import (
+from ottla.coordinator.transactions.records import record_of
+from ottla.coordinator.transactions.result import TimerKey, TimerKind, TxnResult
+from ottla.coordinator.transactions.state import (
     LAST_CLIENT_EPOCH,
     TopicPartition,
     Transaction,
     TransactionState,
 )
-from ottla.coordinator.txn_records import record_of
+from ottla.metadata.clock import boottime
+from ottla.replication.lease import Lease
 from ottla.wire.errors import KafkaError
 from ottla.wire.messages.describe_transactions import TransactionState as DescribedTransaction
 from tests.broker.nodes import running, topic

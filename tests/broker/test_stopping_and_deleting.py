@@ -14,12 +14,12 @@ import pytest
 from structlog.testing import capture_logs
 
 from compat.waiting import until_on_loop as until
-from ottla.broker import flusher
-from ottla.broker.closing import closed_at_once
+from ottla.broker.logs import flusher
+from ottla.broker.logs.closing import closed_at_once
+from ottla.broker.metadata.stores import METADATA_FILE
+from ottla.broker.metadata.topics import delete_topic
 from ottla.broker.node import Node
 from ottla.broker.start_error import StartError
-from ottla.broker.stores import METADATA_FILE
-from ottla.broker.topics import delete_topic
 from ottla.log import flush
 from ottla.log.flush import Flush
 from ottla.log.flushed_storage import SEGMENTS_IN_ONE_FLUSH

@@ -5,12 +5,12 @@ from pathlib import Path
 
 import pytest
 
-from ottla.broker import topics
-from ottla.broker.topics import create_topic, create_topics
-from ottla.cluster.sqlite_store import SqliteStore
-from ottla.cluster.store import Op, StoreError
-from ottla.cluster.topics import NewTopic
+from ottla.broker.metadata import topics
+from ottla.broker.metadata.topics import create_topic, create_topics
 from ottla.config.topic_names import GROUP_METADATA, TRANSACTION_STATE
+from ottla.metadata.store import Op, StoreError
+from ottla.metadata.stores.sqlite_store import SqliteStore
+from ottla.metadata.topics import NewTopic
 from ottla.wire.errors import ErrorCode, KafkaError
 from tests.broker.nodes import running
 

@@ -3,7 +3,7 @@
 import asyncio
 from time import monotonic
 
-from ottla.broker.turns import TURN_SECONDS, Turns
+from ottla.broker.scheduling.turns import TURN_SECONDS, Turns
 
 
 def _work(seconds: float) -> None:

@@ -5,11 +5,11 @@ from pathlib import Path
 
 from msgspec.structs import replace
 
-from ottla.broker.topics import delete_topic
-from ottla.broker.txn_markers import Outcomes, write_marker, write_markers
-from ottla.cluster.replicas import Leadership
-from ottla.coordinator.transactions_result import TxnMarkers
-from ottla.coordinator.transactions_state import TopicPartition
+from ottla.broker.coordinators.txn_markers import Outcomes, write_marker, write_markers
+from ottla.broker.metadata.topics import delete_topic
+from ottla.coordinator.transactions.result import TxnMarkers
+from ottla.coordinator.transactions.state import TopicPartition
+from ottla.replication.replicas import Leadership
 from ottla.wire.errors import ErrorCode
 from tests.broker.nodes import running, topic
 

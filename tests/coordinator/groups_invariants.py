@@ -8,8 +8,8 @@
 4. Epochs and generations never go back.
 """
 
-from ottla.coordinator.classic_group import ClassicGroup, ClassicState
-from ottla.coordinator.consumer_group import ConsumerGroup
+from ottla.coordinator.classic.group import ClassicGroup, ClassicState
+from ottla.coordinator.consumer.group import ConsumerGroup
 from ottla.coordinator.groups import GroupShard
 
 from .groups_world import World

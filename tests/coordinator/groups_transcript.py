@@ -34,7 +34,7 @@ from pathlib import Path
 from typing import Protocol, TypeAlias
 from uuid import UUID
 
-from ottla.coordinator.consumer_protocol import read_assignment
+from ottla.coordinator.consumer.protocol import read_assignment
 from ottla.wire.message import Message
 from ottla.wire.messages import consumer_group_describe as describe_messages
 from ottla.wire.messages.consumer_group_heartbeat import (

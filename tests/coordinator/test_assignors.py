@@ -7,11 +7,11 @@ from uuid import UUID
 
 import pytest
 
-from ottla.coordinator.assignment import Assignor, MemberSpec
-from ottla.coordinator.assignors import ASSIGNORS
-from ottla.coordinator.consumer_group import Assignment
-from ottla.coordinator.range_assignor import assign_ranges
-from ottla.coordinator.uniform_assignor import assign_uniformly
+from ottla.coordinator.consumer.assignment import Assignor, MemberSpec
+from ottla.coordinator.consumer.assignors import ASSIGNORS
+from ottla.coordinator.consumer.group import Assignment
+from ottla.coordinator.consumer.range_assignor import assign_ranges
+from ottla.coordinator.consumer.uniform_assignor import assign_uniformly
 
 TOPICS = [UUID(int=number) for number in range(1, 6)]
 A, B, C, *_ = TOPICS

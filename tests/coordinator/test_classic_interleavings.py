@@ -16,7 +16,7 @@ from random import Random
 
 import pytest
 
-from ottla.coordinator.classic_group import ClassicGroup
+from ottla.coordinator.classic.group import ClassicGroup
 from ottla.coordinator.group_config import GroupConfig
 from ottla.coordinator.shard import Deferred
 from ottla.wire.errors import ErrorCode

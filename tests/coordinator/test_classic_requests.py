@@ -2,7 +2,7 @@
 
 import pytest
 
-from ottla.coordinator.classic_group import ClassicGroup, ClassicState, IllegalMoveError
+from ottla.coordinator.classic.group import ClassicGroup, ClassicState, IllegalMoveError
 from ottla.wire.errors import ErrorCode
 from ottla.wire.messages.heartbeat import HeartbeatRequest
 from ottla.wire.messages.leave_group import LeaveGroupRequest, LeaveGroupResponse, MemberIdentity

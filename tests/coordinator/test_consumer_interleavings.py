@@ -16,8 +16,8 @@ from random import Random
 
 import pytest
 
-from ottla.coordinator.consumer_group import ConsumerGroup, ConsumerState
-from ottla.coordinator.consumer_protocol import read_assignment
+from ottla.coordinator.consumer.group import ConsumerGroup, ConsumerState
+from ottla.coordinator.consumer.protocol import read_assignment
 from ottla.wire.errors import ErrorCode
 from ottla.wire.messages.consumer_group_heartbeat import ConsumerGroupHeartbeatResponse
 from ottla.wire.messages.join_group import JoinGroupResponse

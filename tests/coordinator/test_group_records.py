@@ -34,7 +34,7 @@ from ottla.coordinator.group_records import (
     TopicMetadata,
 )
 from ottla.coordinator.groups import GroupShard
-from ottla.coordinator.offset_records import (
+from ottla.coordinator.offsets.records import (
     OFFSET_VALUE_VERSION,
     OffsetCommitKey,
     OffsetCommitValue,

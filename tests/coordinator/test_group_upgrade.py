@@ -2,7 +2,7 @@
 
 import pytest
 
-from ottla.coordinator.consumer_protocol import read_assignment
+from ottla.coordinator.consumer.protocol import read_assignment
 from ottla.coordinator.group_config import GroupConfig
 from ottla.coordinator.shard import Deferred
 from ottla.wire.errors import ErrorCode

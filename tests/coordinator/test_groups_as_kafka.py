@@ -5,7 +5,7 @@ from typing import TypedDict, TypeVar
 
 import pytest
 
-from ottla.coordinator.offset_fetch import groups_of, reply_of
+from ottla.coordinator.offsets.fetch import groups_of, reply_of
 from ottla.coordinator.shard import Deferred
 from ottla.wire.codec import decode, encode
 from ottla.wire.message import Message

@@ -9,7 +9,7 @@ from uuid import UUID
 import pytest
 
 from ottla.coordinator.group_config import GroupConfig
-from ottla.coordinator.offset_fetch import groups_of, reply_of
+from ottla.coordinator.offsets.fetch import groups_of, reply_of
 from ottla.coordinator.shard import Deferred
 from ottla.wire.codec import encode
 from ottla.wire.message import Field, Message, Part

@@ -3,7 +3,7 @@
 import pytest
 
 from ottla.coordinator.group_config import GroupConfig
-from ottla.coordinator.offset_fetch import groups_of, refuse, reply_of
+from ottla.coordinator.offsets.fetch import groups_of, refuse, reply_of
 from ottla.wire.errors import ErrorCode
 from ottla.wire.message import NO_UUID
 from ottla.wire.messages.offset_commit import (

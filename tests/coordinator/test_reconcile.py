@@ -5,9 +5,9 @@ from uuid import UUID
 
 import pytest
 
-from ottla.coordinator.consumer_group import Assignment
-from ottla.coordinator.consumer_member import ConsumerMember, MemberState, Owned
-from ottla.coordinator.reconcile import Reconciliation
+from ottla.coordinator.consumer.group import Assignment
+from ottla.coordinator.consumer.member import ConsumerMember, MemberState, Owned
+from ottla.coordinator.consumer.reconcile import Reconciliation
 from ottla.wire.errors import ErrorCode, KafkaError
 from ottla.wire.messages.consumer_group_heartbeat import TopicPartitions
 

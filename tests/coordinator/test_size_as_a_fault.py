@@ -14,7 +14,7 @@ import pytest
 
 from ottla.coordinator.batch_sizes import UNLIMITED
 from ottla.coordinator.group_config import GroupConfig
-from ottla.coordinator.transactions_state import AT_REST, LAST_CLIENT_EPOCH
+from ottla.coordinator.transactions.state import AT_REST, LAST_CLIENT_EPOCH
 from ottla.wire.errors import ErrorCode
 from ottla.wire.messages.join_group import JoinGroupResponse
 

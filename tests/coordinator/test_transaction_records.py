@@ -7,8 +7,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ottla.coordinator.shard import CoordinatorRecord
-from ottla.coordinator.transactions_state import TopicPartition, Transaction, TransactionState
-from ottla.coordinator.txn_records import read_record, record_of, tombstone_of
+from ottla.coordinator.transactions.records import read_record, record_of, tombstone_of
+from ottla.coordinator.transactions.state import TopicPartition, Transaction, TransactionState
 from ottla.wire.codec import DecodeError
 
 ID = "1794830214932168273-random-3"

@@ -8,10 +8,10 @@ import pytest
 from msgspec.structs import replace
 
 from ottla.coordinator.shard import RequestContext
-from ottla.coordinator.transactions import TransactionConfig, TransactionShard
-from ottla.coordinator.transactions_result import NeedsProducerId, TimerKey, TimerKind
-from ottla.coordinator.transactions_state import Transaction
-from ottla.coordinator.txn_records import read_record, record_of
+from ottla.coordinator.transactions.records import read_record, record_of
+from ottla.coordinator.transactions.result import NeedsProducerId, TimerKey, TimerKind
+from ottla.coordinator.transactions.shard import TransactionConfig, TransactionShard
+from ottla.coordinator.transactions.state import Transaction
 from ottla.wire.errors import ErrorCode
 from ottla.wire.messages.add_partitions_to_txn import (
     AddPartitionsToTxnRequest,

@@ -6,8 +6,8 @@ from typing import TypedDict
 import pytest
 from msgspec.structs import replace
 
-from ottla.coordinator.transactions_state import Transaction
-from ottla.coordinator.txn_records import read_record, record_of
+from ottla.coordinator.transactions.records import read_record, record_of
+from ottla.coordinator.transactions.state import Transaction
 
 from .transactions_driver import Driver
 from .transactions_transcript import TRANSCRIPT, Answer, Play, Step

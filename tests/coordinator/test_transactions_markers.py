@@ -2,8 +2,8 @@
 
 import pytest
 
-from ottla.coordinator.transactions_markers import FIRST_RETRY_MS, LAST_RETRY_MS
-from ottla.coordinator.transactions_state import TopicPartition
+from ottla.coordinator.transactions.markers import FIRST_RETRY_MS, LAST_RETRY_MS
+from ottla.coordinator.transactions.state import TopicPartition
 from ottla.wire.errors import ErrorCode
 
 from .transactions_driver import Driver, Producer, state_of

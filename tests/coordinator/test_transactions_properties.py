@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 import pytest
 
-from ottla.coordinator.transactions_state import (
+from ottla.coordinator.transactions.state import (
     AT_REST,
     DECIDED,
     NEXT,

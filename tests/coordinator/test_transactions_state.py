@@ -4,7 +4,7 @@ from collections.abc import Callable
 
 import pytest
 
-from ottla.coordinator.transactions_state import (
+from ottla.coordinator.transactions.state import (
     NEXT,
     IllegalTransitionError,
     TopicPartition,

@@ -2,8 +2,8 @@
 
 import pytest
 
-from ottla.coordinator.transactions import TOMBSTONES_AT_ONCE, TransactionConfig
-from ottla.coordinator.transactions_result import TimerKey, TimerKind
+from ottla.coordinator.transactions.result import TimerKey, TimerKind
+from ottla.coordinator.transactions.shard import TOMBSTONES_AT_ONCE, TransactionConfig
 from ottla.wire.errors import ErrorCode
 from ottla.wire.messages.list_transactions import ListTransactionsRequest
 

@@ -10,15 +10,15 @@ from typing import TypeVar
 
 from ottla.coordinator.batch_sizes import UNLIMITED, batch_size
 from ottla.coordinator.shard import CoordinatorRecord, Deferred, RequestContext, SetTimer
-from ottla.coordinator.transactions import TransactionConfig, TransactionShard
-from ottla.coordinator.transactions_queries import response_of, transactions_of
-from ottla.coordinator.transactions_result import (
+from ottla.coordinator.transactions.queries import response_of, transactions_of
+from ottla.coordinator.transactions.result import (
     NeedsProducerId,
     TimerKey,
     TxnMarkers,
     TxnResult,
 )
-from ottla.coordinator.transactions_state import TopicPartition
+from ottla.coordinator.transactions.shard import TransactionConfig, TransactionShard
+from ottla.coordinator.transactions.state import TopicPartition
 from ottla.wire.errors import ErrorCode
 from ottla.wire.messages.add_offsets_to_txn import AddOffsetsToTxnRequest, AddOffsetsToTxnResponse
 from ottla.wire.messages.add_partitions_to_txn import (

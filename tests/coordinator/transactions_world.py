@@ -12,10 +12,10 @@ from typing import NamedTuple
 
 from ottla.coordinator.batch_sizes import UNLIMITED
 from ottla.coordinator.shard import CoordinatorRecord
-from ottla.coordinator.transactions import TransactionShard
-from ottla.coordinator.transactions_result import TxnMarkers
-from ottla.coordinator.transactions_state import LAST_CLIENT_EPOCH, TopicPartition, Transaction
-from ottla.coordinator.txn_records import read_record, record_of
+from ottla.coordinator.transactions.records import read_record, record_of
+from ottla.coordinator.transactions.result import TxnMarkers
+from ottla.coordinator.transactions.shard import TransactionShard
+from ottla.coordinator.transactions.state import LAST_CLIENT_EPOCH, TopicPartition, Transaction
 from ottla.wire.errors import ErrorCode
 
 from .transactions_driver import Driver, Producer

@@ -2,7 +2,7 @@
 
 The disk is a small file system of its own, which only root can mount. What it comes down to is
 tested without one in tests/broker/test_full_disk.py, test_memory_recovery.py and
-tests/cluster/test_sqlite_store.py.
+tests/metadata/test_sqlite_store.py.
 """
 
 import signal

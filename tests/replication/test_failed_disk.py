@@ -12,9 +12,9 @@ from pathlib import Path
 import pytest
 
 from compat.waiting import until_on_loop as until
-from ottla.broker.topics import create_topic
-from ottla.cluster.topics import NewTopic
+from ottla.broker.metadata.topics import create_topic
 from ottla.config import BrokerConfig
+from ottla.metadata.topics import NewTopic
 from ottla.server.run import RunningBroker
 from ottla.wire.errors import ErrorCode, KafkaError
 from tests.broker.nodes import write

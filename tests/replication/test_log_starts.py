@@ -14,10 +14,10 @@ from structlog.testing import capture_logs
 
 from compat.batches import Batch, now_ms
 from compat.waiting import until_on_loop as until
-from ottla.broker.partition import Partition
-from ottla.broker.topics import create_topic
-from ottla.cluster.deleted_records import record_deletions
-from ottla.cluster.topics import NewTopic
+from ottla.broker.metadata.topics import create_topic
+from ottla.broker.replicas.partition import Partition
+from ottla.metadata.deleted_records import record_deletions
+from ottla.metadata.topics import NewTopic
 from ottla.server.run import RunningBroker
 from tests.broker.nodes import PRODUCE_VERSION, write
 

@@ -12,7 +12,7 @@ from kazoo.exceptions import NotEmptyError  # type: ignore[import-untyped]  # as
 from compat.cluster import ClusterProcesses
 from compat.waiting import until
 from faults.backups import Backups
-from tests.cluster.zookeeper_servers import Ensemble, running_ensemble
+from tests.metadata.zookeeper_servers import Ensemble, running_ensemble
 
 from .writing import Writer, read_all
 

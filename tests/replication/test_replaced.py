@@ -11,7 +11,7 @@ from compat.process import BrokerProcess
 from compat.raw import ClosedError
 from compat.waiting import until
 from faults.proxy import Gate, Gates, Mode
-from tests.cluster.zookeeper_servers import Ensemble, running_ensemble
+from tests.metadata.zookeeper_servers import Ensemble, running_ensemble
 
 from .writing import Writer
 

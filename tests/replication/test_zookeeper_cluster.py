@@ -22,7 +22,6 @@ from ottla.wire.messages.create_topics import (
 )
 from ottla.wire.messages.fetch import FetchResponse
 from ottla.wire.messages.produce import ProduceResponse
-from tests.cluster.zookeeper_servers import Ensemble, running_ensemble
 from tests.e2e.asking import (
     FETCH,
     PRODUCE,
@@ -31,6 +30,7 @@ from tests.e2e.asking import (
     partitions_of,
     produce_request,
 )
+from tests.metadata.zookeeper_servers import Ensemble, running_ensemble
 
 from .writing import Writer, metric, paused, produce_to, read_all
 

@@ -1,9 +1,9 @@
 """A partition with a second replica, in a broker that is alone."""
 
-from ottla.broker.partition import Partition
-from ottla.cluster.image import PartitionImage
-from ottla.cluster.replicas import Leadership
+from ottla.broker.replicas.partition import Partition
 from ottla.embedded import Broker
+from ottla.metadata.image import PartitionImage
+from ottla.replication.replicas import Leadership
 from tests.server.inside import on_loop, running
 
 SOMEBODY_ELSE = 99

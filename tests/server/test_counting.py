@@ -5,8 +5,8 @@ from threading import Event
 import pytest
 
 from compat.raw import PATIENCE_SECONDS, Connection
-from ottla.broker import flusher
-from ottla.broker.metrics import TopicMetrics
+from ottla.broker.logs import flusher
+from ottla.broker.metrics.counters import TopicMetrics
 from ottla.embedded import Broker
 from ottla.log.flush import Flush, run_together
 from ottla.wire.batch import headers

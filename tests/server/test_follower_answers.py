@@ -11,7 +11,7 @@ import pytest
 
 from compat.raw import Connection
 from compat.waiting import until
-from ottla.broker.partition import Partition
+from ottla.broker.replicas.partition import Partition
 from ottla.embedded import Broker
 from ottla.log.files import Slice
 from ottla.wire.batch import headers

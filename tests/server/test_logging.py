@@ -6,7 +6,7 @@ from collections.abc import Iterator
 import pytest
 import structlog
 
-from ottla.broker import log_level
+from ottla.broker.metrics import log_level
 from ottla.config.dynamic import Alteration, AlterOp
 from ottla.server.logging import configure_logging, quiet_logging
 from ottla.server.run import run_broker

@@ -6,9 +6,9 @@ import pytest
 
 from compat.batches import values
 from compat.raw import Connection, frame, request_bytes
-from ottla.cluster.image import NO_EPOCH
 from ottla.config.topic_names import GROUP_METADATA
 from ottla.embedded import Broker
+from ottla.metadata.image import NO_EPOCH
 from ottla.records import Record, encode_batch
 from ottla.wire.errors import ErrorCode
 from ottla.wire.messages.describe_producers import (

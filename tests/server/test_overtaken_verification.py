@@ -7,7 +7,7 @@ import pytest
 from compat.batches import Batch, Plain
 from compat.raw import Connection, frame, request_bytes
 from ottla.broker.node import Node
-from ottla.broker.partition import Partition
+from ottla.broker.replicas.partition import Partition
 from ottla.embedded import Broker
 from ottla.later import Later
 from ottla.wire.batch import TRANSACTIONAL

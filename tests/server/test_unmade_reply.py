@@ -8,8 +8,8 @@ import pytest
 from compat.batches import values
 from compat.raw import ClosedError, Connection
 from ottla.api import fetch
-from ottla.broker.fetching import Fetch
-from ottla.broker.partition import Partition
+from ottla.broker.replicas.fetching import Fetch
+from ottla.broker.replicas.partition import Partition
 from ottla.embedded import Broker
 from ottla.later import Later
 from ottla.server.dispatch import Dispatcher

@@ -3,8 +3,8 @@
 import pytest
 
 from compat.raw import Connection
-from ottla.cluster.image import TopicImage
 from ottla.embedded import Broker
+from ottla.metadata.image import TopicImage
 from ottla.wire.errors import ErrorCode
 from ottla.wire.messages.describe_topic_partitions import (
     DescribeTopicPartitionsRequest,

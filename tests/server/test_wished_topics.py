@@ -8,9 +8,9 @@ import pytest
 
 from compat import waiting
 from compat.raw import Connection
-from ottla.broker import wished_topics
-from ottla.cluster.store import Op
+from ottla.broker.metadata import auto_topic_creation as wished_topics
 from ottla.embedded import Broker
+from ottla.metadata.store import Op
 from ottla.wire.errors import ErrorCode
 from ottla.wire.messages.find_coordinator import FindCoordinatorRequest, FindCoordinatorResponse
 from ottla.wire.messages.metadata import (

@@ -4,20 +4,20 @@ from typing import Any
 
 import msgspec
 
-from ottla.cluster import documents
-from ottla.cluster.claims import claim_all
-from ottla.cluster.controller import (
+from ottla.metadata import documents
+from ottla.metadata.claims import claim_all
+from ottla.metadata.controller import (
     Controller,
     has_controller,
     is_controller,
     remaining,
     take_role,
 )
-from ottla.cluster.deleted_records import record_deletions
-from ottla.cluster.documents import broker_key, encode
-from ottla.cluster.image import PartitionKey
-from ottla.cluster.replicas import Leadership
-from ottla.cluster.store import Change, Op, Update
+from ottla.metadata.deleted_records import record_deletions
+from ottla.metadata.documents import broker_key, encode
+from ottla.metadata.image import PartitionKey
+from ottla.metadata.store import Change, Op, Update
+from ottla.replication.replicas import Leadership
 from ottla.wire.errors import ErrorCode, KafkaError
 
 from .replication import Replica, ReplicaHost, Waiting

@@ -17,7 +17,7 @@ lose what was not flushed, or replicas move and leave their copies behind, copie
 
 from collections.abc import Callable, Iterable
 
-from ottla.cluster.image import PartitionKey
+from ottla.metadata.image import PartitionKey
 
 from .log import Entry, SimulatedLog
 from .world import Violation, World

@@ -1,6 +1,6 @@
 """Producers and readers of a simulation. They reach every broker: also one that is cut off."""
 
-from ottla.cluster.image import PartitionKey
+from ottla.metadata.image import PartitionKey
 from ottla.wire.errors import ErrorCode
 
 from .broker import SimulatedBroker

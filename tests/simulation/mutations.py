@@ -9,16 +9,17 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 
 import msgspec
 
-from ottla.cluster.claims import claim_all
-from ottla.cluster.controller import Controller
-from ottla.cluster.documents import CONTROLLER, Storage
-from ottla.cluster.elections import Settled
-from ottla.cluster.epochs import Epochs
-from ottla.cluster.follower import Action, Answer, Fetch, Following, Step
-from ottla.cluster.image import NO_EPOCH, BrokerImage, Image, PartitionImage
-from ottla.cluster.lease import Lease
-from ottla.cluster.replicas import Leadership, Proposal
-from ottla.cluster.store import Check, Op
+from ottla.metadata.claims import claim_all
+from ottla.metadata.controller import Controller
+from ottla.metadata.documents import CONTROLLER, Storage
+from ottla.metadata.elections import Settled
+from ottla.metadata.image import NO_EPOCH, BrokerImage, Image, PartitionImage
+from ottla.metadata.isr_proposal import Proposal
+from ottla.metadata.store import Check, Op
+from ottla.replication.epochs import Epochs
+from ottla.replication.follower import Action, Answer, Fetch, Following, Step
+from ottla.replication.lease import Lease
+from ottla.replication.replicas import Leadership
 from ottla.wire.errors import ErrorCode
 
 from .broker import SimulatedBroker

@@ -7,11 +7,11 @@ That it is gone is known at once: otherwise the ISR could shrink to it alone. Pr
 meanwhile, all of them: who comes back without its records must not lead, though it be the first.
 """
 
-from ottla.cluster.controller import change_partition, check_role
-from ottla.cluster.elect_leaders import rebalance
-from ottla.cluster.elections import NO_LEADER, changed, is_fresh
-from ottla.cluster.image import NO_EPOCH, Image, PartitionKey
-from ottla.cluster.reassignments import alter_reassignments
+from ottla.metadata.controller import change_partition, check_role
+from ottla.metadata.elect_leaders import rebalance
+from ottla.metadata.elections import NO_LEADER, changed, is_fresh
+from ottla.metadata.image import NO_EPOCH, Image, PartitionKey
+from ottla.metadata.reassignments import alter_reassignments
 
 from .broker import SimulatedBroker
 from .store import SESSION_TIMEOUT, SimulatedStore

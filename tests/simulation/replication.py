@@ -1,19 +1,20 @@
 """The replicas of a simulated broker: leading and following, as the real broker does it.
 
 What is decided here is only *when* something is asked, sent or noted: every decision is one of
-`ottla.cluster`.
+`ottla.metadata` and `ottla.replication`.
 """
 
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
-from ottla.cluster.controller import change_isr, topic_of
-from ottla.cluster.documents import partition_key
-from ottla.cluster.elections import NO_LEADER, leads
-from ottla.cluster.epochs import check_start, diverging
-from ottla.cluster.follower import Action, Answer, Fetch, Following, marks
-from ottla.cluster.image import NO_EPOCH, Image, PartitionImage, PartitionKey
-from ottla.cluster.replicas import Leadership, Proposal
+from ottla.metadata.controller import change_isr, topic_of
+from ottla.metadata.documents import partition_key
+from ottla.metadata.elections import NO_LEADER, leads
+from ottla.metadata.image import NO_EPOCH, Image, PartitionImage, PartitionKey
+from ottla.metadata.isr_proposal import Proposal
+from ottla.replication.epochs import check_start, diverging
+from ottla.replication.follower import Action, Answer, Fetch, Following, marks
+from ottla.replication.replicas import Leadership
 from ottla.wire.errors import ErrorCode, KafkaError
 
 from .checker import Checker

@@ -4,8 +4,8 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from uuid import UUID
 
-from ottla.cluster.controller import has_controller
-from ottla.cluster.documents import (
+from ottla.metadata.controller import has_controller
+from ottla.metadata.documents import (
     CONTROLLER,
     PARTITIONS,
     Controller,
@@ -13,9 +13,9 @@ from ottla.cluster.documents import (
     decode,
     partition_key,
 )
-from ottla.cluster.image import Image, PartitionKey
-from ottla.cluster.store import Op
-from ottla.cluster.topics import NewTopic, create_topic
+from ottla.metadata.image import Image, PartitionKey
+from ottla.metadata.store import Op
+from ottla.metadata.topics import NewTopic, create_topic
 
 from .broker import Decision, SimulatedBroker
 from .checker import Checker

@@ -8,11 +8,11 @@ from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from typing import Any
 
-from ottla.cluster import documents
-from ottla.cluster.documents import broker_key, encode
-from ottla.cluster.image import NO_EPOCH
-from ottla.cluster.lease import Lease
-from ottla.cluster.store import Change, Create, Document, Op
+from ottla.metadata import documents
+from ottla.metadata.documents import broker_key, encode
+from ottla.metadata.image import NO_EPOCH
+from ottla.metadata.store import Change, Create, Document, Op
+from ottla.replication.lease import Lease
 
 from .store import SESSION_TIMEOUT, SimulatedStore, difference
 from .world import Connection, Endpoint, World

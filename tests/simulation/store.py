@@ -11,8 +11,8 @@
 from collections.abc import Callable, Sequence
 from typing import Any, Protocol
 
-from ottla.cluster.store import Change, Conflict, Delete, Document, Op
-from tests.cluster.model import Model
+from ottla.metadata.store import Change, Conflict, Delete, Document, Op
+from tests.metadata.model import Model
 
 from .world import Connection, Endpoint, World
 

@@ -1,7 +1,7 @@
 """AddOffsetsToTxn, versions 0 to 4: a group's offsets join a transaction (KIP-98)."""
 
 from ottla.api.registry import Request, api, error_of
-from ottla.broker.waiting import settled
+from ottla.broker.scheduling.waiting import settled
 from ottla.wire.apis import ApiKey
 from ottla.wire.messages.add_offsets_to_txn import AddOffsetsToTxnRequest, AddOffsetsToTxnResponse
 

@@ -2,14 +2,14 @@
 
 from ottla.api.pieces import MOST_TOGETHER, pieces
 from ottla.api.registry import Request, api, error_of
-from ottla.broker.waiting import settled
+from ottla.broker.scheduling.waiting import settled
 from ottla.config.topic_names import INTERNAL_TOPICS
-from ottla.coordinator.transactions_queries import (
+from ottla.coordinator.transactions.queries import (
     response_of,
     result_for_each,
     transactions_of,
 )
-from ottla.coordinator.transactions_state import TopicPartition
+from ottla.coordinator.transactions.state import TopicPartition
 from ottla.wire.apis import ApiKey
 from ottla.wire.errors import ErrorCode
 from ottla.wire.messages.add_partitions_to_txn import (

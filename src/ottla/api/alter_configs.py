@@ -4,8 +4,8 @@ from collections import Counter
 
 from ottla.api.pieces import pieces
 from ottla.api.registry import Request, api, error_of
-from ottla.broker.config_resources import ResourceType, broker_of, unsupported
-from ottla.broker.topics import (
+from ottla.broker.metadata.config_resources import ResourceType, broker_of, unsupported
+from ottla.broker.metadata.topics import (
     replace_broker_configs,
     replace_client_metrics_configs,
     replace_group_configs,

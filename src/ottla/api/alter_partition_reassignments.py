@@ -5,8 +5,8 @@ from collections.abc import Sequence
 
 from ottla.api.pieces import pieces
 from ottla.api.registry import Request, api, error_of
-from ottla.broker.reassigning import alter_reassignments
-from ottla.cluster.image import PartitionKey
+from ottla.broker.metadata.reassigning import alter_reassignments
+from ottla.metadata.image import PartitionKey
 from ottla.wire.apis import ApiKey
 from ottla.wire.errors import ErrorCode, KafkaError
 from ottla.wire.messages.alter_partition_reassignments import (

@@ -4,7 +4,7 @@ from collections import Counter
 
 from ottla.api.pieces import pieces
 from ottla.api.registry import Request, api, error_of
-from ottla.broker.topics import add_partitions
+from ottla.broker.metadata.topics import add_partitions
 from ottla.wire.apis import ApiKey
 from ottla.wire.errors import ErrorCode, KafkaError
 from ottla.wire.messages.create_partitions import (

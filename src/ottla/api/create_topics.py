@@ -4,10 +4,10 @@ from collections import Counter
 
 from ottla.api.pieces import pieces
 from ottla.api.registry import Request, api, error_of
-from ottla.broker.topics import create_topics as create
-from ottla.cluster.documents import Topic
-from ottla.cluster.topics import NewTopic
+from ottla.broker.metadata.topics import create_topics as create
 from ottla.config import describe_topic
+from ottla.metadata.documents import Topic
+from ottla.metadata.topics import NewTopic
 from ottla.wire.apis import ApiKey
 from ottla.wire.errors import ErrorCode, KafkaError
 from ottla.wire.messages.create_topics import (

@@ -2,7 +2,7 @@
 
 Answered when every live replica has done so, for one that had not could show the records when it
 leads. What is deleted is recorded in the partition's document first: followers take a higher log
-start only where it is explained (`cluster/follower.py`).
+start only where it is explained (`replication/follower.py`).
 """
 
 import asyncio
@@ -10,11 +10,11 @@ import asyncio
 from ottla.api.pieces import pieces
 from ottla.api.registry import Request, api, error_of
 from ottla.broker.node import Node
-from ottla.broker.partition import Partition
-from ottla.cluster.deleted_records import record_deletions
-from ottla.cluster.image import PartitionKey
-from ottla.cluster.store import StoreError
+from ottla.broker.replicas.partition import Partition
 from ottla.config.topic_names import INTERNAL_TOPICS
+from ottla.metadata.deleted_records import record_deletions
+from ottla.metadata.image import PartitionKey
+from ottla.metadata.store import StoreError
 from ottla.wire.apis import ApiKey
 from ottla.wire.errors import ErrorCode, KafkaError
 from ottla.wire.messages.delete_records import (

@@ -2,7 +2,7 @@
 
 from ottla.api.metadata import brokers
 from ottla.api.registry import Request, api
-from ottla.broker.authorized import NOT_TOLD, ON_THE_CLUSTER
+from ottla.broker.metadata.authorized import NOT_TOLD, ON_THE_CLUSTER
 from ottla.wire.apis import ApiKey
 from ottla.wire.errors import ErrorCode
 from ottla.wire.messages.describe_cluster import (

@@ -5,9 +5,14 @@ A request may name thousands of resources: others have their turns between them.
 
 from ottla.api.pieces import pieces
 from ottla.api.registry import Request, api, error_of
-from ottla.broker.config_resources import ResourceType, broker_of, check_logger_of, unsupported
-from ottla.broker.log_level import describe_loggers
-from ottla.broker.turns import Turns
+from ottla.broker.metadata.config_resources import (
+    ResourceType,
+    broker_of,
+    check_logger_of,
+    unsupported,
+)
+from ottla.broker.metrics.log_level import describe_loggers
+from ottla.broker.scheduling.turns import Turns
 from ottla.config import Described, describe_broker, describe_topic
 from ottla.config.describe import (
     describe_client_metrics,

@@ -2,7 +2,7 @@
 
 from ottla.api.pieces import pieces
 from ottla.api.registry import Request, api
-from ottla.broker.authorized import ON_A_GROUP
+from ottla.broker.metadata.authorized import ON_A_GROUP
 from ottla.wire.apis import ApiKey
 from ottla.wire.messages.describe_groups import (
     DescribedGroup,

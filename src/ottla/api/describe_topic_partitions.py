@@ -2,9 +2,9 @@
 
 from ottla.api.metadata import NO_LEADER, unreachable
 from ottla.api.registry import Request, api
-from ottla.broker.authorized import ON_A_TOPIC
-from ottla.cluster.image import TopicImage
+from ottla.broker.metadata.authorized import ON_A_TOPIC
 from ottla.config.topic_names import INTERNAL_TOPICS, topic_name_problem
+from ottla.metadata.image import TopicImage
 from ottla.wire.apis import ApiKey
 from ottla.wire.errors import ErrorCode
 from ottla.wire.messages.describe_topic_partitions import (

@@ -2,7 +2,7 @@
 
 from ottla.api.pieces import pieces
 from ottla.api.registry import Request, api, error_of
-from ottla.broker.waiting import settled
+from ottla.broker.scheduling.waiting import settled
 from ottla.wire.apis import ApiKey
 from ottla.wire.messages.describe_transactions import (
     DescribeTransactionsRequest,

@@ -2,8 +2,8 @@
 
 from ottla.api.pieces import pieces
 from ottla.api.registry import Request, api, error_of
-from ottla.broker.reassigning import elect_leaders
-from ottla.cluster.elect_leaders import ElectionType
+from ottla.broker.metadata.reassigning import elect_leaders
+from ottla.metadata.elect_leaders import ElectionType
 from ottla.wire.apis import ApiKey
 from ottla.wire.errors import ErrorCode
 from ottla.wire.messages.elect_leaders import (

@@ -8,12 +8,12 @@ import asyncio
 from collections.abc import Sequence
 
 from ottla.api.registry import LONG_BYTES, Outcome, Request, raw_api
-from ottla.broker.decoding import unhurried
-from ottla.broker.fetch_arrival import arrived
-from ottla.broker.fetch_looking import unpin
-from ottla.broker.fetch_sessions import FetchSession
-from ottla.broker.fetching import MOST_AT_ONCE, Answer, Fetch
-from ottla.broker.leader_hints import leader_endpoints
+from ottla.broker.replicas.decoding import unhurried
+from ottla.broker.replicas.fetch_arrival import arrived
+from ottla.broker.replicas.fetch_looking import unpin
+from ottla.broker.replicas.fetch_sessions import FetchSession
+from ottla.broker.replicas.fetching import MOST_AT_ONCE, Answer, Fetch
+from ottla.broker.replicas.leader_hints import leader_endpoints
 from ottla.later import Ending, Later
 from ottla.wire import fetch as wire
 from ottla.wire.apis import ApiKey

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from ottla.api.pieces import pieces
 from ottla.api.registry import Request, api, error_of
-from ottla.broker.turns import Turns
+from ottla.broker.scheduling.turns import Turns
 from ottla.wire.apis import ApiKey
 from ottla.wire.errors import ErrorCode, KafkaError
 from ottla.wire.messages.find_coordinator import (
@@ -19,7 +19,7 @@ from ottla.wire.messages.find_coordinator import (
 )
 
 if TYPE_CHECKING:
-    from ottla.broker.coordinators import Coordinators
+    from ottla.broker.coordinators.coordinators import Coordinators
 
 FIRST_WITH_MANY_KEYS = 4
 GROUP = 0

@@ -4,14 +4,19 @@ from collections import Counter
 
 from ottla.api.pieces import pieces
 from ottla.api.registry import Request, api, error_of
-from ottla.broker.config_resources import ResourceType, broker_of, check_logger_of, unsupported
-from ottla.broker.log_level import alter_loggers
-from ottla.broker.topics import (
+from ottla.broker.metadata.config_resources import (
+    ResourceType,
+    broker_of,
+    check_logger_of,
+    unsupported,
+)
+from ottla.broker.metadata.topics import (
     alter_broker_configs,
     alter_client_metrics_configs,
     alter_group_configs,
     alter_topic_configs,
 )
+from ottla.broker.metrics.log_level import alter_loggers
 from ottla.config.dynamic import Alteration, AlterOp
 from ottla.wire.apis import ApiKey
 from ottla.wire.errors import ErrorCode, KafkaError

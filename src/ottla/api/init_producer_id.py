@@ -5,7 +5,7 @@ As in Kafka, a timeout that none would accept is refused where there is no coord
 """
 
 from ottla.api.registry import Request, api, error_of
-from ottla.coordinator.transactions_init import check_timeout
+from ottla.coordinator.transactions.init import check_timeout
 from ottla.wire.apis import ApiKey
 from ottla.wire.errors import ErrorCode, KafkaError
 from ottla.wire.messages.init_producer_id import InitProducerIdRequest, InitProducerIdResponse

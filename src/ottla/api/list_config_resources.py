@@ -1,7 +1,7 @@
 """ListConfigResources, versions 0 and 1: what has settings (KIP-1142; version 0 was KIP-714's)."""
 
 from ottla.api.registry import Request, api
-from ottla.broker.config_resources import ResourceType
+from ottla.broker.metadata.config_resources import ResourceType
 from ottla.wire.apis import ApiKey
 from ottla.wire.errors import ErrorCode
 from ottla.wire.messages.list_config_resources import (

@@ -15,8 +15,8 @@ from typing import NamedTuple
 
 from ottla.api.pieces import pieces
 from ottla.api.registry import Request, api, error_of
-from ottla.broker.cold_reads import look_again
-from ottla.broker.partition import Partition
+from ottla.broker.replicas.cold_reads import look_again
+from ottla.broker.replicas.partition import Partition
 from ottla.log.files import ColdReadError
 from ottla.wire.apis import ApiKey
 from ottla.wire.errors import ErrorCode, KafkaError

@@ -2,7 +2,7 @@
 
 from ottla.api.pieces import pieces
 from ottla.api.registry import Request, api
-from ottla.cluster.reassignments import reassignments
+from ottla.metadata.reassignments import reassignments
 from ottla.wire.apis import ApiKey
 from ottla.wire.messages.list_partition_reassignments import (
     ListPartitionReassignmentsRequest,

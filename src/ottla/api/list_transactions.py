@@ -2,7 +2,7 @@
 
 from ottla.api.registry import Request, api, error_of
 from ottla.broker.patterns import full_matcher
-from ottla.coordinator.transactions_queries import listed
+from ottla.coordinator.transactions.queries import listed
 from ottla.wire.apis import ApiKey
 from ottla.wire.errors import ErrorCode
 from ottla.wire.messages.list_transactions import ListTransactionsRequest, ListTransactionsResponse

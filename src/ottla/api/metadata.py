@@ -12,9 +12,9 @@ from collections.abc import Awaitable, Iterable
 
 from ottla.api.pieces import pieces
 from ottla.api.registry import LONG_BYTES, Outcome, Request, handled, raw_api
-from ottla.broker.authorized import NOT_TOLD, ON_A_TOPIC, ON_THE_CLUSTER
-from ottla.cluster.image import TopicImage
+from ottla.broker.metadata.authorized import NOT_TOLD, ON_A_TOPIC, ON_THE_CLUSTER
 from ottla.config.topic_names import INTERNAL_TOPICS, topic_name_problem
+from ottla.metadata.image import TopicImage
 from ottla.wire.apis import ApiKey
 from ottla.wire.errors import ErrorCode
 from ottla.wire.message import NO_UUID

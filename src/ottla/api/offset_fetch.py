@@ -4,8 +4,8 @@ from collections.abc import Awaitable
 
 from ottla.api.pieces import pieces
 from ottla.api.registry import Request, api
-from ottla.broker.waiting import settled
-from ottla.coordinator.offset_fetch import groups_of, refuse, reply_of
+from ottla.broker.scheduling.waiting import settled
+from ottla.coordinator.offsets.fetch import groups_of, refuse, reply_of
 from ottla.later import Later
 from ottla.wire.apis import ApiKey
 from ottla.wire.messages.offset_fetch import (

@@ -15,11 +15,10 @@ from typing import Any, Final, NamedTuple
 from msgspec.structs import replace
 
 from ottla.api.registry import Outcome, Request, error_of, raw_api
-from ottla.broker.acknowledging import ALL, Uncommitted, check_append, when_committed
-from ottla.broker.leader_hints import leader_endpoints, leader_hint
-from ottla.broker.partition import Partition
-from ottla.broker.turns import Turns
-from ottla.broker.verification import (
+from ottla.broker.replicas.acknowledging import ALL, Uncommitted, check_append, when_committed
+from ottla.broker.replicas.leader_hints import leader_endpoints, leader_hint
+from ottla.broker.replicas.partition import Partition
+from ottla.broker.replicas.verification import (
     FIRST_THAT_ADDS,
     Moment,
     Verdict,
@@ -27,7 +26,8 @@ from ottla.broker.verification import (
     overtaken,
     verify,
 )
-from ottla.broker.waiting import settled
+from ottla.broker.scheduling.turns import Turns
+from ottla.broker.scheduling.waiting import settled
 from ottla.later import Later
 from ottla.log.looking import LongBodyError, Looked
 from ottla.wire import produce as wire

@@ -20,12 +20,12 @@ import structlog
 from msgspec import Struct
 
 from ottla.api.pieces import Pieces, divide, join, refuses_all
-from ottla.broker.decoding import WaitsFor
-from ottla.broker.turns import Turns
-from ottla.broker.waiting import settled
-from ottla.cluster.store import StoreError
+from ottla.broker.replicas.decoding import WaitsFor
+from ottla.broker.scheduling.turns import Turns
+from ottla.broker.scheduling.waiting import settled
 from ottla.coordinator.shard import RequestContext
 from ottla.later import Later
+from ottla.metadata.store import StoreError
 from ottla.wire import codec
 from ottla.wire.apis import FIRST_FLEXIBLE, ApiKey
 from ottla.wire.errors import ErrorCode, KafkaError

@@ -9,9 +9,9 @@ neither the transaction nor the group sees the request.
 
 from ottla.api.pieces import MOST_TOGETHER, pieces
 from ottla.api.registry import Request, api, error_of
-from ottla.broker.verification import Moment
-from ottla.broker.waiting import settled
-from ottla.cluster.image import Image
+from ottla.broker.replicas.verification import Moment
+from ottla.broker.scheduling.waiting import settled
+from ottla.metadata.image import Image
 from ottla.wire.apis import ApiKey
 from ottla.wire.errors import ErrorCode, KafkaError
 from ottla.wire.messages.add_partitions_to_txn import (

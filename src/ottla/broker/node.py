@@ -24,50 +24,50 @@ from typing import Any, Final, NamedTuple, TypeVar
 import structlog
 from msgspec.structs import replace
 
-from ottla.broker.audit import Audit
-from ottla.broker.background import Background
-from ottla.broker.cleaner import Cleaner
-from ottla.broker.closing import close_logs
-from ottla.broker.control import Control
-from ottla.broker.coordinators import Coordinators
-from ottla.broker.decoding import Decoding
-from ottla.broker.fetch_sessions import FetchSessions
-from ottla.broker.flusher import Flusher
-from ottla.broker.full_disk import FullDisk
-from ottla.broker.groups import Groups
-from ottla.broker.kept_answers import KeptAnswers
-from ottla.broker.leader_balance import LeaderBalance
-from ottla.broker.log_settings import log_config
-from ottla.broker.maintenance import Maintenance
-from ottla.broker.membership import Membership
-from ottla.broker.metrics import TopicMetrics
-from ottla.broker.opening import LogOpener
-from ottla.broker.own_address import own_host, warn_of_lost_clients
-from ottla.broker.partition import Partition
-from ottla.broker.partitions import Partitions
-from ottla.broker.producer_ids import ProducerIdSource
-from ottla.broker.refusals import Refusals
-from ottla.broker.removing import delete_topic, give_up_replicas, set_topic_aside
+from ottla.broker.audit.log_counts import Audit
+from ottla.broker.coordinators.coordinators import Coordinators
+from ottla.broker.coordinators.groups import Groups
+from ottla.broker.coordinators.shard_runner import ShardRunner
+from ottla.broker.coordinators.transactions import Transactions, marker_batch
+from ottla.broker.logs.cleaner import Cleaner
+from ottla.broker.logs.closing import close_logs
+from ottla.broker.logs.flusher import Flusher
+from ottla.broker.logs.full_disk import FullDisk
+from ottla.broker.logs.log_settings import log_config
+from ottla.broker.logs.maintenance import Maintenance
+from ottla.broker.logs.opening import LogOpener
+from ottla.broker.logs.removing import delete_topic, give_up_replicas, set_topic_aside
+from ottla.broker.logs.storage import storage_of
+from ottla.broker.metadata.auto_topic_creation import WishedTopics
+from ottla.broker.metadata.controller import Control
+from ottla.broker.metadata.kept_answers import KeptAnswers
+from ottla.broker.metadata.leader_balance import LeaderBalance
+from ottla.broker.metadata.membership import Membership
+from ottla.broker.metadata.own_address import own_host, warn_of_lost_clients
+from ottla.broker.metadata.producer_ids import ProducerIdSource
+from ottla.broker.metadata.stores import METADATA_FILE, open_store, own_file
+from ottla.broker.metrics.counters import TopicMetrics
+from ottla.broker.replicas.decoding import Decoding
+from ottla.broker.replicas.fetch_sessions import FetchSessions
+from ottla.broker.replicas.partition import Partition
+from ottla.broker.replicas.partitions import Partitions
+from ottla.broker.replicas.refusals import Refusals
 from ottla.broker.replication.peers import Peers
 from ottla.broker.replication.roles import Roles
-from ottla.broker.shard_runner import ShardRunner
+from ottla.broker.scheduling.background import Background
 from ottla.broker.start_error import StartError
-from ottla.broker.storage import storage_of
-from ottla.broker.stores import METADATA_FILE, open_store, own_file
-from ottla.broker.transactions import Transactions, marker_batch
-from ottla.broker.wished_topics import WishedTopics
-from ottla.cluster import documents
-from ottla.cluster.clock import boottime
-from ottla.cluster.controller import has_controller
-from ottla.cluster.elections import NO_LEADER
-from ottla.cluster.image import NO_EPOCH, Delta, Image, TopicImage
-from ottla.cluster.store import Change, Conflict, Create, HistoryLost, Op, Store, StoreError
-from ottla.cluster.topics import NewTopic
 from ottla.config import BrokerConfig, ConfigError
 from ottla.config.listeners import Listener
 from ottla.config.topic_names import GROUP_METADATA, TRANSACTION_STATE
 from ottla.log.files import FileCache, Files
 from ottla.log.folder import DataFolder, FolderError, uuid_to_text
+from ottla.metadata import documents
+from ottla.metadata.clock import boottime
+from ottla.metadata.controller import has_controller
+from ottla.metadata.elections import NO_LEADER
+from ottla.metadata.image import NO_EPOCH, Delta, Image, TopicImage
+from ottla.metadata.store import Change, Conflict, Create, HistoryLost, Op, Store, StoreError
+from ottla.metadata.topics import NewTopic
 from ottla.records.control import Marker
 from ottla.wire.errors import ErrorCode, KafkaError
 

@@ -111,7 +111,7 @@ def cheapest_plan(
     partitions: Sequence["PartitionInfo"], brokers: Mapping[int, str | None], factor: int
 ) -> Plan:
     """The partitions that get other replicas; raises KafkaError where there are too few brokers."""
-    from ottla.cluster.placement import spread
+    from ottla.metadata.placement import spread
 
     def cost(plan: Sequence[Sequence[int]]) -> tuple[int, int]:
         pairs = list(zip(partitions, plan, strict=True))

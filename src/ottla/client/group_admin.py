@@ -17,7 +17,7 @@ from typing import NamedTuple
 from ottla.client.cluster import Client, TopicPartition
 from ottla.client.coordinators import CoordinatorType, find_coordinator
 from ottla.client.errors import check, error
-from ottla.coordinator.consumer_protocol import PROTOCOL_TYPE, read_assignment
+from ottla.coordinator.consumer.protocol import PROTOCOL_TYPE, read_assignment
 from ottla.wire.codec import DecodeError
 from ottla.wire.errors import ErrorCode, KafkaError
 from ottla.wire.messages.consumer_group_describe import Assignment as ConsumerAssignment

@@ -10,12 +10,12 @@ Rules kept here:
 from collections.abc import Iterable, Mapping
 from uuid import UUID
 
-from ottla.coordinator.classic_group import ClassicGroup, ClassicMember, ClassicState
-from ottla.coordinator.consumer_group import ConsumerGroup
-from ottla.coordinator.consumer_member import ConsumerMember
-from ottla.coordinator.consumer_protocol import PROTOCOL_TYPE
+from ottla.coordinator.classic.group import ClassicGroup, ClassicMember, ClassicState
+from ottla.coordinator.consumer.group import ConsumerGroup
+from ottla.coordinator.consumer.member import ConsumerMember
+from ottla.coordinator.consumer.member_update import preferred_assignor
+from ottla.coordinator.consumer.protocol import PROTOCOL_TYPE
 from ottla.coordinator.group_state import Group, GroupState
-from ottla.coordinator.member_update import preferred_assignor
 from ottla.coordinator.topics import TopicView
 from ottla.wire.errors import ErrorCode, KafkaError
 from ottla.wire.messages import consumer_group_describe as consumer_messages

@@ -8,8 +8,8 @@ Rules kept here:
 3. An offset of a group that nobody knows makes a simple group: one without members.
 """
 
-from ottla.coordinator.classic_group import ClassicGroup, ClassicState
-from ottla.coordinator.consumer_group import ConsumerGroup
+from ottla.coordinator.classic.group import ClassicGroup, ClassicState
+from ottla.coordinator.consumer.group import ConsumerGroup
 from ottla.coordinator.group_records import (
     ConsumerGroupCurrentMemberAssignmentKey,
     ConsumerGroupCurrentMemberAssignmentValue,
@@ -30,7 +30,7 @@ from ottla.coordinator.group_records import (
     MemberKey,
 )
 from ottla.coordinator.group_state import GroupState
-from ottla.coordinator.offset_records import OffsetCommitKey, OffsetCommitValue
+from ottla.coordinator.offsets.records import OffsetCommitKey, OffsetCommitValue
 from ottla.wire.message import Message
 
 

@@ -4,10 +4,10 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from itertools import count
 
-from ottla.coordinator.classic_group import ClassicGroup
-from ottla.coordinator.consumer_group import ConsumerGroup
+from ottla.coordinator.classic.group import ClassicGroup
+from ottla.coordinator.consumer.group import ConsumerGroup
 from ottla.coordinator.group_config import ConfigOf, GroupConfig
-from ottla.coordinator.offset_store import OffsetStore
+from ottla.coordinator.offsets.store import OffsetStore
 from ottla.coordinator.topics import TopicMatcher, TopicView
 from ottla.wire.errors import ErrorCode, KafkaError
 

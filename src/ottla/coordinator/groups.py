@@ -13,11 +13,11 @@ Rules kept here, beside those of `shard.py`:
 
 from collections.abc import Callable, Hashable, Iterable, Sequence
 
-from ottla.coordinator import classic_requests, consumer_classic, consumer_heartbeat
 from ottla.coordinator.batch_sizes import UNLIMITED
-from ottla.coordinator.classic_group import ClassicGroup
-from ottla.coordinator.classic_join import UNKNOWN_MEMBER_ID, ClassicJoin, refuse
-from ottla.coordinator.classic_rebalance import (
+from ottla.coordinator.classic import requests as classic_requests
+from ottla.coordinator.classic.group import ClassicGroup
+from ottla.coordinator.classic.join import UNKNOWN_MEMBER_ID, ClassicJoin, refuse
+from ottla.coordinator.classic.rebalance import (
     expect_heartbeat,
     expire_join,
     expire_session,
@@ -25,24 +25,26 @@ from ottla.coordinator.classic_rebalance import (
     group_record,
     start_rebalance,
 )
-from ottla.coordinator.consumer_group import ConsumerGroup
-from ottla.coordinator.consumer_leave import CONSUMER_TIMERS, remove_members
-from ottla.coordinator.consumer_member import MemberState
-from ottla.coordinator.consumer_records import group_tombstones
+from ottla.coordinator.consumer import classic_members as consumer_classic
+from ottla.coordinator.consumer import heartbeat as consumer_heartbeat
+from ottla.coordinator.consumer.group import ConsumerGroup
+from ottla.coordinator.consumer.leave import CONSUMER_TIMERS, remove_members
+from ottla.coordinator.consumer.member import MemberState
+from ottla.coordinator.consumer.records import group_tombstones
 from ottla.coordinator.group_config import ConfigOf, GroupConfig
 from ottla.coordinator.group_listing import described, described_consumer_group, listed
 from ottla.coordinator.group_replay import replay
 from ottla.coordinator.group_state import GroupState
 from ottla.coordinator.group_timers import GroupTimer, TimerKind
-from ottla.coordinator.offset_commit import commit, commit_in_transaction
-from ottla.coordinator.offset_fetch import fetch
-from ottla.coordinator.offset_removal import (
+from ottla.coordinator.offsets.commit import commit, commit_in_transaction
+from ottla.coordinator.offsets.fetch import fetch
+from ottla.coordinator.offsets.removal import (
     delete_group,
     delete_offsets,
     delete_offsets_of_topics,
     expire_group,
 )
-from ottla.coordinator.offset_store import NO_PRODUCER_ID
+from ottla.coordinator.offsets.store import NO_PRODUCER_ID
 from ottla.coordinator.record_codec import read_record
 from ottla.coordinator.shard import (
     CoordinatorRecord,

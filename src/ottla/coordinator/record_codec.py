@@ -32,7 +32,7 @@ from ottla.coordinator.group_records import (
     GroupMetadataKey,
     GroupMetadataValue,
 )
-from ottla.coordinator.offset_records import (
+from ottla.coordinator.offsets.records import (
     OFFSET_VALUE_VERSION,
     OffsetCommitKey,
     OffsetCommitValue,

@@ -12,7 +12,7 @@ from typing import Final
 import structlog
 from structlog.typing import EventDict, Processor
 
-from ottla.broker.log_level import LEVELS, is_logged, set_level
+from ottla.broker.metrics.log_level import LEVELS, is_logged, set_level
 
 _LEVEL_OF_METHODS: Final = {
     "debug": LEVELS["DEBUG"],

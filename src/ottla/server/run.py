@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING
 import structlog
 
 from ottla.api import load_all
-from ottla.broker.metrics import NetworkMetrics
+from ottla.broker.metrics.counters import NetworkMetrics
 from ottla.broker.node import Node
 from ottla.broker.start_error import StartError
 from ottla.config import BrokerConfig, ConfigError
@@ -26,7 +26,7 @@ from ottla.server.listening import ListenError, check_free, why
 from ottla.server.server import Server
 
 if TYPE_CHECKING:
-    from ottla.broker.metrics_server import MetricsServer
+    from ottla.broker.metrics.metrics_server import MetricsServer
     from ottla.server.worker import Heart
 
 log = structlog.get_logger()
@@ -82,7 +82,9 @@ class RunningBroker:
             )
 
     async def _serve_metrics(self) -> None:
-        from ottla.broker.metrics_server import MetricsServer  # its library costs start-up time
+        from ottla.broker.metrics.metrics_server import (
+            MetricsServer,  # its library costs start-up time
+        )
 
         host, port = self.config.ottla_metrics_host, self.config.ottla_metrics_port
         self.metrics = MetricsServer(self.node, self.network)

@@ -27,7 +27,7 @@ from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 import structlog
 
-from ottla.broker.metrics import NetworkMetrics
+from ottla.broker.metrics.counters import NetworkMetrics
 from ottla.config.listeners import Listener
 from ottla.server.connection import Connection
 from ottla.server.inbox import SHARED_BYTES

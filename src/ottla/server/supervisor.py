@@ -22,12 +22,12 @@ from typing import Final
 
 import structlog
 
-from ottla.broker.stores import METADATA_FILE, session_owner
-from ottla.cluster.sqlite_store import SqliteStore
-from ottla.cluster.store import StoreError
+from ottla.broker.metadata.stores import METADATA_FILE, session_owner
 from ottla.config import BrokerConfig, ConfigError
 from ottla.log.files import Files
 from ottla.log.folder import DataFolder, FolderError
+from ottla.metadata.store import StoreError
+from ottla.metadata.stores.sqlite_store import SqliteStore
 from ottla.server.listening import ListenError, check_free
 from ottla.server.worker import READY
 from ottla.server.workers import STORE_FILE, common_folder, left_out, worker_settings

@@ -12,7 +12,7 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Final
 
-from ottla.broker.stores import SQLITE, WORKERS_FILE
+from ottla.broker.metadata.stores import SQLITE, WORKERS_FILE
 from ottla.config import BrokerConfig, ConfigError
 
 STORE_FILE: Final = WORKERS_FILE

@@ -1,6 +1,6 @@
 """Claiming partitions that no live broker can lead, for the replicas that are open here.
 
-Rules kept here (who may claim is decided in `cluster/claims.py`):
+Rules kept here (who may claim is decided in `metadata/claims.py`):
 1. A partition is looked at when its log was opened, when it lost its leader, and when brokers or
    settings changed: whatever a decision depends on.
 2. Claims that are due together are committed together, some hundred at a time. While logs are
@@ -18,11 +18,11 @@ from typing import TYPE_CHECKING, Final
 
 import structlog
 
-from ottla.broker.partition import Partition
-from ottla.cluster.claims import claim_all, is_unseen_loss, is_vacant, waits_for
-from ottla.cluster.controller import PARTITIONS_IN_ONE_COMMIT
-from ottla.cluster.image import NO_EPOCH, Delta, Image, PartitionKey, TopicImage
-from ottla.cluster.store import Op, SessionEnded, StoreError
+from ottla.broker.replicas.partition import Partition
+from ottla.metadata.claims import claim_all, is_unseen_loss, is_vacant, waits_for
+from ottla.metadata.controller import PARTITIONS_IN_ONE_COMMIT
+from ottla.metadata.image import NO_EPOCH, Delta, Image, PartitionKey, TopicImage
+from ottla.metadata.store import Op, SessionEnded, StoreError
 
 if TYPE_CHECKING:
     from ottla.broker.node import Node

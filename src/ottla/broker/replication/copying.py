@@ -1,6 +1,6 @@
 """What a follower does with one partition's answer: append, truncate, start over, or wait.
 
-Rules kept here (the decision is in `cluster/follower.py`):
+Rules kept here (the decision is in `replication/follower.py`):
 1. Before a log is cut, the recovery point's checkpoint is lowered: a log that ends before it counts
    as damaged. Then it is looked whether the term is still the same, and whether no flush has raised
    it again.
@@ -23,11 +23,11 @@ from typing import TYPE_CHECKING, Final
 
 import structlog
 
-from ottla.broker.partition import Partition
+from ottla.broker.replicas.partition import Partition
 from ottla.broker.replication.log_starts import was_deleted
-from ottla.cluster.follower import Action, Answer, Fetch, marks
 from ottla.log.files import DISK_IS_FULL
 from ottla.log.folder import stray_name
+from ottla.replication.follower import Action, Answer, Fetch, marks
 from ottla.wire.errors import ErrorCode, KafkaError
 from ottla.wire.fetch_answer import PartitionAnswer
 

@@ -1,6 +1,6 @@
 """Copying from one leader's broker: what is asked, over which connection, until it is stopped.
 
-Rules kept here (what an answer means is in `cluster/follower.py`):
+Rules kept here (what an answer means is in `replication/follower.py`):
 1. One fetch is under way at a time. It names the partitions that have changed since the last one;
    the leader remembers the others (KIP-227). It carries this broker's epoch; in a new life of this
    broker all partitions are named again, for the leader counts no position of an earlier one.
@@ -20,11 +20,11 @@ from uuid import UUID
 
 import structlog
 
-from ottla.broker.partition import Partition
+from ottla.broker.replicas.partition import Partition
 from ottla.broker.replication.copying import Copying
 from ottla.broker.replication.link import Link, LinkError
-from ottla.cluster.follower import Fetch
-from ottla.cluster.image import NO_EPOCH, BrokerImage
+from ottla.metadata.image import NO_EPOCH, BrokerImage
+from ottla.replication.follower import Fetch
 from ottla.wire.errors import ErrorCode
 from ottla.wire.fetch import INITIAL_EPOCH
 from ottla.wire.fetch_answer import FetchAnswer, PartitionAnswer, read_answer

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from typing import TYPE_CHECKING
 
-from ottla.broker.partition import Partition
+from ottla.broker.replicas.partition import Partition
 from ottla.broker.replication.fetcher import ReplicaFetcher
 
 if TYPE_CHECKING:

@@ -1,6 +1,6 @@
 """What a leader makes of a follower's fetch, one partition at a time.
 
-Rules kept here (the arithmetic is in `cluster/replicas.py` and `cluster/epochs.py`):
+Rules kept here (the arithmetic is in `replication/replicas.py` and `replication/epochs.py`):
 1. A position is noted once for each request, however often a parked fetch is looked at.
 2. It counts only where the follower knows this term, lives the life that is known, and has a log
    that agrees with the leader's as far as it goes.
@@ -13,9 +13,9 @@ import asyncio
 from collections.abc import Iterable
 from typing import TYPE_CHECKING, NamedTuple
 
-from ottla.broker.partition import Partition
-from ottla.cluster.epochs import check_start
-from ottla.cluster.replicas import Leadership
+from ottla.broker.replicas.partition import Partition
+from ottla.replication.epochs import check_start
+from ottla.replication.replicas import Leadership
 from ottla.wire.errors import ErrorCode, KafkaError
 from ottla.wire.fetch import FetchPartition, FetchRequest
 from ottla.wire.produce import TopicKey

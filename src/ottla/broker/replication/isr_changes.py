@@ -1,6 +1,6 @@
 """Changes of the ISR, from the leader's proposal to what became of it in the store.
 
-Rules kept here (the arithmetic is in `cluster/replicas.py`):
+Rules kept here (the arithmetic is in `replication/replicas.py`):
 1. Proposals that come together are committed together. Where a concurrent change won for one of
    them, each is committed alone.
 2. Every proposal gets its outcome: accepted, refused, or unknown.
@@ -14,11 +14,12 @@ from typing import TYPE_CHECKING, Final
 
 import structlog
 
-from ottla.broker.checkpoints import in_turns
-from ottla.broker.partition import Partition
-from ottla.cluster.controller import change_isr
-from ottla.cluster.replicas import Leadership, Proposal
-from ottla.cluster.store import Conflict, StoreError, UnknownOutcome
+from ottla.broker.logs.checkpoints import in_turns
+from ottla.broker.replicas.partition import Partition
+from ottla.metadata.controller import change_isr
+from ottla.metadata.isr_proposal import Proposal
+from ottla.metadata.store import Conflict, StoreError, UnknownOutcome
+from ottla.replication.replicas import Leadership
 
 if TYPE_CHECKING:
     from ottla.broker.node import Node

@@ -15,7 +15,7 @@ from itertools import count
 from struct import Struct
 from typing import Final, Self, TypeVar, cast
 
-from ottla.cluster.documents import Endpoint
+from ottla.metadata.documents import Endpoint
 from ottla.wire import codec
 from ottla.wire.fields import DecodeError
 from ottla.wire.headers import read_response_header, write_request_header

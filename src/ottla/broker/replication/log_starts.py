@@ -11,9 +11,9 @@ whose log was put back from an old copy, for instance. Rules kept here:
 
 from typing import Final
 
-from ottla.cluster.image import PartitionImage
 from ottla.log.log import Log
 from ottla.log.scan import CorruptLog
+from ottla.metadata.image import PartitionImage
 
 CLOCKS_MAY_DIFFER_MS: Final = 3_600_000
 

@@ -19,10 +19,10 @@ from uuid import UUID
 
 import structlog
 
-from ottla.broker.partition import Partition
-from ottla.cluster.controller import raise_leader_epoch
-from ottla.cluster.image import PartitionImage
-from ottla.cluster.store import StoreError
+from ottla.broker.replicas.partition import Partition
+from ottla.metadata.controller import raise_leader_epoch
+from ottla.metadata.image import PartitionImage
+from ottla.metadata.store import StoreError
 
 if TYPE_CHECKING:
     from ottla.broker.node import Node

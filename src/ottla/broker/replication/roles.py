@@ -22,18 +22,18 @@ from uuid import UUID
 
 import structlog
 
-from ottla.broker.partition import Partition
+from ottla.broker.replicas.partition import Partition
 from ottla.broker.replication.claims import Claims
 from ottla.broker.replication.fetchers import ReplicaFetchers
 from ottla.broker.replication.isr_changes import IsrChanges
 from ottla.broker.replication.older_epochs import OlderEpochs
-from ottla.cluster.claims import withdraw
-from ottla.cluster.controller import hand_over
-from ottla.cluster.elections import NO_LEADER, leads
-from ottla.cluster.follower import Following
-from ottla.cluster.image import Delta, PartitionImage, PartitionKey, TopicImage
-from ottla.cluster.replicas import Leadership
-from ottla.cluster.store import StoreError
+from ottla.metadata.claims import withdraw
+from ottla.metadata.controller import hand_over
+from ottla.metadata.elections import NO_LEADER, leads
+from ottla.metadata.image import Delta, PartitionImage, PartitionKey, TopicImage
+from ottla.metadata.store import StoreError
+from ottla.replication.follower import Following
+from ottla.replication.replicas import Leadership
 from ottla.wire.errors import ErrorCode
 
 if TYPE_CHECKING:

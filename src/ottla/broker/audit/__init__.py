@@ -1,0 +1,1 @@
+"""The broker's tier of the audit."""

@@ -1,0 +1,1 @@
+"""The coordinators' runtime: pure shards joined to their logs, timers and clients."""

@@ -1,0 +1,1 @@
+"""Logs and their care: opening, recovery, flushes, checkpoints, retention, compaction, removal."""

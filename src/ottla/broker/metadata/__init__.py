@@ -1,0 +1,1 @@
+"""This broker's place in the cluster, and changes of the metadata."""

@@ -1,0 +1,1 @@
+"""Work on the event loop: timers, turns, background tasks."""

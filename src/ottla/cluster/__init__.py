@@ -1,1 +1,0 @@
-"""Cluster state: the store contract and its stores, the metadata image, decisions on it."""

@@ -1,0 +1,241 @@
+"""How a classic group comes to its next generation.
+
+Rules kept here:
+1. A rebalance starts by asking everyone to join again: who waits for an assignment is sent away
+   with REBALANCE_IN_PROGRESS, heartbeats answer the same.
+2. It ends when all members and pending ids have joined, or at the longest rebalance timeout of
+   the members; dynamic members that have not joined by then are removed, static ones stay.
+3. The first rebalance of an empty group is put off by `group.initial.rebalance.delay.ms`, again
+   and again while members come, but no longer than the rebalance timeout.
+4. A generation without members is written at once; one with members when its leader has brought
+   the assignments. One without members that does not fit into a batch is not written, as in Kafka:
+   a coordinator that loads the group finds the generation before it, whose sessions then end.
+5. Every member must then ask for its assignment within the rebalance timeout, or it is removed.
+6. Removing or replacing a member answers its parked requests.
+"""
+
+from ottla.coordinator.classic.group import ClassicGroup, ClassicMember, ClassicState
+from ottla.coordinator.group_config import GroupConfig
+from ottla.coordinator.group_records import (
+    CLASSIC_GROUP_VALUE_VERSION,
+    GroupMetadataKey,
+    GroupMetadataValue,
+)
+from ottla.coordinator.group_timers import GroupTimer, TimerKind
+from ottla.coordinator.record_codec import write_record
+from ottla.coordinator.shard import CoordinatorRecord
+from ottla.coordinator.step import Step
+from ottla.wire.errors import ErrorCode
+from ottla.wire.messages.join_group import JoinGroupResponse, JoinGroupResponseMember
+from ottla.wire.messages.sync_group import SyncGroupResponse
+
+NEW_MEMBER_JOIN_TIMEOUT_MS = 5 * 60_000
+"""A new member cannot send heartbeats while its first join is parked; if its client is gone, this
+is when it goes too."""
+
+
+def group_record(group: ClassicGroup, value: GroupMetadataValue | None = None) -> CoordinatorRecord:
+    """The record that keeps a group, as it is now where nothing else is given."""
+    key = GroupMetadataKey(group=group.group_id)
+    return write_record(key, value or group.to_value(), CLASSIC_GROUP_VALUE_VERSION)
+
+
+def expect_heartbeat(
+    group: ClassicGroup, member: ClassicMember, step: Step, timeout_ms: int | None = None
+) -> None:
+    """Restart a member's session."""
+    timeout = member.session_timeout_ms if timeout_ms is None else timeout_ms
+    step.set_timer(_session(group, member.member_id), timeout)
+
+
+def rebalance(config: GroupConfig, group: ClassicGroup, step: Step) -> None:
+    """Start a rebalance; where one is under way, see whether it is complete."""
+    if group.can_rebalance:
+        start_rebalance(config, group, step)
+    else:
+        complete_join_if_all_joined(group, step)
+
+
+def start_rebalance(config: GroupConfig, group: ClassicGroup, step: Step) -> None:
+    """Ask everyone to join."""
+    if group.state is ClassicState.COMPLETING_REBALANCE:
+        for member in group.members.values():
+            member.assignment = b""
+            if member.member_id in group.awaiting_sync:
+                answer_sync(group, member.member_id, step, ErrorCode.REBALANCE_IN_PROGRESS)
+                expect_heartbeat(group, member, step)
+    group.pending_sync.clear()
+    step.cancel_timer(_sync(group))
+    is_first = group.is_empty
+    group.move_to(ClassicState.PREPARING_REBALANCE, step.now)
+    if is_first:
+        group.initial_delay_ms = config.group_initial_rebalance_delay_ms
+        group.initial_remaining_ms = max(group.rebalance_timeout_ms - group.initial_delay_ms, 0)
+        group.new_member_added = False
+        step.set_timer(_join(group), group.initial_delay_ms)
+    elif group.all_have_joined:
+        complete_join(group, step)
+    else:
+        step.set_timer(_join(group), group.rebalance_timeout_ms)
+
+
+def complete_join_if_all_joined(group: ClassicGroup, step: Step) -> None:
+    """Go on where nobody is waited for. The first rebalance takes its time in any case."""
+    if (
+        group.state is ClassicState.PREPARING_REBALANCE
+        and not group.in_first_rebalance
+        and group.all_have_joined
+    ):
+        complete_join(group, step)
+
+
+def complete_join(group: ClassicGroup, step: Step) -> None:
+    """Start the next generation with those who have joined."""
+    step.cancel_timer(_join(group))
+    group.initial_remaining_ms = 0
+    for member in list(group.members.values()):
+        if member.member_id not in group.awaiting_join and member.instance_id is None:
+            group.remove(member.member_id)
+            step.cancel_timer(_session(group, member.member_id))
+    if group.members and not group.elect_joined_leader():
+        # Only static members are left, and none has come: wait until one does or its session ends.
+        step.set_timer(_join(group), group.rebalance_timeout_ms)
+        return
+    group.start_generation(step.now)
+    if group.is_empty:
+        record = group_record(group)
+        if step.fits(record):
+            step.records.append(record)
+        return
+    for member in group.members.values():
+        token = group.awaiting_join.pop(member.member_id, None)
+        if token is not None:
+            step.complete(token, joined(group, member.member_id))
+        expect_heartbeat(group, member, step)
+        member.is_new = False
+        group.pending_sync.add(member.member_id)
+    step.set_timer(_sync(group), group.rebalance_timeout_ms)
+
+
+def joined(group: ClassicGroup, member_id: str) -> JoinGroupResponse:
+    """The reply to a member of the present generation; the leader gets all members."""
+    members = []
+    if member_id == group.leader:
+        members = [
+            JoinGroupResponseMember(
+                member_id=member.member_id,
+                group_instance_id=member.instance_id,
+                metadata=member.metadata(group.protocol_name),
+            )
+            for member in group.members.values()
+        ]
+    return JoinGroupResponse(
+        generation_id=group.generation,
+        protocol_type=group.protocol_type,
+        protocol_name=group.protocol_name or "",
+        leader=group.leader or "",
+        member_id=member_id,
+        members=members,
+    )
+
+
+def answer_join(group: ClassicGroup, member_id: str, step: Step, reply: JoinGroupResponse) -> None:
+    """Answer a member's parked join, if it has one."""
+    token = group.awaiting_join.pop(member_id, None)
+    if token is not None:
+        step.complete(token, reply)
+
+
+def answer_sync(group: ClassicGroup, member_id: str, step: Step, error: ErrorCode) -> None:
+    """Send a member's parked sync away, if it has one."""
+    token = group.awaiting_sync.pop(member_id, None)
+    if token is not None:
+        step.complete(token, SyncGroupResponse(error_code=error))
+
+
+def remove_member(group: ClassicGroup, member_id: str, step: Step) -> None:
+    """Remove a member or a pending id. The client may come back as a new member."""
+    unknown = ErrorCode.UNKNOWN_MEMBER_ID
+    answer_join(group, member_id, step, JoinGroupResponse(error_code=unknown))
+    answer_sync(group, member_id, step, unknown)
+    group.remove(member_id)
+    step.cancel_timer(_session(group, member_id))
+
+
+def after_removal(config: GroupConfig, group: ClassicGroup, step: Step) -> None:
+    """Go on without those who were just removed."""
+    if group.state in (ClassicState.STABLE, ClassicState.COMPLETING_REBALANCE):
+        start_rebalance(config, group, step)
+    elif group.state is ClassicState.PREPARING_REBALANCE and group.all_have_joined:
+        complete_join(group, step)
+
+
+def dismiss_all(group: ClassicGroup, step: Step) -> None:
+    """Send everyone who waits away, and forget all timers: the group ends."""
+    again = ErrorCode.REBALANCE_IN_PROGRESS
+    for member_id in group.members:
+        answer_join(
+            group, member_id, step, JoinGroupResponse(error_code=again, member_id=member_id)
+        )
+        answer_sync(group, member_id, step, again)
+        step.cancel_timer(_session(group, member_id))
+    for member_id in group.pending_members:
+        step.cancel_timer(_session(group, member_id))
+    step.cancel_timer(_join(group))
+    step.cancel_timer(_sync(group))
+
+
+def expire_session(config: GroupConfig, group: ClassicGroup, member_id: str, step: Step) -> None:
+    """A member was silent for the length of its session, or a pending id was not used."""
+    if member_id in group.pending_members:
+        remove_member(group, member_id, step)
+        if group.state is ClassicState.PREPARING_REBALANCE and group.all_have_joined:
+            complete_join(group, step)
+        return
+    member = group.members.get(member_id)
+    if member is None:
+        return
+    waits = member_id in group.awaiting_join or member_id in group.awaiting_sync
+    if waits and not member.is_new:
+        # It cannot send heartbeats while it waits; its session starts again with the answer.
+        return
+    remove_member(group, member_id, step)
+    after_removal(config, group, step)
+
+
+def expire_join(config: GroupConfig, group: ClassicGroup, step: Step) -> None:
+    """The time to join is up, unless more members came to a first rebalance."""
+    if group.state is not ClassicState.PREPARING_REBALANCE:
+        return
+    if group.in_first_rebalance and group.new_member_added and group.initial_remaining_ms > 0:
+        group.new_member_added = False
+        delay = min(config.group_initial_rebalance_delay_ms, group.initial_remaining_ms)
+        group.initial_remaining_ms = max(group.initial_remaining_ms - group.initial_delay_ms, 0)
+        group.initial_delay_ms = delay
+        step.set_timer(_join(group), delay)
+    else:
+        complete_join(group, step)
+
+
+def expire_sync(config: GroupConfig, group: ClassicGroup, step: Step) -> None:
+    """The time to ask for the assignment is up."""
+    if (
+        group.state not in (ClassicState.COMPLETING_REBALANCE, ClassicState.STABLE)
+        or not group.pending_sync
+    ):
+        return
+    for member_id in list(group.pending_sync):
+        remove_member(group, member_id, step)
+    start_rebalance(config, group, step)
+
+
+def _session(group: ClassicGroup, member_id: str) -> GroupTimer:
+    return GroupTimer(TimerKind.CLASSIC_SESSION, group.group_id, member_id)
+
+
+def _join(group: ClassicGroup) -> GroupTimer:
+    return GroupTimer(TimerKind.CLASSIC_JOIN, group.group_id)
+
+
+def _sync(group: ClassicGroup) -> GroupTimer:
+    return GroupTimer(TimerKind.CLASSIC_SYNC, group.group_id)

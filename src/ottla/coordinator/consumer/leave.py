@@ -1,0 +1,114 @@
+"""How members leave a consumer group: by their own word, or because their time was up.
+
+Rules kept here:
+1. A member that leaves takes its records with it, and the patterns that only it used; the group
+   gets a new epoch, and its partitions go to others with the next target assignment.
+2. A static member that says it will be back (epoch -2) keeps its place and partitions until its
+   session ends; the same instance takes them over under a new member id.
+"""
+
+from collections.abc import Iterable
+from dataclasses import replace
+
+from ottla.coordinator.batch_sizes import fits
+from ottla.coordinator.classic.group import ClassicGroup
+from ottla.coordinator.classic.rebalance import expect_heartbeat, group_record, start_rebalance
+from ottla.coordinator.consumer.downgrade import downgraded
+from ottla.coordinator.consumer.group import ConsumerGroup
+from ottla.coordinator.consumer.member import LEAVING_STATIC_EPOCH, ConsumerMember
+from ottla.coordinator.consumer.records import (
+    current_record,
+    epoch_record,
+    group_tombstones,
+    member_record,
+    member_tombstones,
+    regex_tombstone,
+    target_record,
+)
+from ottla.coordinator.consumer.subscriptions import metadata_hash, topic_names
+from ottla.coordinator.group_state import GroupState
+from ottla.coordinator.group_timers import GroupTimer, TimerKind
+from ottla.coordinator.step import Step
+
+CONSUMER_TIMERS = (
+    TimerKind.CONSUMER_SESSION,
+    TimerKind.CONSUMER_REBALANCE,
+    TimerKind.CONSUMER_JOIN,
+    TimerKind.CONSUMER_SYNC,
+)
+
+
+def remove_members(
+    state: GroupState, group: ConsumerGroup, member_ids: Iterable[str], step: Step
+) -> None:
+    """Let members go. Where only classic members stay, the group becomes a classic one."""
+    leaving = set(member_ids)
+    if not leaving:
+        return
+    classic = downgraded(state.config, group, leaving, state.topics, step.now)
+    if classic is not None and turn_back(state, group, classic, step):
+        return
+    for member_id in leaving:
+        step.records.extend(member_tombstones(group.group_id, member_id))
+        cancel_timers(group, member_id, step)
+    staying = [member for member in group.members.values() if member.member_id not in leaving]
+    used = {member.subscribed_regex for member in staying}
+    regexes = {regex: found for regex, found in group.regexes.items() if regex in used}
+    step.records.extend(
+        regex_tombstone(group.group_id, regex) for regex in group.regexes if regex not in used
+    )
+    now_hash = metadata_hash(topic_names(staying, regexes), state.topics)
+    step.records.append(epoch_record(group.group_id, group.epoch + 1, now_hash))
+    step.check_fits()
+
+
+def turn_back(state: GroupState, group: ConsumerGroup, classic: ClassicGroup, step: Step) -> bool:
+    """Put a classic group in the place of a consumer group, and let it rebalance.
+
+    This is all that is written then. False where it does not fit into a batch: nothing has changed.
+    """
+    records = [*group_tombstones(group), group_record(classic)]
+    if not fits(records, step.limit):
+        return False
+    step.records = records
+    state.groups[group.group_id] = classic
+    for member_id in group.members:
+        cancel_timers(group, member_id, step)
+    for member in classic.members.values():
+        expect_heartbeat(classic, member, step)
+    start_rebalance(state.config, classic, step)
+    return True
+
+
+def leave_for_now(group: ConsumerGroup, member: ConsumerMember, step: Step) -> None:
+    """A static member goes, and will be back."""
+    leaving = replace(
+        member,
+        member_epoch=LEAVING_STATIC_EPOCH,
+        pending_revocation={},
+        # What it commits under its old id from now on is refused.
+        assigned={
+            topic_id: dict.fromkeys(numbers, 0) for topic_id, numbers in member.assigned.items()
+        },
+    )
+    step.records.append(current_record(group.group_id, leaving))
+    step.check_fits()
+    # It has nothing to give up any more; only its session ends its absence.
+    step.cancel_timer(GroupTimer(TimerKind.CONSUMER_REBALANCE, group.group_id, member.member_id))
+
+
+def take_over(group: ConsumerGroup, old: ConsumerMember, new_id: str, step: Step) -> ConsumerMember:
+    """A static member is back under a new id, and has what it had."""
+    member = replace(old, member_id=new_id, member_epoch=0, previous_member_epoch=0)
+    step.records.extend(member_tombstones(group.group_id, old.member_id))
+    step.records.append(member_record(group.group_id, member))
+    step.records.append(target_record(group.group_id, new_id, group.targets.get(old.member_id, {})))
+    step.records.append(current_record(group.group_id, member))
+    cancel_timers(group, old.member_id, step)
+    return member
+
+
+def cancel_timers(group: ConsumerGroup, member_id: str, step: Step) -> None:
+    """Forget all timers of a member."""
+    for kind in CONSUMER_TIMERS:
+        step.cancel_timer(GroupTimer(kind, group.group_id, member_id))

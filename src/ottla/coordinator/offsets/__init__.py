@@ -1,0 +1,1 @@
+"""Committed offsets of all kinds of groups."""

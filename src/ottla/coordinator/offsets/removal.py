@@ -1,0 +1,164 @@
+"""OffsetDelete, DeleteGroups, and the end of offsets and groups that nobody uses any more.
+
+Rules kept here:
+1. Offsets of a topic that a group's members use cannot be deleted (GROUP_SUBSCRIBED_TO_TOPIC), nor
+   any of a group with members whose topics the coordinator cannot know (NON_EMPTY_GROUP).
+2. A group with members cannot be deleted. With an empty one go its offsets, pending ones too.
+3. Offsets expire `offsets.retention.minutes` after: the group became empty; where it has no members
+   by nature (simple consumers), the commit; where it has, the commit, for topics that its members
+   do not use. A classic group whose topics are unknown keeps its offsets as long as it has members.
+4. An offset with something pending does not expire. An empty group whose offsets are all gone goes
+   too.
+5. When a topic is deleted, its offsets go.
+6. Each deletion makes sense alone, so that they can be written in several batches; the group's own
+   come last. What does not even fit into a batch alone stays, and its group with it.
+"""
+
+from collections.abc import Callable, Iterable
+
+from ottla.coordinator.classic.group import ClassicGroup, ClassicState
+from ottla.coordinator.consumer.group import ConsumerGroup
+from ottla.coordinator.consumer.records import group_tombstones
+from ottla.coordinator.group_records import GroupMetadataKey
+from ottla.coordinator.group_state import Group, GroupState
+from ottla.coordinator.offsets.records import NO_TIMESTAMP, OffsetCommitKey
+from ottla.coordinator.offsets.store import CommittedOffset, TopicPartition
+from ottla.coordinator.record_codec import write_tombstone
+from ottla.coordinator.shard import CoordinatorRecord
+from ottla.coordinator.step import Step
+from ottla.coordinator.topics import TopicInfo
+from ottla.wire.errors import ErrorCode, KafkaError
+from ottla.wire.messages.offset_delete import (
+    OffsetDeleteRequest,
+    OffsetDeleteResponse,
+    OffsetDeleteResponsePartition,
+    OffsetDeleteResponseTopic,
+)
+
+
+def delete_offsets(
+    state: GroupState, request: OffsetDeleteRequest, step: Step
+) -> OffsetDeleteResponse:
+    """Handle an OffsetDelete."""
+    group = state.group(request.group_id)
+    if isinstance(group, ClassicGroup) and not (group.is_empty or group.uses_consumer_protocol):
+        raise KafkaError(ErrorCode.NON_EMPTY_GROUP)
+    committed = state.offsets.of_group(request.group_id)
+    pending = state.offsets.pending_partitions(request.group_id)
+    reply = OffsetDeleteResponse()
+    for topic in request.topics:
+        info = state.topics.by_name(topic.name)
+        is_used = group.is_subscribed_to(topic.name)
+        answers = []
+        for partition in topic.partitions:
+            number = partition.partition_index
+            error = ErrorCode.NONE
+            if info is None or not 0 <= number < info.partitions:
+                error = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+            elif is_used:
+                error = ErrorCode.GROUP_SUBSCRIBED_TO_TOPIC
+            elif (topic.name, number) in committed or (topic.name, number) in pending:
+                tombstone = _offset_tombstone(request.group_id, (topic.name, number))
+                if step.has_room_for(tombstone):
+                    step.records.append(tombstone)
+                else:
+                    error = step.refusal
+            answers.append(OffsetDeleteResponsePartition(partition_index=number, error_code=error))
+        reply.topics.append(OffsetDeleteResponseTopic(name=topic.name, partitions=answers))
+    return reply
+
+
+def delete_group(state: GroupState, group_id: str, step: Step) -> None:
+    """Delete an empty group with its offsets."""
+    group = state.group(group_id)
+    if not group.is_empty:
+        raise KafkaError(ErrorCode.NON_EMPTY_GROUP)
+    partitions = {
+        **state.offsets.of_group(group_id),
+        **state.offsets.pending_partitions(group_id),
+    }
+    tombstones = [_offset_tombstone(group_id, partition) for partition in partitions]
+    tombstones += _group_tombstones(group)
+    if not all(map(step.has_room_for, tombstones)):
+        raise KafkaError(step.refusal)
+    step.records += tombstones
+
+
+def delete_offsets_of_topics(state: GroupState, topics: Iterable[TopicInfo], step: Step) -> None:
+    """Delete all offsets of topics that are gone."""
+    for topic in topics:
+        found = dict.fromkeys(state.offsets.of_topic(topic.name, topic.topic_id))
+        tombstones = (_offset_tombstone(group_id, partition) for group_id, partition in found)
+        step.records += filter(step.has_room_for, tombstones)
+
+
+def expire_group(state: GroupState, group_id: str, step: Step, most: int) -> bool:
+    """Delete what has expired of a group's offsets, and the group itself if nothing is left.
+
+    False where there is more of it: this many offsets are deleted in one call.
+    """
+    group = state.groups[group_id]
+    committed = state.offsets.of_group(group_id)
+    pending = state.offsets.pending_partitions(group_id)
+    since = _retained_since(group)
+    if committed and since is None:
+        return True
+    is_used: dict[str, bool] = {}
+    tombstones: list[CoordinatorRecord] = []
+    for partition, offset in committed.items():
+        topic = partition[0]
+        if topic not in is_used:
+            is_used[topic] = group.is_subscribed_to(topic)
+        if (
+            since is not None
+            and not is_used[topic]
+            and partition not in pending
+            and _has_expired(offset, since(offset), state.config.offsets_retention_ms, step.now)
+        ):
+            if len(tombstones) >= most:
+                step.records += tombstones
+                return False
+            tombstone = _offset_tombstone(group_id, partition)
+            if step.has_room_for(tombstone):
+                tombstones.append(tombstone)
+    is_awaited = isinstance(group, ClassicGroup) and group.pending_members
+    is_left = len(tombstones) < len(committed)
+    if not is_left and not pending and group.is_empty and not is_awaited:
+        own = list(_group_tombstones(group))
+        if all(map(step.has_room_for, own)):
+            tombstones += own
+    step.records += tombstones
+    return True
+
+
+def _retained_since(group: Group) -> Callable[[CommittedOffset], int] | None:
+    """From when an offset's retention counts, None where offsets do not expire."""
+    if isinstance(group, ClassicGroup) and group.protocol_type is not None:
+        if group.is_empty:
+            timestamp = group.state_timestamp
+            # An old record may not say since when the group is empty.
+            return _commit_time if timestamp == -1 else lambda _: timestamp
+        if group.subscribed_topics is None or group.state is not ClassicState.STABLE:
+            return None
+    return _commit_time
+
+
+def _commit_time(offset: CommittedOffset) -> int:
+    return offset.commit_timestamp
+
+
+def _has_expired(offset: CommittedOffset, since: int, retention_ms: int, now: int) -> bool:
+    if offset.expire_timestamp != NO_TIMESTAMP:
+        return now >= offset.expire_timestamp
+    return now - since >= retention_ms
+
+
+def _offset_tombstone(group_id: str, partition: TopicPartition) -> CoordinatorRecord:
+    topic, number = partition
+    return write_tombstone(OffsetCommitKey(group=group_id, topic=topic, partition=number))
+
+
+def _group_tombstones(group: Group) -> Iterable[CoordinatorRecord]:
+    if isinstance(group, ConsumerGroup):
+        return group_tombstones(group)
+    return [write_tombstone(GroupMetadataKey(group=group.group_id))]

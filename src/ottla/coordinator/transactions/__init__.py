@@ -1,0 +1,1 @@
+"""Transactions: one shard of `__transaction_state`."""

@@ -1,0 +1,1 @@
+"""Cluster metadata: documents, the image, the decisions of the controller, and the stores."""

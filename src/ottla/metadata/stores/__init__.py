@@ -1,0 +1,1 @@
+"""The stores that keep the contract of `metadata/store.py`: SQLite and ZooKeeper."""

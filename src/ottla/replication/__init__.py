@@ -1,0 +1,1 @@
+"""Pure decisions of replication: positions and ISR, followers, leader epochs, the lease."""
