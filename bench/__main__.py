@@ -24,11 +24,9 @@ from rich.console import Console
 from bench import (
     cluster_works,
     coordinator_works,
-    kafka,
     kernel,
     machine,
     needs,
-    proc,
     report,
     spark,
     stalls,
@@ -37,12 +35,13 @@ from bench import (
 from bench.arena import Arena, Pair
 from bench.client import Client
 from bench.clusters import KafkaCluster, OttlaCluster
-from bench.errors import BenchError
-from bench.kafka import Kafka
 from bench.ottla import Ottla
 from bench.rows import Row
-from bench.server import Server
 from bench.sizes import FULL, QUICK
+from testkit import java_runtime, kafka, proc
+from testkit.errors import BenchError
+from testkit.kafka import Kafka
+from testkit.server import Server
 
 HERE = Path(__file__).parent
 WORK = HERE / ".work"
@@ -223,9 +222,9 @@ def main(only: list[str], rounds: int | None, quick: bool, noise: bool, add: boo
 
     try:
         with only_bench(WORK) as folder:
-            needs.provide(kafka.has_jars(WORK))
+            needs.provide(kafka.has_jars(java_runtime.WORK))
             say(f"getting Kafka {kafka.VERSION} and building the client")
-            libs = kafka.fetch_jars(WORK)
+            libs = kafka.fetch_jars(java_runtime.WORK)
             client = Client.build(WORK)
 
             def first(place: Path) -> Server:

@@ -15,10 +15,10 @@ from pathlib import Path
 from typing import NamedTuple, TypeVar
 
 from bench.client import Client, Throughput
-from bench.proc import busy_seconds
-from bench.server import Server
 from bench.sizes import Sizes
 from bench.stats import limit, median
+from testkit.proc import busy_seconds
+from testkit.server import Server
 
 Sample = TypeVar("Sample")
 REST_SECONDS = 1.0

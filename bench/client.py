@@ -8,8 +8,8 @@ from typing import TypeVar
 
 import msgspec
 
-from bench.errors import BenchError
-from bench.server import Server
+from testkit.errors import BenchError
+from testkit.server import Server
 
 SOURCE = Path(__file__).with_name("client.c")
 RUN_SECONDS = 600

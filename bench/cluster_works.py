@@ -11,10 +11,10 @@ from confluent_kafka import KafkaError, Message, Producer
 from bench import disk, topics
 from bench.arena import Arena, Pair, Run, limit_of, timed
 from bench.clusters import BROKERS, Cluster
-from bench.errors import BenchError
 from bench.rows import Goal, Row
-from bench.server import Server
 from bench.sizes import MESSAGE_BYTES
+from testkit.errors import BenchError
+from testkit.server import Server
 
 PRODUCE = f"{BROKERS} brokers: produce 200 B, acks=all"
 MEMORY = f"{BROKERS} brokers: resident memory together"

@@ -13,12 +13,12 @@ from functools import reduce
 from operator import add
 from pathlib import Path
 
-from bench import proc
-from bench.errors import BenchError
-from bench.kafka import Kafka, new_cluster_id
 from bench.ottla import Ottla
-from bench.probe import is_ready
-from bench.server import READY_SECONDS, Server
+from testkit import proc
+from testkit.errors import BenchError
+from testkit.kafka import Kafka, new_cluster_id
+from testkit.probe import is_ready
+from testkit.server import READY_SECONDS, Server
 
 BROKERS = 3
 LOOK_AGAIN_SECONDS = 0.02

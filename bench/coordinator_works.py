@@ -9,9 +9,9 @@ from bench import disk, topics
 from bench.arena import Arena, Pair, Run, limit_of, timed
 from bench.group_load import COMMITTERS, Group, commits, prepare
 from bench.rows import Goal, Row
-from bench.server import Server
 from bench.sizes import GROUP_SIZE, MESSAGE_BYTES, TRANSACTION_MESSAGES
 from bench.stats import median
+from testkit.server import Server
 
 COMMIT = "commit of offsets"
 REBALANCE = f"rebalance of {GROUP_SIZE} members"

@@ -15,9 +15,9 @@ from collections.abc import Iterable, Iterator
 from crc32c import crc32c
 
 from bench.client import Throughput
-from bench.errors import BenchError
-from bench.probe import CLIENT_ID, read_frame
-from bench.server import Server
+from testkit.errors import BenchError
+from testkit.probe import CLIENT_ID, read_frame
+from testkit.server import Server
 
 PRODUCE_KEY = 0
 PRODUCE_VERSION = 7

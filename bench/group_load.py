@@ -8,9 +8,9 @@ from typing import BinaryIO, Self
 
 from bench import group_protocol as protocol
 from bench.client import Throughput
-from bench.errors import BenchError
-from bench.probe import read_frame
-from bench.server import Server
+from testkit.errors import BenchError
+from testkit.probe import read_frame
+from testkit.server import Server
 
 COMMITTERS = 32  # connections, each of a group of its own
 TOGETHER = 8  # commits that each has on their way

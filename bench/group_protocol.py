@@ -8,8 +8,8 @@ equal answers, which are compared as bytes.
 import struct
 from typing import NamedTuple
 
-from bench.errors import BenchError
-from bench.probe import CLIENT_ID
+from testkit.errors import BenchError
+from testkit.probe import CLIENT_ID
 
 CORRELATION_ID = 7
 NO_GENERATION = -1

@@ -5,7 +5,7 @@ import shutil
 import subprocess
 from pathlib import Path
 
-from bench.errors import BenchError
+from testkit.errors import BenchError
 
 # program or header -> Debian's package
 PROGRAMS = {"java": "default-jre-headless", "mvn": "maven", "cc": "gcc libc6-dev"}

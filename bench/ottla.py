@@ -2,7 +2,7 @@
 
 import sys
 
-from bench.server import ProcessServer
+from testkit.server import ProcessServer
 
 
 class Ottla(ProcessServer):

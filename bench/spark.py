@@ -9,14 +9,15 @@ import shutil
 import subprocess
 from pathlib import Path
 
-from bench import spark_program, spark_runtime, topics
+from bench import spark_program, topics
 from bench.arena import Arena, Pair
-from bench.errors import BenchError
 from bench.flood import fill, flood, record_batch
 from bench.rows import Goal, Row
-from bench.server import Server
 from bench.sizes import MESSAGE_BYTES
-from bench.spark_runtime import SparkRuntime
+from testkit import java_runtime, spark_runtime
+from testkit.errors import BenchError
+from testkit.server import Server
+from testkit.spark_runtime import SparkRuntime
 
 FULL_ROWS = 10_000_000
 QUICK_ROWS = 1_000_000
@@ -27,7 +28,6 @@ ROWS_A_TRIGGER = 500_000
 ROWS_A_BATCH = 500
 JOB_SECONDS = 900
 TOPIC = "spark-rows"
-WORK = Path(__file__).parent / ".work"
 
 WORKS = {
     "read": (f"Spark {spark_runtime.SPARK_VERSION}: batch read to noop", 2.0),
@@ -43,7 +43,7 @@ def spark(arena: Arena, pair: Pair) -> list[Row]:
     rows = FULL_ROWS if is_full else QUICK_ROWS
     rounds = FULL_ROUNDS if is_full else 1
     arena.say(f"spark: getting PySpark {spark_runtime.SPARK_VERSION} and the official connector")
-    runtime = spark_runtime.fetch(WORK)
+    runtime = spark_runtime.fetch(java_runtime.WORK)
     server = pair.ottla
     arena.say(f"spark: writing {rows:,} rows")
     _fill(server, rows)

@@ -11,9 +11,7 @@ from contextlib import AbstractContextManager, contextmanager
 
 from bench import disk, topics
 from bench.arena import Arena, Pair
-from bench.probe import idle_connections
 from bench.rows import Goal, Row
-from bench.server import Server
 from bench.sizes import (
     HISTORY_BYTES,
     HISTORY_PARTITIONS,
@@ -23,6 +21,8 @@ from bench.sizes import (
     SCANNERS,
 )
 from bench.stats import percentile
+from testkit.probe import idle_connections
+from testkit.server import Server
 
 HISTORY = "history"
 PROBE = "probe"

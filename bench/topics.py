@@ -8,8 +8,8 @@ from confluent_kafka.admin import AdminClient
 from confluent_kafka.admin._metadata import PartitionMetadata
 from confluent_kafka.cimpl import NewPartitions, NewTopic
 
-from bench.errors import BenchError
-from bench.server import Server
+from testkit.errors import BenchError
+from testkit.server import Server
 
 # Kafka's controller refuses a request that would write more than 10,000 metadata records.
 PARTITIONS_A_REQUEST = 5_000

@@ -10,11 +10,11 @@ from bench import disk, topics
 from bench.arena import Arena, Pair, Run, limit_of, timed, together
 from bench.client import Latencies
 from bench.flood import fill, flood, record_batch
-from bench.proc import Memory
 from bench.rows import Goal, Row
-from bench.server import Server
 from bench.sizes import FEW_PARTITIONS, LATENCY_RATE, MESSAGE_BYTES
 from bench.stats import percentile
+from testkit.proc import Memory
+from testkit.server import Server
 
 PRODUCE = "produce 200 B, batched"
 UNBATCHED = "produce 200 B, one a batch"

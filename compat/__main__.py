@@ -28,21 +28,14 @@ import compat.java_groups
 import compat.java_transactions
 import compat.spark_official
 import compat.tools  # noqa: F401  # as said above
-from compat import (
-    exactly_once,
-    fuzz,
-    java_runtime,
-    kill,
-    spark_cluster,
-    spark_faults,
-    spark_speculation,
-)
+from compat import fuzz, kill, spark_cluster, spark_faults, spark_speculation
 from compat.checks import CHECKS, Check, CheckError, Ending, Result, try_check
-from compat.clients import BY_NAME
-from compat.clients.kcat import Kcat
 from compat.differential import section as differential
-from compat.process import BrokerProcess
-from compat.workers import WorkersProcess
+from testkit import exactly_once, java_runtime
+from testkit.clients import BY_NAME
+from testkit.clients.kcat import Kcat
+from testkit.process import BrokerProcess
+from testkit.workers import WorkersProcess
 
 JAVA_SECTIONS = (
     *("clients", "tools", "java-groups", "java-transactions", "java-apps", "dump"),

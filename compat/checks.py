@@ -11,10 +11,10 @@ from dataclasses import dataclass
 from enum import Enum
 from uuid import uuid4
 
-from compat import java_runtime
-from compat.process import BrokerProcess
-from compat.raw import served
 from ottla.wire.apis import ApiKey
+from testkit import java_runtime
+from testkit.process import BrokerProcess
+from testkit.raw import served
 
 TOOL_SECONDS = 120
 

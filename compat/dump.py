@@ -9,10 +9,10 @@ import tempfile
 from pathlib import Path
 
 from compat.checks import check, expect, java_output
-from compat.clients.base import CODECS, Message
-from compat.clients.confluent import Confluent
-from compat.clients.java import Java
-from compat.process import BrokerProcess
+from testkit.clients.base import CODECS, Message
+from testkit.clients.confluent import Confluent
+from testkit.clients.java import Java
+from testkit.process import BrokerProcess
 
 TOPIC = "dumped"
 PARTITIONS = len(CODECS)

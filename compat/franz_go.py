@@ -15,8 +15,8 @@ import tempfile
 from pathlib import Path
 
 from compat.checks import CheckError, check
-from compat.process import BrokerProcess
-from compat.workers import WORKERS, WorkersProcess
+from testkit.process import BrokerProcess
+from testkit.workers import WORKERS, WorkersProcess
 
 VERSION = "v1.22.2"
 MODULE = "github.com/twmb/franz-go"

@@ -22,8 +22,6 @@ from time import monotonic
 from uuid import UUID
 
 from compat.fuzz_inputs import TOPICS, Inputs
-from compat.process import BrokerError, BrokerProcess
-from compat.raw import PATIENCE_SECONDS, SIZE, ClosedError, Connection, address, frame, served
 from ottla.wire.apis import ApiKey
 from ottla.wire.headers import write_request_header
 from ottla.wire.messages.api_versions import ApiVersionsRequest
@@ -38,6 +36,8 @@ from ottla.wire.messages.find_coordinator import (
     FindCoordinatorResponse,
 )
 from ottla.wire.messages.metadata import MetadataRequest, MetadataResponse
+from testkit.process import BrokerError, BrokerProcess
+from testkit.raw import PATIENCE_SECONDS, SIZE, ClosedError, Connection, address, frame, served
 
 ROUND_INPUTS = 500
 VALID_TOGETHER = 50

@@ -14,12 +14,12 @@ from importlib import import_module
 from random import Random
 from uuid import UUID
 
-from compat.batches import Batch, Plain
-from compat.raw import SIZE, frame
 from ottla.wire import codec, messages
 from ottla.wire.apis import ApiKey
 from ottla.wire.headers import is_flexible, write_request_header
 from ottla.wire.message import Field, Message, Part
+from testkit.batches import Batch, Plain
+from testkit.raw import SIZE, frame
 
 TOPICS = [f"fuzz-{number}" for number in range(8)]
 ODD_STRINGS = ["", ".", "..", "a/b", "\0", "x" * 249, "x" * 1000, "ünïcode", "__consumer_offsets"]

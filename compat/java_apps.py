@@ -12,10 +12,10 @@ from functools import cache
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
-from bench.kafka import VERSION
-from compat import java_runtime
 from compat.checks import CheckError, check, expect, new_topic
-from compat.process import BrokerProcess
+from testkit import java_runtime
+from testkit.kafka import VERSION
+from testkit.process import BrokerProcess
 
 HERE = Path(__file__).parent
 SOURCE = HERE / "java-apps" / "WordCount.java"

@@ -12,11 +12,11 @@ from confluent_kafka import ConsumerGroupTopicPartitions, TopicPartition
 from confluent_kafka.admin import AdminClient
 
 from compat.checks import CheckError, check, expect, java, java_output, new_topic
-from compat.clients.base import PATIENCE_SECONDS, Message
-from compat.clients.confluent import Confluent
 from compat.java_process import ENDED_BY_SIGTERM, JavaProcess
-from compat.process import BrokerProcess
 from compat.tools import TOOLS
+from testkit.clients.base import PATIENCE_SECONDS, Message
+from testkit.clients.confluent import Confluent
+from testkit.process import BrokerProcess
 
 SETTINGS = {
     "group.initial.rebalance.delay.ms": "500",

@@ -14,8 +14,8 @@ from collections.abc import Callable
 from types import TracebackType
 from typing import Any, Self
 
-from compat import java_runtime
 from compat.checks import CheckError
+from testkit import java_runtime
 
 PATIENCE_SECONDS = 120.0
 ENDED_BY_SIGTERM = 128 + signal.SIGTERM

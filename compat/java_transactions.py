@@ -10,11 +10,11 @@ from confluent_kafka import Producer
 from confluent_kafka.admin import AdminClient
 
 from compat.checks import CheckError, check, expect, java, new_topic
-from compat.clients.base import PATIENCE_SECONDS, Message
-from compat.clients.confluent import Confluent
 from compat.java_process import JavaProcess
-from compat.process import BrokerProcess
 from compat.tools import TOOLS
+from testkit.clients.base import PATIENCE_SECONDS, Message
+from testkit.clients.confluent import Confluent
+from testkit.process import BrokerProcess
 
 COPIED = 3_000
 IN_A_TRANSACTION = 50

@@ -17,8 +17,8 @@ from time import monotonic
 from confluent_kafka import KafkaError, Producer
 from confluent_kafka import Message as Delivered
 
-from compat.clients.confluent import Confluent
-from compat.process import BrokerProcess
+from testkit.clients.confluent import Confluent
+from testkit.process import BrokerProcess
 
 PARTITIONS = 3
 POLL_SECONDS = 0.01

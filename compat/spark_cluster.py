@@ -15,7 +15,6 @@ from pathlib import Path
 
 from confluent_kafka import KafkaError, Message, TopicPartition
 
-from compat.clients.confluent import Confluent
 from compat.spark_copying import (
     COPY,
     LATEST_KILL_SECONDS,
@@ -29,12 +28,13 @@ from compat.spark_copying import (
 )
 from compat.spark_driver import Driver
 from compat.spark_faults_program import StreamTask
-from compat.waiting import until
-from compat.workers import WorkersProcess
 from ottla.audit.check import Report, check
 from ottla.audit.confluent import AuditedConsumer, AuditedProducer
 from ottla.cli.audit import read_events
 from ottla.client import Client
+from testkit.clients.confluent import Confluent
+from testkit.waiting import until
+from testkit.workers import WorkersProcess
 
 AUDIT_INTERVAL_MS = 500
 SETTINGS = {

@@ -11,7 +11,7 @@ from typing import Protocol, Self
 from confluent_kafka import Message
 
 from compat.spark_driver import Driver
-from compat.waiting import until
+from testkit.waiting import until
 
 PARTITIONS = 4
 ROWS_IN_A_BATCH = 400

@@ -21,9 +21,9 @@ from pathlib import Path
 
 import msgspec
 
-from bench import proc
 from compat.spark_faults_program import FAILED, StreamTask
 from pyspark_ottla.pipeline.spark_home import home_without_zip
+from testkit import proc
 
 ROOT = Path(__file__).parent.parent
 STOP_SECONDS = 120.0

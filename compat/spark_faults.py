@@ -16,9 +16,6 @@ from pathlib import Path
 
 from confluent_kafka import Consumer, TopicPartition
 
-from compat.clients.base import Message
-from compat.clients.confluent import Confluent
-from compat.process import BrokerProcess
 from compat.spark_copying import (
     COPY,
     LATEST_KILL_SECONDS,
@@ -34,6 +31,9 @@ from compat.spark_faults_program import StreamTask
 from ottla.client import Client
 from ottla.client import TopicPartition as ClientPartition
 from ottla.client.txn_admin import TxnAdmin
+from testkit.clients.base import Message
+from testkit.clients.confluent import Confluent
+from testkit.process import BrokerProcess
 
 SETTINGS = {"transaction.state.log.num.partitions": "4", "offsets.topic.num.partitions": "4"}
 ONLY_ONE = 0.5

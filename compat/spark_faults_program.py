@@ -16,9 +16,9 @@ from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 from pyspark.sql.streaming.query import StreamingQuery
 
-from compat.member_program import input_has_ended
 from pyspark_ottla import each_batch
 from pyspark_ottla.pipeline.failures import cause, failure_of
+from testkit.member_program import input_has_ended
 
 POLL_SECONDS = 1
 ATTEMPTS = 3

@@ -12,12 +12,12 @@ from typing import Any
 
 from confluent_kafka import Producer
 
-from bench import spark_runtime
 from compat import spark_jobs_program
 from compat.checks import CheckError, check, expect, new_topic
-from compat.java_runtime import BENCH_WORK
-from compat.process import BrokerProcess
 from ottla.client import Admin, Client, TopicPartition
+from testkit import spark_runtime
+from testkit.java_runtime import WORK
+from testkit.process import BrokerProcess
 
 SECTION = "spark"
 CODECS = ("none", "gzip", "snappy", "lz4", "zstd")
@@ -29,7 +29,7 @@ SECONDS = 600
 @check(SECTION)
 def rows_as_from_the_official_connector(broker: BrokerProcess) -> str:
     """All jobs of spark_jobs_program."""
-    runtime = spark_runtime.fetch(BENCH_WORK)
+    runtime = spark_runtime.fetch(WORK)
     with TemporaryDirectory() as folder:
         given = _topics(broker.bootstrap) | {"bootstrap": broker.bootstrap, "folder": folder}
         program = Path(spark_jobs_program.__file__)

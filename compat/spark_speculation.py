@@ -19,8 +19,8 @@ from pathlib import Path
 
 import pyarrow as pa  # type: ignore[import-untyped]  # it has no stubs
 
-from bench.server import free_port
-from compat.process import BrokerProcess
+from testkit.process import BrokerProcess
+from testkit.server import free_port
 
 ROOT = Path(__file__).parent.parent
 ROWS = 2_000
@@ -120,10 +120,10 @@ def run(broker: BrokerProcess, topic: str) -> str:
     """Run the program, and look at what it left."""
     from collections import Counter
 
-    from compat.clients.confluent import Confluent
     from ottla.client import Client, Reader, TopicPartition
     from ottla.client.admin import LATEST, Admin
     from ottla.client.txn_admin import TxnAdmin
+    from testkit.clients.confluent import Confluent
 
     Confluent(broker.bootstrap).create_topic(topic, 1)
     started = time.monotonic()

@@ -5,12 +5,12 @@ import tempfile
 from pathlib import Path
 
 from compat.checks import check, expect, java, new_topic
-from compat.clients.base import CODECS, Message
-from compat.clients.confluent import Confluent
-from compat.clients.java import Java
-from compat.process import BrokerProcess
-from compat.raw import served
 from ottla.wire.apis import ApiKey
+from testkit.clients.base import CODECS, Message
+from testkit.clients.confluent import Confluent
+from testkit.clients.java import Java
+from testkit.process import BrokerProcess
+from testkit.raw import served
 
 TOOLS = "org.apache.kafka.tools"
 

@@ -16,8 +16,6 @@ from bisect import bisect_right
 from collections.abc import Iterable, Sequence
 from itertools import count, pairwise
 
-from compat.batches import values
-from compat.raw import ClosedError, Connection
 from ottla.wire.fields import DecodeError
 from ottla.wire.messages.metadata import (
     MetadataRequest,
@@ -30,6 +28,8 @@ from ottla.wire.messages.produce import (
     ProduceResponse,
     TopicProduceData,
 )
+from testkit.batches import values
+from testkit.raw import ClosedError, Connection
 
 PATIENCE_SECONDS = 0.5
 PAUSE_SECONDS = 0.025

@@ -10,7 +10,7 @@ import shutil
 import subprocess
 from pathlib import Path
 
-from tests.metadata.zookeeper_servers import Ensemble
+from testkit.zookeeper_servers import Ensemble
 
 FIRST = "first"
 LATEST = "latest"

@@ -16,12 +16,12 @@ import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from compat.waiting import until
 from faults.operator import Operator
 from faults.plan import OF_OPERATORS, ZOOKEEPER_ROLES, Fault, Kind, Role, Step
-from faults.proxy import Mode
 from faults.replicas import Watch
 from faults.world import BROKERS, SESSION_SECONDS, World
+from testkit.proxy import Mode
+from testkit.waiting import until
 
 AFTERMATH_SECONDS = 1.0
 """How long after the last fault was healed its gaps are still looked for."""

@@ -19,8 +19,6 @@ from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
 
-from compat.copier_program import CopyTask
-from compat.exactly_once import Copier
 from faults import verdict
 from faults.availability import Probe
 from faults.groups import Group, Member
@@ -30,6 +28,8 @@ from faults.transactors import Transactor
 from faults.verdict import Found, Reader
 from faults.world import BROKERS, World
 from faults.writers import Writer
+from testkit.copier_program import CopyTask
+from testkit.exactly_once import Copier
 
 PARTITIONS = {
     "events": 6,

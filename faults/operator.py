@@ -15,11 +15,8 @@ import time
 from collections.abc import Callable
 from typing import TypeVar
 
-from compat.raw import ClosedError, Connection
-from compat.waiting import until
 from faults.groups import Place
 from faults.plan import Fault, Kind
-from faults.proxy import Mode
 from faults.recreated import Recreated
 from faults.world import BROKERS, SESSION_SECONDS, World
 from ottla.wire.message import Message
@@ -40,6 +37,9 @@ from ottla.wire.messages.list_partition_reassignments import (
     ListPartitionReassignmentsResponse,
 )
 from ottla.wire.messages.metadata import MetadataResponsePartition
+from testkit.proxy import Mode
+from testkit.raw import ClosedError, Connection
+from testkit.waiting import until
 
 R = TypeVar("R", bound=Message)
 T = TypeVar("T")

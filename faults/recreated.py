@@ -17,8 +17,6 @@ from uuid import UUID
 
 from confluent_kafka import KafkaError, KafkaException, Producer
 
-from compat.raw import ClosedError, Connection
-from compat.waiting import until
 from faults.verdict import Found, Reader, ReadError
 from faults.world import BROKERS, World
 from faults.writers import PATIENT
@@ -40,6 +38,8 @@ from ottla.wire.messages.delete_topics import (
     DeleteTopicsResponse,
     DeleteTopicState,
 )
+from testkit.raw import ClosedError, Connection
+from testkit.waiting import until
 
 NAME = "recreated"
 TRANSACTIONAL_ID = "recreated-transactor"

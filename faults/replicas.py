@@ -15,7 +15,6 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import NamedTuple
 
-from compat.raw import ClosedError, Connection
 from faults.groups import Place
 from faults.world import World
 from ottla.wire.messages.list_offsets import (
@@ -24,6 +23,7 @@ from ottla.wire.messages.list_offsets import (
     ListOffsetsResponse,
     ListOffsetsTopic,
 )
+from testkit.raw import ClosedError, Connection
 
 EARLIEST, LATEST = -2, -1
 LIST_OFFSETS_VERSION = 7

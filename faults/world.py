@@ -15,20 +15,20 @@ from contextlib import ExitStack
 from pathlib import Path
 from typing import Self
 
-from compat.cluster import ClusterProcesses
-from compat.process import METADATA_VERSION, BrokerProcess
-from compat.raw import ClosedError, Connection
-from compat.waiting import until
 from faults.backups import Backups
 from faults.clocks import Clock, build_library
 from faults.disks import Disk, LimitedFiles, MountedDisk, can_mount
-from faults.proxy import Gate, Gates, Mode
 from ottla.wire.messages.metadata import (
     MetadataRequest,
     MetadataRequestTopic,
     MetadataResponse,
 )
-from tests.metadata.zookeeper_servers import TICK, DamagedData, Ensemble, ZooKeeperServer
+from testkit.cluster import ClusterProcesses
+from testkit.process import METADATA_VERSION, BrokerProcess
+from testkit.proxy import Gate, Gates, Mode
+from testkit.raw import ClosedError, Connection
+from testkit.waiting import until
+from testkit.zookeeper_servers import TICK, DamagedData, Ensemble, ZooKeeperServer
 
 BROKERS = 3
 SESSION_SECONDS = 3.0

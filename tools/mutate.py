@@ -28,7 +28,7 @@ from tools.mutations import Mutant, mutants
 
 ROOT = Path(__file__).parent.parent
 EQUIVALENT = ROOT / "tools" / "mutants_equivalent.txt"
-COPIED = ("src", "tests", "compat", "bench", "faults", "tools", "pyproject.toml")
+COPIED = ("src", "testkit", "tests", "compat", "bench", "faults", "tools", "pyproject.toml")
 NOT_COPIED = shutil.ignore_patterns("__pycache__", "*.egg-info")
 TIMES_LONGER = 3.0
 SPARE_SECONDS = 20.0

@@ -17,11 +17,11 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from random import Random
 
-from compat.batches import now_ms
 from compat.differential.known import KNOWN, Known
 from compat.differential.plain import Plain, differences
 from compat.differential.side import NO_REPLY, Raw, Reply, Side
 from compat.differential.steps import PREFIX, Draft, Family, Step
+from testkit.batches import now_ms
 
 ROUND_STEPS = 120
 QUIET_SECONDS = 0.02

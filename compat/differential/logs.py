@@ -5,7 +5,6 @@ from dataclasses import dataclass, field
 from random import Random
 from uuid import UUID
 
-from compat.batches import Batch, Plain
 from compat.differential.plain import RECENT_MS
 from compat.differential.steps import Draft, Step, named
 from ottla.wire.batch import TRANSACTIONAL, read_header
@@ -42,6 +41,7 @@ from ottla.wire.messages.produce import (
     ProduceResponse,
     TopicProduceData,
 )
+from testkit.batches import Batch, Plain
 
 MISSING = named("missing")
 TIMEOUT_MS = 10_000

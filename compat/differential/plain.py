@@ -12,13 +12,13 @@ from typing import Any, TypeVar
 
 from crc32c import crc32c
 
-from compat.batches import now_ms
 from compat.differential.names import Names
 from ottla.wire.batch import HEADER, HEADER_SIZE, BatchHeader
 from ottla.wire.message import Message, Part
 from ottla.wire.messages.fetch import FetchableTopicResponse, FetchResponse
 from ottla.wire.messages.list_groups import ListGroupsResponse
 from ottla.wire.messages.list_transactions import ListTransactionsResponse
+from testkit.batches import now_ms
 
 M = TypeVar("M", bound=Message)
 Plain = Any

@@ -7,11 +7,11 @@ import gzip
 from dataclasses import replace
 from random import Random
 
-from compat.batches import Batch, Plain
 from compat.differential.logs import HOUR_MS, Logs, Producer
 from compat.differential.steps import Draft, Step, named
 from ottla.wire.batch import CONTROL, TRANSACTIONAL
 from ottla.wire.message import Message
+from testkit.batches import Batch, Plain
 
 GZIP, SNAPPY, LZ4, ZSTD = 1, 2, 3, 4
 DAY_MS = 24 * HOUR_MS

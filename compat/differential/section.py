@@ -5,8 +5,6 @@ from contextlib import contextmanager
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
-from bench.kafka import Kafka
-from compat import java_runtime
 from compat.checks import Check
 from compat.differential.classic_groups import ClassicGroups
 from compat.differential.consumer_groups import ConsumerGroups
@@ -16,7 +14,9 @@ from compat.differential.reads import Reads
 from compat.differential.side import Side
 from compat.differential.steps import Family
 from compat.differential.transactions import Transactions
-from compat.process import BrokerProcess
+from testkit import java_runtime
+from testkit.kafka import Kafka
+from testkit.process import BrokerProcess
 
 SECTION = "differential"
 FAMILIES: dict[str, type[Family]] = {

@@ -17,8 +17,6 @@ from typing import NamedTuple
 from compat.differential.names import Names
 from compat.differential.plain import Plain, of_the_round, plain
 from compat.differential.steps import PREFIX, Step
-from compat.raw import ClosedError, Connection
-from compat.waiting import until
 from ottla.wire.errors import ErrorCode
 from ottla.wire.message import Message
 from ottla.wire.messages.create_topics import CreateTopicsRequest, CreateTopicsResponse
@@ -43,6 +41,8 @@ from ottla.wire.messages.offset_commit import (
     OffsetCommitRequestTopic,
     OffsetCommitResponse,
 )
+from testkit.raw import ClosedError, Connection
+from testkit.waiting import until
 
 BEHIND = "behind"
 """The connection for what is asked beside the steps."""

@@ -3,10 +3,10 @@
 import time
 from collections.abc import Callable
 
-from compat.waiting import until
 from ottla.audit.check import Report, check
 from ottla.cli.audit import read_events
 from ottla.client import Admin, Client
+from testkit.waiting import until
 
 INTERVAL_MS = 200
 COUNTING = {"ottla.audit.enable": True, "ottla.audit.interval.ms": INTERVAL_MS}

@@ -4,8 +4,6 @@ from pathlib import Path
 
 import pytest
 
-from compat.batches import now_ms
-from compat.waiting import until_on_loop as until
 from ottla.audit.chains import chains
 from ottla.audit.events import AUDIT_TOPIC, Event
 from ottla.broker.audit.log_counts import AUDIT_OFFSETS
@@ -14,6 +12,8 @@ from ottla.broker.node import Node
 from ottla.broker.start_error import StartError
 from ottla.records import decode_batch
 from ottla.wire.batch import headers
+from testkit.batches import now_ms
+from testkit.waiting import until_on_loop as until
 from tests.broker.nodes import killed, new_node, running, topic, write
 from tests.log.making import read_all
 

@@ -6,11 +6,11 @@ from pathlib import Path
 
 import pytest
 
-from compat.process import BrokerProcess
-from compat.waiting import until
 from ottla.audit.confluent import AuditedProducer
 from ottla.broker.audit.log_counts import AUDIT_OFFSETS
 from ottla.wire.batch import headers
+from testkit.process import BrokerProcess
+from testkit.waiting import until
 from tests.audit.auditing import (
     INTERVAL_MS,
     Audited,

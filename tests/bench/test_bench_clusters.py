@@ -7,10 +7,10 @@ from pathlib import Path
 import click
 import pytest
 
-from bench import proc
 from bench.__main__ import NAMES, chosen_works, main
 from bench.clusters import KafkaCluster, OttlaCluster
-from bench.server import free_port
+from testkit import proc
+from testkit.server import free_port
 
 
 def chosen(value: str) -> list[str]:

@@ -3,7 +3,6 @@
 import struct
 
 from bench import group_protocol as protocol
-from bench.probe import CLIENT_ID
 from ottla.wire import codec
 from ottla.wire.headers import write_request_header
 from ottla.wire.message import Message
@@ -28,6 +27,7 @@ from ottla.wire.messages.sync_group import (
     SyncGroupRequestAssignment,
     SyncGroupResponse,
 )
+from testkit.probe import CLIENT_ID
 
 CORRELATION = struct.pack(">i", protocol.CORRELATION_ID)
 

@@ -4,9 +4,9 @@ import os
 import subprocess
 import sys
 
-from bench import proc
 from bench.machine import stolen
-from bench.proc import Memory, Stat, parse_busy, parse_memory, parse_stat, parse_stolen, tree
+from testkit import proc
+from testkit.proc import Memory, Stat, parse_busy, parse_memory, parse_stat, parse_stolen, tree
 
 STAT = "42 (a ) b (c) S 7 42 42 0 -1 4194560 900 30 0 0 11 22 33 44 20 0 5 0 100 1000 200"
 

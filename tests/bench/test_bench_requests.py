@@ -6,10 +6,10 @@ import struct
 import pytest
 
 from bench.flood import error_in, produce_request, record_batch
-from bench.kafka import JARS, pom
 from bench.machine import cpu_model, is_quiet, java_version, memory_gib, python_build, rest
-from bench.probe import brokers_in, metadata_request, read_frame
 from ottla.wire.batch import crc_is_right, read_header
+from testkit.kafka import JARS, pom
+from testkit.probe import brokers_in, metadata_request, read_frame
 
 
 def test_a_record_batch_is_valid_and_holds_what_was_asked_for() -> None:

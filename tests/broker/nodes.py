@@ -5,12 +5,12 @@ from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
 from pathlib import Path
 
-from compat.batches import now_ms, values
 from ottla.broker.metadata.topics import create_topic
 from ottla.broker.node import Node
 from ottla.broker.replicas.partition import Partition
 from ottla.config import BrokerConfig
 from ottla.metadata.topics import NewTopic
+from testkit.batches import now_ms, values
 
 PRODUCE_VERSION = 12
 

@@ -2,8 +2,8 @@
 
 import asyncio
 
-from compat.waiting import until_on_loop as until
 from ottla.broker.scheduling.agenda import Agenda
+from testkit.waiting import until_on_loop as until
 
 MOMENT = 0.05
 

@@ -8,7 +8,6 @@ from pathlib import Path
 
 import pytest
 
-from compat.waiting import until_on_loop as until
 from ottla.broker.logs.checkpoints import Checkpoints, Offsets
 from ottla.broker.logs.opening import LogOpener
 from ottla.broker.metadata.topics import delete_topic
@@ -21,6 +20,7 @@ from ottla.log.folder import (
 )
 from ottla.metadata.controller import change_assignment
 from ottla.wire.errors import ErrorCode, KafkaError
+from testkit.waiting import until_on_loop as until
 from tests.broker.nodes import killed, running, topic, write
 
 SEGMENT = f"{0:020d}.log"

@@ -9,7 +9,6 @@ from pathlib import Path
 import pytest
 from structlog.testing import capture_logs
 
-from compat.waiting import until_on_loop as until
 from ottla.broker.logs import cleaner as cleaner_module
 from ottla.broker.logs import opening
 from ottla.broker.logs.child import Child
@@ -24,6 +23,7 @@ from ottla.log.folder import CLEANER_OFFSETS, RECOVERY_POINTS
 from ottla.metadata.topics import NewTopic
 from ottla.replication.follower import Following
 from ottla.wire.fetch_answer import PartitionAnswer
+from testkit.waiting import until_on_loop as until
 from tests.broker.nodes import killed, running
 from tests.log.compacting import keyed, offsets
 

@@ -9,7 +9,6 @@ from random import Random
 
 import pytest
 
-from compat.waiting import until_on_loop as until
 from ottla.broker.coordinators.groups import GroupRunner
 from ottla.broker.coordinators.shard_runner import ShardRunner
 from ottla.broker.coordinators.transactions import TransactionRunner
@@ -47,6 +46,7 @@ from ottla.wire.messages.offset_delete import (
 )
 from ottla.wire.messages.offset_fetch import OffsetFetchRequestGroup, OffsetFetchResponseGroup
 from ottla.wire.messages.sync_group import SyncGroupRequest, SyncGroupResponse
+from testkit.waiting import until_on_loop as until
 from tests.broker.nodes import running, topic
 from tests.broker.test_shard_runner import Told, lose_replicas, records
 

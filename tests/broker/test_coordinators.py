@@ -5,13 +5,13 @@ from pathlib import Path
 
 import pytest
 
-from compat.waiting import until_on_loop as until
 from ottla.broker.coordinators import coordinators
 from ottla.broker.coordinators.coordinators import java_hash
 from ottla.broker.node import Node
 from ottla.coordinator.groups import GroupShard
 from ottla.coordinator.shard import Result
 from ottla.wire.errors import ErrorCode, KafkaError
+from testkit.waiting import until_on_loop as until
 from tests.broker.nodes import running
 
 

@@ -6,7 +6,6 @@ from pathlib import Path
 
 import pytest
 
-from compat.batches import now_ms
 from ottla.broker.logs.checkpoints import Checkpoints
 from ottla.broker.replicas.partition import Partition
 from ottla.broker.replication.copying import Copying
@@ -14,6 +13,7 @@ from ottla.records import Record, encode_batch
 from ottla.replication.follower import Fetch, Following
 from ottla.wire.errors import ErrorCode
 from ottla.wire.fetch_answer import PartitionAnswer
+from testkit.batches import now_ms
 from tests.broker.nodes import killed, running, topic, write
 
 LEADER = 99

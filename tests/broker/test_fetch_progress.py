@@ -34,8 +34,6 @@ from hypothesis.stateful import (
 )
 from msgspec.structs import replace
 
-from compat.batches import Batch, Plain, now_ms
-from compat.waiting import until_on_loop as until
 from ottla.broker.coordinators.transactions import marker_batch
 from ottla.broker.metadata.topics import delete_topic
 from ottla.broker.node import Node
@@ -49,6 +47,8 @@ from ottla.replication.replicas import Leadership
 from ottla.wire.batch import TRANSACTIONAL, headers
 from ottla.wire.errors import ErrorCode, KafkaError
 from ottla.wire.fetch import INITIAL_EPOCH, FetchPartition, FetchRequest
+from testkit.batches import Batch, Plain, now_ms
+from testkit.waiting import until_on_loop as until
 from tests.broker.nodes import PRODUCE_VERSION, running, topic, write
 
 BY_NAME = 12

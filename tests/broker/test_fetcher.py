@@ -3,13 +3,13 @@
 import asyncio
 from pathlib import Path
 
-from compat.waiting import until_on_loop as until
 from ottla.broker.metadata.topics import create_topic
 from ottla.broker.replication.fetcher import ReplicaFetcher
 from ottla.metadata.controller import change_partition
 from ottla.metadata.elections import changed
 from ottla.metadata.topics import NewTopic
 from ottla.replication.follower import Following
+from testkit.waiting import until_on_loop as until
 from tests.broker.others import OTHER, beside_another
 
 

@@ -7,7 +7,6 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 from threading import Event
 
-from compat.waiting import until_on_loop as until
 from ottla.broker.coordinators.txn_markers import write_marker
 from ottla.broker.node import Node
 from ottla.broker.replicas.partition import Partition
@@ -23,6 +22,7 @@ from ottla.wire.messages.offset_commit import (
     OffsetCommitRequestTopic,
     OffsetCommitResponse,
 )
+from testkit.waiting import until_on_loop as until
 from tests.broker.nodes import running, topic, write
 
 WHERE = TopicPartition("t", 0)

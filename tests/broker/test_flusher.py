@@ -7,11 +7,11 @@ from threading import Event, Thread
 
 import pytest
 
-from compat.waiting import until_on_loop as until
 from ottla.broker.logs import flusher
 from ottla.broker.logs.flusher import THREADS, TOGETHER, Flusher
 from ottla.log.files import Files
 from ottla.log.flush import Flush, run_together
+from testkit.waiting import until_on_loop as until
 
 
 class Runs:

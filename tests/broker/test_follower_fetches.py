@@ -7,7 +7,6 @@ from pathlib import Path
 
 import pytest
 
-from compat.waiting import until_on_loop as until
 from ottla.broker.metadata.topics import create_topic
 from ottla.broker.node import Node
 from ottla.broker.replicas.partition import Partition
@@ -19,6 +18,7 @@ from ottla.metadata.topics import NewTopic
 from ottla.replication.replicas import Leadership
 from ottla.wire.errors import ErrorCode, KafkaError
 from ottla.wire.fetch import FetchPartition, FetchRequest
+from testkit.waiting import until_on_loop as until
 from tests.broker.nodes import write
 from tests.broker.others import OTHER, beside_another
 

@@ -8,12 +8,12 @@ from pathlib import Path
 import pytest
 from structlog.testing import capture_logs
 
-from compat.waiting import until_on_loop as until
 from ottla.broker.logs import full_disk, maintenance, opening
 from ottla.broker.node import Node
 from ottla.log.files import Bytes
 from ottla.log.folder import START_OFFSETS
 from ottla.wire.errors import ErrorCode, KafkaError
+from testkit.waiting import until_on_loop as until
 from tests.broker.nodes import running, topic, write
 
 BEGINS, ENDS = "disk full; refusing writes", "disk space available again; accepting writes"

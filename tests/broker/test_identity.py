@@ -14,7 +14,6 @@ from random import Random
 
 import pytest
 
-from compat.waiting import until_on_loop as until
 from ottla.broker.logs.cleaner import Cleaner
 from ottla.broker.metadata.topics import delete_topic
 from ottla.broker.node import Node
@@ -33,6 +32,7 @@ from ottla.metadata.store import Op
 from ottla.metadata.stores.sqlite_store import SqliteStore
 from ottla.metadata.topics import NewTopic, create_topic
 from ottla.metadata.topics import delete_topic as decide_deletion
+from testkit.waiting import until_on_loop as until
 from tests.broker.nodes import new_node
 from tests.log.compacting import keyed, records
 

@@ -4,8 +4,6 @@ from collections.abc import Iterator
 
 import pytest
 
-from compat.batches import values
-from compat.raw import ClosedError, Connection
 from ottla.broker.replicas.partition import Partition
 from ottla.coordinator.shard import RequestContext
 from ottla.embedded import Broker
@@ -18,6 +16,8 @@ from ottla.wire.messages.offset_commit import (
 )
 from ottla.wire.messages.offset_fetch import OffsetFetchRequestGroup
 from ottla.wire.messages.produce import ProduceResponse
+from testkit.batches import values
+from testkit.raw import ClosedError, Connection
 from tests.e2e.asking import PRODUCE, produce_request
 from tests.e2e.asking_groups import committed, coordinated
 from tests.e2e.asking_transactions import (

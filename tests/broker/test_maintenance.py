@@ -11,8 +11,6 @@ from pathlib import Path
 import pytest
 from structlog.testing import capture_logs
 
-from compat.batches import now_ms, values
-from compat.waiting import until_on_loop as until
 from ottla.broker.logs import flusher, maintenance
 from ottla.broker.logs.maintenance import LATEST_FLUSH_OF_LITTLE_MS, LITTLE
 from ottla.broker.metadata.topics import delete_topic
@@ -24,6 +22,8 @@ from ottla.log.folder import DataFolder
 from ottla.log.log import Log
 from ottla.records import Record, encode_batch
 from ottla.wire.errors import ErrorCode, KafkaError
+from testkit.batches import now_ms, values
+from testkit.waiting import until_on_loop as until
 from tests.broker.nodes import running, topic, write
 
 FULL = KafkaError(ErrorCode.KAFKA_STORAGE_ERROR, "a-0: No space left on device")

@@ -6,10 +6,10 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from compat.waiting import until_on_loop as until
 from ottla.metadata.clock import boottime
 from ottla.metadata.store import Conflict, Registration, SessionFacts
 from ottla.metadata.stores.sqlite_store import SqliteStore
+from testkit.waiting import until_on_loop as until
 from tests.broker.nodes import running
 
 

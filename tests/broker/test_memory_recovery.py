@@ -10,7 +10,6 @@ from typing import Any
 import pytest
 from structlog.testing import capture_logs
 
-from compat.waiting import until_on_loop as until
 from ottla.broker.logs import opening
 from ottla.broker.logs.recovery_process import RecoveryProcess
 from ottla.broker.metadata.topics import delete_topic
@@ -18,6 +17,7 @@ from ottla.broker.node import Node
 from ottla.log import recovery
 from ottla.log.folder import CLEAN_SHUTDOWN
 from ottla.wire.errors import ErrorCode
+from testkit.waiting import until_on_loop as until
 from tests.broker.nodes import killed, running, topic, write
 from tests.broker.test_opening import Unclean, end_offsets, error_of
 

@@ -8,7 +8,6 @@ from pathlib import Path
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
-from compat.waiting import until_on_loop as until
 from ottla.broker.metadata.topics import delete_topic
 from ottla.broker.metrics import exposition as exposition_module
 from ottla.broker.metrics import metrics_server
@@ -17,6 +16,7 @@ from ottla.broker.metrics.exposition import exposition
 from ottla.broker.metrics.metrics_server import LONGEST_REQUEST, MOST_CLIENTS, MetricsServer
 from ottla.broker.node import Node
 from ottla.wire.apis import ApiKey
+from testkit.waiting import until_on_loop as until
 from tests.broker.nodes import new_node, running, topic, write
 
 Client = tuple[asyncio.StreamReader, asyncio.StreamWriter]

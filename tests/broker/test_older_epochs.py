@@ -7,13 +7,13 @@ from pathlib import Path
 
 from structlog.testing import capture_logs
 
-from compat.batches import now_ms, values
-from compat.waiting import until_on_loop as until
 from ottla.broker.metadata.reassigning import alter_reassignments
 from ottla.broker.metadata.topics import create_topic
 from ottla.broker.node import Node
 from ottla.broker.replicas.partition import Partition
 from ottla.metadata.topics import NewTopic
+from testkit.batches import now_ms, values
+from testkit.waiting import until_on_loop as until
 from tests.broker.nodes import running, topic, write
 from tests.broker.others import OTHER, beside_another
 

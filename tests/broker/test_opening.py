@@ -12,7 +12,6 @@ from uuid import uuid4
 import pytest
 from structlog.testing import capture_logs
 
-from compat.waiting import until_on_loop as until
 from ottla.broker.logs import child, opening
 from ottla.broker.logs.opening import LogOpener
 from ottla.broker.metadata.topics import delete_topic
@@ -22,6 +21,7 @@ from ottla.metadata.controller import change_assignment, change_partition
 from ottla.metadata.documents import PartitionState
 from ottla.metadata.elections import NO_LEADER
 from ottla.wire.errors import ErrorCode, KafkaError
+from testkit.waiting import until_on_loop as until
 from tests.broker.nodes import killed, new_node, running, topic, write
 
 SEGMENT = f"{0:020d}.log"

@@ -5,13 +5,13 @@ from pathlib import Path
 
 import pytest
 
-from compat.waiting import until_on_loop as until
 from ottla.broker.node import Node
 from ottla.broker.replication.link import LinkError
 from ottla.metadata import documents
 from ottla.metadata.store import Delete
 from ottla.wire.messages.end_txn import EndTxnRequest, EndTxnResponse
 from ottla.wire.messages.list_groups import ListGroupsRequest, ListGroupsResponse
+from testkit.waiting import until_on_loop as until
 from tests.broker.others import OTHER, beside_another
 
 VERSION = 3

@@ -2,7 +2,6 @@
 
 import pytest
 
-from compat.batches import Batch
 from ottla.broker.replicas import refusals as refusals_module
 from ottla.broker.replicas.refusals import (
     FORGOTTEN_AFTER_MS,
@@ -13,6 +12,7 @@ from ottla.broker.replicas.refusals import (
     sent_by,
 )
 from ottla.wire.errors import ErrorCode, KafkaError
+from testkit.batches import Batch
 
 OUT_OF_ORDER = ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER
 FULL = ErrorCode.KAFKA_STORAGE_ERROR

@@ -11,7 +11,6 @@ from typing import Any
 import pytest
 from structlog.testing import capture_logs
 
-from compat.waiting import until_on_loop as until
 from ottla.broker.coordinators import shard_runner
 from ottla.broker.coordinators.shard_runner import ShardRunner
 from ottla.broker.node import Node
@@ -39,6 +38,7 @@ from ottla.wire.messages.offset_commit import (
     OffsetCommitResponse,
 )
 from ottla.wire.messages.offset_fetch import OffsetFetchRequestGroup, OffsetFetchResponseGroup
+from testkit.waiting import until_on_loop as until
 from tests.broker.nodes import running, topic
 from tests.stalls.bombs import bomb
 

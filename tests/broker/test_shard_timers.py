@@ -6,7 +6,6 @@ from pathlib import Path
 
 import pytest
 
-from compat.waiting import until_on_loop as until
 from ottla.broker.coordinators import shard_timers
 from ottla.broker.coordinators.shard_runner import ShardRunner
 from ottla.broker.node import Node
@@ -23,6 +22,7 @@ from ottla.metadata.clock import boottime
 from ottla.replication.lease import Lease
 from ottla.wire.errors import KafkaError
 from ottla.wire.messages.describe_transactions import TransactionState as DescribedTransaction
+from testkit.waiting import until_on_loop as until
 from tests.broker.nodes import running, topic
 from tests.broker.test_shard_runner import Told, change, runner_of
 

@@ -13,7 +13,6 @@ from pathlib import Path
 import pytest
 from structlog.testing import capture_logs
 
-from compat.waiting import until_on_loop as until
 from ottla.broker.logs import flusher
 from ottla.broker.logs.closing import closed_at_once
 from ottla.broker.metadata.stores import METADATA_FILE
@@ -24,6 +23,7 @@ from ottla.log import flush
 from ottla.log.flush import Flush
 from ottla.log.flushed_storage import SEGMENTS_IN_ONE_FLUSH
 from ottla.log.folder import CLEAN_SHUTDOWN, RECOVERY_POINTS
+from testkit.waiting import until_on_loop as until
 from tests.broker.nodes import new_node, running, topic, write
 
 

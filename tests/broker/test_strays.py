@@ -8,13 +8,13 @@ from pathlib import Path
 import pytest
 from structlog.testing import capture_logs
 
-from compat.waiting import until_on_loop as until
 from ottla.broker.metadata.topics import delete_topic
 from ottla.broker.node import Node
 from ottla.log.folder import PARTITION_METADATA, RECOVERY_POINTS, DataFolder
 from ottla.metadata.controller import change_assignment
 from ottla.metadata.documents import deleted_topic_key
 from ottla.metadata.store import Delete
+from testkit.waiting import until_on_loop as until
 from tests.broker.nodes import killed, new_node, running, topic, write
 
 SEGMENT = f"{0:020d}.log"

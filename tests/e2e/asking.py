@@ -4,7 +4,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from uuid import UUID
 
-from compat.raw import Connection
 from ottla.wire.message import NO_UUID
 from ottla.wire.messages.fetch import (
     FetchPartition,
@@ -29,6 +28,7 @@ from ottla.wire.messages.produce import (
     ProduceResponse,
     TopicProduceData,
 )
+from testkit.raw import Connection
 
 PRODUCE = 12
 """The last version that names its topics; 13 has their ids."""

@@ -5,7 +5,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from uuid import UUID
 
-from compat.raw import PATIENCE_SECONDS, Connection
 from ottla.wire.errors import ErrorCode
 from ottla.wire.message import NO_UUID
 from ottla.wire.messages.consumer_group_heartbeat import (
@@ -48,6 +47,7 @@ from ottla.wire.messages.sync_group import (
     SyncGroupRequestAssignment,
     SyncGroupResponse,
 )
+from testkit.raw import PATIENCE_SECONDS, Connection
 
 GROUP = 0
 TRANSACTION = 1

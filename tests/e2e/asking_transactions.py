@@ -4,8 +4,6 @@ import time
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-from compat.batches import Batch, Plain
-from compat.raw import PATIENCE_SECONDS, Connection
 from ottla.records import decode_batch
 from ottla.wire.batch import TRANSACTIONAL, headers
 from ottla.wire.errors import ErrorCode
@@ -30,6 +28,8 @@ from ottla.wire.messages.txn_offset_commit import (
     TxnOffsetCommitRequestTopic,
     TxnOffsetCommitResponse,
 )
+from testkit.batches import Batch, Plain
+from testkit.raw import PATIENCE_SECONDS, Connection
 from tests.e2e.asking import FETCH, From, fetch_request, partitions_of, produce_request
 from tests.e2e.asking_groups import NOT_YET, TRANSACTION, Joined, find_coordinator
 

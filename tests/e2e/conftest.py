@@ -17,11 +17,6 @@ from uuid import uuid4
 
 import pytest
 
-from compat.clients import BY_NAME, IN_MAKE_TEST
-from compat.clients.base import Client
-from compat.clients.confluent import Confluent
-from compat.process import BrokerProcess
-from compat.raw import PATIENCE_SECONDS, Connection
 from ottla.wire.errors import ErrorCode
 from ottla.wire.messages.create_topics import (
     CreatableTopic,
@@ -42,6 +37,11 @@ from ottla.wire.messages.metadata import (
     MetadataResponse,
     MetadataResponseTopic,
 )
+from testkit.clients import BY_NAME, IN_MAKE_TEST
+from testkit.clients.base import Client
+from testkit.clients.confluent import Confluent
+from testkit.process import BrokerProcess
+from testkit.raw import PATIENCE_SECONDS, Connection
 
 # A new group would wait three seconds for more members: tests start many groups.
 SETTINGS = {"group.initial.rebalance.delay.ms": "0"}

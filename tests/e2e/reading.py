@@ -13,7 +13,7 @@ from kafka import (  # type: ignore[import-untyped]  # ships no type marker
 )
 from kafka import TopicPartition as KafkaPythonPartition
 
-from compat.clients.base import PATIENCE_SECONDS
+from testkit.clients.base import PATIENCE_SECONDS
 
 POLL_SECONDS = 0.2
 

@@ -16,9 +16,9 @@ from aiokafka.admin.config_resource import (  # type: ignore[import-untyped]  # 
     ConfigResourceType,
 )
 
-from compat.clients.aio import AioKafka
-from compat.clients.base import Message
 from ottla.wire.errors import ErrorCode
+from testkit.clients.aio import AioKafka
+from testkit.clients.base import Message
 from tests.e2e.conftest import Eventually
 
 T = TypeVar("T")

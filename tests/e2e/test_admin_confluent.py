@@ -14,9 +14,9 @@ from confluent_kafka.admin import (  # type: ignore[attr-defined]  # re-exported
 )
 from confluent_kafka.cimpl import NewPartitions, NewTopic
 
-from compat.batches import now_ms
-from compat.clients.base import PATIENCE_SECONDS, Message
-from compat.clients.confluent import Confluent
+from testkit.batches import now_ms
+from testkit.clients.base import PATIENCE_SECONDS, Message
+from testkit.clients.confluent import Confluent
 from tests.e2e.conftest import Eventually, Topics
 
 EARLIEST = OffsetSpec.earliest()  # type: ignore[no-untyped-call]  # left untyped there

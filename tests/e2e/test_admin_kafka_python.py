@@ -20,8 +20,8 @@ from kafka.errors import (  # type: ignore[import-untyped]  # as above
     UnknownTopicOrPartitionError,
 )
 
-from compat.clients.base import Message
-from compat.clients.kafka_python import KafkaPython
+from testkit.clients.base import Message
+from testkit.clients.kafka_python import KafkaPython
 from tests.e2e.conftest import Eventually, Topics
 
 

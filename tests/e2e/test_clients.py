@@ -4,9 +4,9 @@ from collections.abc import Callable
 
 import pytest
 
-from compat.batches import now_ms
-from compat.clients.base import CODECS, Client, Message, Received
-from compat.clients.confluent import Confluent
+from testkit.batches import now_ms
+from testkit.clients.base import CODECS, Client, Message, Received
+from testkit.clients.confluent import Confluent
 from tests.e2e.conftest import Topics
 
 MEGABYTE = 1024 * 1024

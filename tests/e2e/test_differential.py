@@ -10,8 +10,8 @@ from compat.differential.driver import DifferenceError, Driver
 from compat.differential.names import Names
 from compat.differential.section import FAMILIES, SETTINGS
 from compat.differential.side import Side
-from compat.process import BrokerProcess
 from ottla.wire.messages.join_group import JoinGroupResponse, JoinGroupResponseMember
+from testkit.process import BrokerProcess
 
 STEPS = 100
 SEED = 3

@@ -2,7 +2,7 @@
 
 import pytest
 
-from compat import exactly_once
+from testkit import exactly_once
 from tests.e2e.conftest import OwnBroker
 
 ROUNDS = 3

@@ -12,11 +12,6 @@ from pathlib import Path
 
 import pytest
 
-from compat.batches import values
-from compat.process import BrokerProcess
-from compat.raw import Connection
-from compat.waiting import until
-from compat.workers import WorkersProcess
 from faults.disks import MountedDisk, can_mount
 from ottla.wire.errors import ErrorCode
 from ottla.wire.messages.create_topics import (
@@ -32,6 +27,11 @@ from ottla.wire.messages.delete_records import (
 )
 from ottla.wire.messages.delete_topics import DeleteTopicsRequest, DeleteTopicsResponse
 from ottla.wire.messages.metadata import MetadataRequest, MetadataResponse
+from testkit.batches import values
+from testkit.process import BrokerProcess
+from testkit.raw import Connection
+from testkit.waiting import until
+from testkit.workers import WorkersProcess
 from tests.e2e.asking import EARLIEST, LATEST, From, fetch, list_offset, produce
 
 SETTINGS = {

@@ -5,11 +5,11 @@ from dataclasses import dataclass
 
 import pytest
 
-from compat.clients.base import Message
-from compat.clients.confluent import Confluent
-from compat.member_program import Task
-from compat.members import Member, Members
-from compat.process import BrokerProcess
+from testkit.clients.base import Message
+from testkit.clients.confluent import Confluent
+from testkit.member_program import Task
+from testkit.members import Member, Members
+from testkit.process import BrokerProcess
 
 PARTITIONS = 6
 EACH = 20

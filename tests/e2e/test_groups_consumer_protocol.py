@@ -5,7 +5,6 @@ from uuid import UUID, uuid4
 
 import pytest
 
-from compat.raw import Connection
 from ottla.wire.errors import ErrorCode
 from ottla.wire.messages.consumer_group_describe import (
     ConsumerGroupDescribeRequest,
@@ -16,6 +15,7 @@ from ottla.wire.messages.consumer_group_heartbeat import (
     ConsumerGroupHeartbeatResponse,
     TopicPartitions,
 )
+from testkit.raw import Connection
 from tests.e2e.asking_groups import (
     SESSION_MS,
     Joined,

@@ -6,7 +6,6 @@ from uuid import uuid4
 
 import pytest
 
-from compat.raw import Connection
 from ottla.wire.errors import ErrorCode
 from ottla.wire.messages.delete_groups import DeleteGroupsRequest, DeleteGroupsResponse
 from ottla.wire.messages.offset_commit import (
@@ -26,6 +25,7 @@ from ottla.wire.messages.offset_fetch import (
     OffsetFetchRequestGroup,
     OffsetFetchResponse,
 )
+from testkit.raw import Connection
 from tests.e2e.asking_groups import (
     NO_GENERATION,
     Joined,

@@ -4,7 +4,6 @@ from collections.abc import Callable
 
 import pytest
 
-from compat.raw import ClosedError, Connection, frame
 from ottla.wire.errors import ErrorCode
 from ottla.wire.headers import write_request_header
 from ottla.wire.messages.describe_groups import DescribeGroupsRequest, DescribeGroupsResponse
@@ -13,6 +12,7 @@ from ottla.wire.messages.heartbeat import HeartbeatRequest
 from ottla.wire.messages.join_group import JoinGroupResponse
 from ottla.wire.messages.leave_group import LeaveGroupRequest, LeaveGroupResponse
 from ottla.wire.messages.offset_delete import OffsetDeleteRequest, OffsetDeleteResponse
+from testkit.raw import ClosedError, Connection, frame
 from tests.e2e.asking_groups import (
     GROUP,
     PROTOCOLS,

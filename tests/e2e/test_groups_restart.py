@@ -4,11 +4,11 @@ from collections.abc import Iterator
 
 import pytest
 
-from compat.clients.base import Message
-from compat.clients.confluent import Confluent
-from compat.member_program import Task
-from compat.members import Members
-from compat.raw import Connection
+from testkit.clients.base import Message
+from testkit.clients.confluent import Confluent
+from testkit.member_program import Task
+from testkit.members import Members
+from testkit.raw import Connection
 from tests.e2e.asking_groups import (
     Joined,
     commit,

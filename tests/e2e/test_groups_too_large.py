@@ -4,7 +4,6 @@ from collections.abc import Callable
 
 import pytest
 
-from compat.raw import Connection
 from ottla.wire.errors import ErrorCode
 from ottla.wire.messages.consumer_group_heartbeat import (
     ConsumerGroupHeartbeatRequest,
@@ -22,6 +21,7 @@ from ottla.wire.messages.txn_offset_commit import (
     TxnOffsetCommitRequestTopic,
     TxnOffsetCommitResponse,
 )
+from testkit.raw import Connection
 from tests.e2e.asking_groups import (
     Joined,
     commit,

@@ -4,11 +4,11 @@ from random import Random
 from uuid import UUID
 
 from compat import kill
-from compat.batches import values
-from compat.raw import Connection
 from ottla.wire.errors import ErrorCode
 from ottla.wire.messages.create_topics import CreatableTopic, CreateTopicsRequest
 from ottla.wire.messages.delete_topics import DeleteTopicsRequest, DeleteTopicsResponse
+from testkit.batches import values
+from testkit.raw import Connection
 from tests.e2e.asking import end_offset, produce
 from tests.e2e.conftest import OwnBroker, create_topic, describe
 

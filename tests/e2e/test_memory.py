@@ -7,10 +7,10 @@ from contextlib import ExitStack
 
 import pytest
 
-from compat.batches import values
-from compat.process import BrokerProcess
-from compat.raw import SIZE, Connection, address, frame, request_bytes
 from ottla.wire.messages.metadata import MetadataRequest, MetadataResponse
+from testkit.batches import values
+from testkit.process import BrokerProcess
+from testkit.raw import SIZE, Connection, address, frame, request_bytes
 from tests.e2e.asking import FETCH, PRODUCE, From, fetch_request, produce, produce_request
 from tests.e2e.conftest import OwnBroker, create_topic
 

@@ -5,9 +5,9 @@ import subprocess
 import time
 from pathlib import Path
 
-from compat.batches import values
-from compat.process import BrokerProcess, plain_environment
-from compat.raw import Connection
+from testkit.batches import values
+from testkit.process import BrokerProcess, plain_environment
+from testkit.raw import Connection
 from tests.e2e.asking import EARLIEST, FETCH, From, end_offset, fetch_request, list_offset, produce
 from tests.e2e.conftest import OwnBroker, create_topic
 

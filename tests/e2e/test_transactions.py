@@ -4,8 +4,6 @@ from collections.abc import Callable
 
 import pytest
 
-from compat.batches import values
-from compat.raw import Connection
 from ottla.wire.errors import ErrorCode
 from ottla.wire.messages.fetch import FetchResponse, PartitionData
 from ottla.wire.messages.list_offsets import (
@@ -14,6 +12,8 @@ from ottla.wire.messages.list_offsets import (
     ListOffsetsResponse,
     ListOffsetsTopic,
 )
+from testkit.batches import values
+from testkit.raw import Connection
 from tests.e2e.asking import (
     FETCH,
     LATEST,

@@ -5,7 +5,7 @@ from contextlib import ExitStack
 
 import pytest
 
-from compat.clients.transactional import TRANSACTIONAL, FencedError, Transactional
+from testkit.clients.transactional import TRANSACTIONAL, FencedError, Transactional
 from tests.e2e.reading import READERS
 
 Starts = Callable[[], Transactional]

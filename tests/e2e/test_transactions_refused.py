@@ -4,7 +4,6 @@ from collections.abc import Callable
 
 import pytest
 
-from compat.raw import Connection
 from ottla.embedded import Broker
 from ottla.wire.errors import ErrorCode
 from ottla.wire.messages.add_partitions_to_txn import (
@@ -20,6 +19,7 @@ from ottla.wire.messages.txn_offset_commit import (
     TxnOffsetCommitRequestTopic,
     TxnOffsetCommitResponse,
 )
+from testkit.raw import Connection
 from tests.e2e.asking import end_offset
 from tests.e2e.asking_groups import Joined, committed, coordinated, join_alone
 from tests.e2e.asking_transactions import (

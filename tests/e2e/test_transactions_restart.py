@@ -4,10 +4,10 @@ from pathlib import Path
 
 import pytest
 
-from compat.process import BrokerProcess
-from compat.raw import Connection
 from ottla.wire.batch import headers
 from ottla.wire.messages.end_txn import EndTxnRequest
+from testkit.process import BrokerProcess
+from testkit.raw import Connection
 from tests.e2e.asking_groups import committed, coordinated
 from tests.e2e.asking_transactions import (
     NEW_END,

@@ -5,7 +5,6 @@ from collections.abc import Callable
 
 import pytest
 
-from compat.raw import Connection
 from ottla.wire.errors import ErrorCode
 from ottla.wire.messages.delete_topics import DeleteTopicsRequest, DeleteTopicsResponse
 from ottla.wire.messages.describe_producers import (
@@ -24,6 +23,7 @@ from ottla.wire.messages.write_txn_markers import (
     WriteTxnMarkersRequest,
     WriteTxnMarkersResponse,
 )
+from testkit.raw import Connection
 from tests.e2e.asking_transactions import (
     Producer,
     describe_transaction,

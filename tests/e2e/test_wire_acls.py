@@ -2,11 +2,11 @@
 
 import pytest
 
-from compat.raw import Connection
 from ottla.wire.errors import ErrorCode
 from ottla.wire.messages.create_acls import AclCreation, CreateAclsRequest, CreateAclsResponse
 from ottla.wire.messages.delete_acls import DeleteAclsFilter, DeleteAclsRequest, DeleteAclsResponse
 from ottla.wire.messages.describe_acls import DescribeAclsRequest, DescribeAclsResponse
+from testkit.raw import Connection
 
 VERSIONS = pytest.mark.parametrize("version", [1, 2, 3])
 TOLD = (ErrorCode.SECURITY_DISABLED, "No Authorizer is configured.")

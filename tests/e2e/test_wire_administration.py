@@ -2,7 +2,6 @@
 
 import pytest
 
-from compat.raw import Connection
 from ottla.wire.errors import ErrorCode
 from ottla.wire.messages.alter_replica_log_dirs import (
     AlterReplicaLogDir,
@@ -27,6 +26,7 @@ from ottla.wire.messages.elect_leaders import (
     ElectLeadersResponse,
     TopicPartitions,
 )
+from testkit.raw import Connection
 from tests.e2e.conftest import Topics
 
 

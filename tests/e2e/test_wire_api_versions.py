@@ -2,12 +2,12 @@
 
 import pytest
 
-from compat.raw import Connection, frame
 from ottla.wire import codec
 from ottla.wire.apis import KAFKA_VERSIONS, ApiKey
 from ottla.wire.errors import ErrorCode
 from ottla.wire.headers import write_request_header
 from ottla.wire.messages.api_versions import ApiVersionsRequest, ApiVersionsResponse
+from testkit.raw import Connection, frame
 
 SERVED = [
     ApiKey.PRODUCE,

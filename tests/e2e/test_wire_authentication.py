@@ -2,7 +2,6 @@
 
 import pytest
 
-from compat.raw import Connection
 from ottla.wire.errors import ErrorCode
 from ottla.wire.messages.create_delegation_token import (
     CreateDelegationTokenRequest,
@@ -25,6 +24,7 @@ from ottla.wire.messages.sasl_authenticate import (
     SaslAuthenticateResponse,
 )
 from ottla.wire.messages.sasl_handshake import SaslHandshakeRequest, SaslHandshakeResponse
+from testkit.raw import Connection
 
 
 @pytest.mark.parametrize("version", [0, 1])

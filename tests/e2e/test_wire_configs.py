@@ -4,8 +4,6 @@ from collections.abc import Callable
 
 import pytest
 
-from compat.batches import values
-from compat.raw import Connection
 from ottla.records import Record, decode_batch, encode_batch
 from ottla.records.compression import Codec
 from ottla.wire.batch import CODEC_MASK, headers
@@ -43,6 +41,8 @@ from ottla.wire.messages.list_config_resources import (
     ListConfigResourcesRequest,
     ListConfigResourcesResponse,
 )
+from testkit.batches import values
+from testkit.raw import Connection
 from tests.e2e.asking import From, fetch, produce
 from tests.e2e.asking_groups import consumer_heartbeat, coordinated, join_consumer_group
 from tests.e2e.conftest import Eventually, OwnBroker, Topics, create_topic, describe

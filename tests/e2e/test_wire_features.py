@@ -2,7 +2,6 @@
 
 import pytest
 
-from compat.raw import Connection
 from ottla.wire.errors import ErrorCode
 from ottla.wire.messages.api_versions import ApiVersionsRequest, ApiVersionsResponse
 from ottla.wire.messages.update_features import (
@@ -10,6 +9,7 @@ from ottla.wire.messages.update_features import (
     UpdateFeaturesRequest,
     UpdateFeaturesResponse,
 )
+from testkit.raw import Connection
 
 UPGRADE, SAFE_DOWNGRADE = 1, 2
 

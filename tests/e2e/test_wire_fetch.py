@@ -7,11 +7,11 @@ from uuid import uuid4
 
 import pytest
 
-from compat.batches import Batch, Plain, values
-from compat.raw import Connection
 from ottla.wire.errors import ErrorCode
 from ottla.wire.messages.delete_topics import DeleteTopicsRequest, DeleteTopicsResponse
 from ottla.wire.messages.fetch import FetchResponse, PartitionData
+from testkit.batches import Batch, Plain, values
+from testkit.raw import Connection
 from tests.e2e.asking import (
     FETCH,
     FETCH_BY_ID,

@@ -7,10 +7,10 @@ from uuid import uuid4
 
 import pytest
 
-from compat.batches import values
-from compat.raw import Connection
 from ottla.wire.errors import ErrorCode
 from ottla.wire.messages.fetch import FetchRequest, FetchResponse
+from testkit.batches import values
+from testkit.raw import Connection
 from tests.e2e.asking import FETCH, FETCH_BY_ID, From, fetch_request, partitions_of, produce
 from tests.e2e.conftest import OwnBroker, Topics, create_topic, describe
 

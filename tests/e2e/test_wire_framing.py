@@ -6,9 +6,6 @@ from contextlib import ExitStack
 
 import pytest
 
-from compat.batches import values
-from compat.process import wait_until_ready
-from compat.raw import SIZE, ClosedError, Connection, frame, request_bytes
 from ottla.records import Record, encode_batch
 from ottla.wire.apis import ApiKey
 from ottla.wire.headers import write_request_header
@@ -16,6 +13,9 @@ from ottla.wire.messages.api_versions import ApiVersionsRequest, ApiVersionsResp
 from ottla.wire.messages.fetch import FetchResponse
 from ottla.wire.messages.metadata import MetadataRequest, MetadataResponse
 from ottla.wire.messages.produce import PartitionProduceData, ProduceResponse
+from testkit.batches import values
+from testkit.process import wait_until_ready
+from testkit.raw import SIZE, ClosedError, Connection, frame, request_bytes
 from tests.e2e.asking import FETCH, PRODUCE, From, fetch_request, partitions_of, produce_request
 from tests.e2e.conftest import OwnBroker, Topics
 

@@ -2,9 +2,6 @@
 
 import pytest
 
-from compat.batches import Batch, Plain
-from compat.process import BrokerProcess
-from compat.raw import Connection
 from ottla.wire.errors import ErrorCode
 from ottla.wire.messages.describe_producers import (
     DescribeProducersRequest,
@@ -13,6 +10,9 @@ from ottla.wire.messages.describe_producers import (
 )
 from ottla.wire.messages.init_producer_id import InitProducerIdRequest, InitProducerIdResponse
 from ottla.wire.messages.produce import PartitionProduceResponse
+from testkit.batches import Batch, Plain
+from testkit.process import BrokerProcess
+from testkit.raw import Connection
 from tests.e2e.asking import end_offset, new_producer, produce
 from tests.e2e.conftest import OwnBroker, create_topic
 

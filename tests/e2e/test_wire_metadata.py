@@ -5,7 +5,6 @@ from uuid import uuid4
 
 import pytest
 
-from compat.raw import Connection, address
 from ottla.wire.errors import ErrorCode
 from ottla.wire.message import NO_UUID
 from ottla.wire.messages.describe_cluster import DescribeClusterRequest, DescribeClusterResponse
@@ -20,6 +19,7 @@ from ottla.wire.messages.metadata import (
     MetadataRequestTopic,
     MetadataResponse,
 )
+from testkit.raw import Connection, address
 from tests.e2e.conftest import OwnBroker, Topics, describe
 
 

@@ -4,8 +4,6 @@ from collections.abc import Callable
 
 import pytest
 
-from compat.batches import Batch, Plain, now_ms, values
-from compat.raw import Connection
 from ottla.wire.errors import ErrorCode
 from ottla.wire.messages.delete_records import (
     DeleteRecordsPartition,
@@ -21,6 +19,8 @@ from ottla.wire.messages.offset_for_leader_epoch import (
     OffsetForLeaderPartition,
     OffsetForLeaderTopic,
 )
+from testkit.batches import Batch, Plain, now_ms, values
+from testkit.raw import Connection
 from tests.e2e.asking import (
     EARLIEST,
     LATEST,

@@ -6,8 +6,6 @@ from uuid import uuid4
 import cramjam
 import pytest
 
-from compat.batches import Batch, Plain, now_ms, values
-from compat.raw import Connection
 from ottla.log.validation import restamp_attributes
 from ottla.records import Codec
 from ottla.wire.batch import HEADER_SIZE, read_header
@@ -19,6 +17,8 @@ from ottla.wire.messages.produce import (
     ProduceResponse,
     TopicProduceData,
 )
+from testkit.batches import Batch, Plain, now_ms, values
+from testkit.raw import Connection
 from tests.e2e.asking import (
     EARLIEST,
     MAX_TIMESTAMP,

@@ -6,8 +6,6 @@ from uuid import uuid4
 
 import pytest
 
-from compat.batches import values
-from compat.raw import Connection
 from ottla.wire.errors import ErrorCode
 from ottla.wire.message import NO_UUID
 from ottla.wire.messages.create_partitions import (
@@ -29,6 +27,8 @@ from ottla.wire.messages.delete_topics import (
     DeleteTopicsResponse,
     DeleteTopicState,
 )
+from testkit.batches import values
+from testkit.raw import Connection
 from tests.e2e.asking import From, end_offset, fetch, produce
 from tests.e2e.conftest import Eventually, OwnBroker, Topics, create_topic, describe, is_unknown
 

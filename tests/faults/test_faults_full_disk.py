@@ -5,11 +5,6 @@ The size of a broker's files is limited, as the harness does it where it may not
 
 from pathlib import Path
 
-from compat.batches import Batch, Plain
-from compat.cluster import ClusterProcesses
-from compat.process import BrokerProcess
-from compat.raw import Connection
-from compat.waiting import until
 from faults.disks import LimitedFiles
 from ottla.wire.errors import ErrorCode
 from ottla.wire.messages.create_topics import (
@@ -23,6 +18,11 @@ from ottla.wire.messages.produce import (
     ProduceResponse,
     TopicProduceData,
 )
+from testkit.batches import Batch, Plain
+from testkit.cluster import ClusterProcesses
+from testkit.process import BrokerProcess
+from testkit.raw import Connection
+from testkit.waiting import until
 
 TOPIC = "kept"
 PRODUCER = 4242

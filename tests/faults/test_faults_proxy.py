@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from faults.proxy import Gate, Gates, Mode
+from testkit.proxy import Gate, Gates, Mode
 
 PATIENCE_SECONDS = 5.0
 SILENCE_SECONDS = 0.2

@@ -2,8 +2,8 @@
 
 from pathlib import Path
 
-from compat.batches import Batch, Plain
 from faults.replicas import ANY_OFFSET, difference, stored
+from testkit.batches import Batch, Plain
 
 
 def write(folder: Path, *lives: tuple[int, int, bytes], segment: int = 0) -> Path:

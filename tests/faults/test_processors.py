@@ -5,9 +5,9 @@ import subprocess
 import sys
 from pathlib import Path
 
-from compat.waiting import until
 from faults import processors
 from faults.processors import Shares
+from testkit.waiting import until
 
 
 def share(said: str, kind: str) -> int:

@@ -5,8 +5,9 @@ from itertools import count
 
 import pytest
 
+from testkit.zookeeper_servers import Ensemble, running_ensemble
+
 from .stores import Backing, SqliteBacking, ZooKeeperBacking
-from .zookeeper_servers import Ensemble, running_ensemble
 
 
 @pytest.fixture(scope="session")

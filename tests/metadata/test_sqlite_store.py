@@ -12,7 +12,6 @@ from threading import Event
 
 import pytest
 
-from compat.waiting import until_on_loop as until
 from ottla.metadata.store import (
     Change,
     Create,
@@ -26,6 +25,7 @@ from ottla.metadata.stores import sqlite_reserve
 from ottla.metadata.stores.sqlite_database import JOURNAL_KEPT, Database, _Changes
 from ottla.metadata.stores.sqlite_reserve import FILE_BYTES
 from ottla.metadata.stores.sqlite_store import OwnerInUse, SqliteStore
+from testkit.waiting import until_on_loop as until
 
 from .stores import Watcher, on_a_loop
 

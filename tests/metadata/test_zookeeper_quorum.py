@@ -9,9 +9,9 @@ import pytest
 from ottla.metadata.store import Put, Registration, StoreError
 from ottla.metadata.stores.zookeeper_address import parse_address
 from ottla.metadata.stores.zookeeper_store import ZooKeeperStore
+from testkit.zookeeper_servers import Ensemble, ZooKeeperServer, running_ensemble
 
 from .stores import Watcher, on_a_loop
-from .zookeeper_servers import Ensemble, ZooKeeperServer, running_ensemble
 
 TIMEOUT = 6.0
 _numbers = count()

@@ -11,7 +11,6 @@ from typing import Any
 import pytest
 from kazoo.client import KazooClient  # type: ignore[import-untyped]  # it has no types
 
-from compat.waiting import until_on_loop as until
 from ottla.metadata.clock import boottime
 from ottla.metadata.store import (
     Create,
@@ -30,10 +29,11 @@ from ottla.metadata.stores.zookeeper_client import drop_connection
 from ottla.metadata.stores.zookeeper_mirror import Write
 from ottla.metadata.stores.zookeeper_session import ConnectionLost, ZooKeeperSession
 from ottla.metadata.stores.zookeeper_store import ZooKeeperStore
+from testkit.waiting import until_on_loop as until
+from testkit.zookeeper_servers import MAX_SESSION_TIMEOUT, Ensemble
 
 from .proxy import Proxy
 from .stores import SHORT_SESSION_TIMEOUT, Watcher, ZooKeeperBacking, on_a_loop
-from .zookeeper_servers import MAX_SESSION_TIMEOUT, Ensemble
 
 _numbers = count()
 

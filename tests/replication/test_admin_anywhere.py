@@ -2,8 +2,6 @@
 
 from pathlib import Path
 
-from compat.cluster import ClusterProcesses
-from compat.raw import Connection
 from ottla.wire.errors import ErrorCode
 from ottla.wire.messages.create_topics import (
     CreatableTopic,
@@ -15,6 +13,8 @@ from ottla.wire.messages.delete_topics import (
     DeleteTopicsResponse,
     DeleteTopicState,
 )
+from testkit.cluster import ClusterProcesses
+from testkit.raw import Connection
 
 
 def create(broker: Connection, name: str) -> int:

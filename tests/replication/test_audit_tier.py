@@ -5,11 +5,11 @@ from pathlib import Path
 
 import pytest
 
-from compat.cluster import ClusterProcesses
-from compat.waiting import until
 from ottla.audit.events import AUDIT_TOPIC, Tier
 from ottla.cli.audit import read_events
 from ottla.client import Client
+from testkit.cluster import ClusterProcesses
+from testkit.waiting import until
 from tests.audit.auditing import INTERVAL_MS, Audited, stored
 
 from .writing import Writer

@@ -3,15 +3,15 @@
 import subprocess
 from pathlib import Path
 
-from compat.cluster import ClusterProcesses
-from compat.process import BrokerProcess, plain_environment
-from compat.raw import Connection
 from ottla.wire.errors import ErrorCode
 from ottla.wire.messages.create_topics import (
     CreatableTopic,
     CreateTopicsRequest,
     CreateTopicsResponse,
 )
+from testkit.cluster import ClusterProcesses
+from testkit.process import BrokerProcess, plain_environment
+from testkit.raw import Connection
 
 from .writing import produce_to
 

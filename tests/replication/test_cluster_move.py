@@ -7,12 +7,12 @@ from pathlib import Path
 
 import pytest
 
-from compat.cluster import ClusterProcesses
-from compat.process import plain_environment
-from compat.waiting import until
 from ottla.cli.cluster_move import cheapest_plan
 from ottla.client.admin import PartitionInfo
 from ottla.wire.errors import ErrorCode, KafkaError
+from testkit.cluster import ClusterProcesses
+from testkit.process import plain_environment
+from testkit.waiting import until
 
 from .writing import Writer, read_all
 

@@ -6,13 +6,13 @@ from collections.abc import Iterator
 import pytest
 from confluent_kafka import Consumer, Producer, TopicPartition
 
-from compat.cluster import ClusterProcesses
-from compat.process import BrokerProcess
-from compat.raw import Connection
-from compat.waiting import until
 from ottla.wire.errors import ErrorCode
 from ottla.wire.messages.find_coordinator import FindCoordinatorRequest, FindCoordinatorResponse
 from ottla.wire.messages.init_producer_id import InitProducerIdRequest, InitProducerIdResponse
+from testkit.cluster import ClusterProcesses
+from testkit.process import BrokerProcess
+from testkit.raw import Connection
+from testkit.waiting import until
 
 GROUP, TRANSACTION = 0, 1
 NOT_AVAILABLE = ErrorCode.COORDINATOR_NOT_AVAILABLE

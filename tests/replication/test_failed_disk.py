@@ -11,12 +11,12 @@ from pathlib import Path
 
 import pytest
 
-from compat.waiting import until_on_loop as until
 from ottla.broker.metadata.topics import create_topic
 from ottla.config import BrokerConfig
 from ottla.metadata.topics import NewTopic
 from ottla.server.run import RunningBroker
 from ottla.wire.errors import ErrorCode, KafkaError
+from testkit.waiting import until_on_loop as until
 from tests.broker.nodes import write
 
 TOPIC = "kept"

@@ -4,9 +4,9 @@ from collections.abc import Iterator
 
 import pytest
 
-from compat.cluster import ClusterProcesses
-from compat.waiting import until
 from ottla.wire.errors import ErrorCode
+from testkit.cluster import ClusterProcesses
+from testkit.waiting import until
 
 from .writing import Writer, produce_to, read_all
 

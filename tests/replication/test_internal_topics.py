@@ -4,8 +4,8 @@ from pathlib import Path
 
 from confluent_kafka import Consumer, TopicPartition
 
-from compat.cluster import ClusterProcesses
-from compat.waiting import until
+from testkit.cluster import ClusterProcesses
+from testkit.waiting import until
 
 from .test_coordinators_move import GROUP, QUICK, TRANSACTION, coordinator_of, transactional
 

@@ -2,8 +2,8 @@
 
 from pathlib import Path
 
-from compat.cluster import ClusterProcesses
-from compat.waiting import until
+from testkit.cluster import ClusterProcesses
+from testkit.waiting import until
 
 
 def test_a_broker_that_is_back_leads_again_what_it_should(tmp_path: Path) -> None:

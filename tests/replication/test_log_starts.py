@@ -12,13 +12,13 @@ from pathlib import Path
 import pytest
 from structlog.testing import capture_logs
 
-from compat.batches import Batch, now_ms
-from compat.waiting import until_on_loop as until
 from ottla.broker.metadata.topics import create_topic
 from ottla.broker.replicas.partition import Partition
 from ottla.metadata.deleted_records import record_deletions
 from ottla.metadata.topics import NewTopic
 from ottla.server.run import RunningBroker
+from testkit.batches import Batch, now_ms
+from testkit.waiting import until_on_loop as until
 from tests.broker.nodes import PRODUCE_VERSION, write
 
 from .test_failed_disk import TOPIC, two_brokers

@@ -10,10 +10,10 @@ from pathlib import Path
 
 import pytest
 
-from bench.server import free_port
-from compat.cluster import ClusterProcesses
-from compat.process import BrokerProcess
-from compat.waiting import until
+from testkit.cluster import ClusterProcesses
+from testkit.process import BrokerProcess
+from testkit.server import free_port
+from testkit.waiting import until
 
 from .writing import Writer, metric, read_all
 

@@ -8,9 +8,6 @@ from collections.abc import Iterator
 import pytest
 from confluent_kafka import Consumer, Producer, TopicPartition
 
-from compat.cluster import ClusterProcesses
-from compat.raw import Connection
-from compat.waiting import until
 from ottla.wire.errors import ErrorCode
 from ottla.wire.messages.alter_partition_reassignments import (
     AlterPartitionReassignmentsRequest,
@@ -33,6 +30,9 @@ from ottla.wire.messages.list_partition_reassignments import (
     ListPartitionReassignmentsRequest,
     ListPartitionReassignmentsResponse,
 )
+from testkit.cluster import ClusterProcesses
+from testkit.raw import Connection
+from testkit.waiting import until
 
 
 @pytest.fixture(scope="module")

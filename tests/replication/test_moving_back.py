@@ -3,8 +3,8 @@
 from contextlib import ExitStack
 from pathlib import Path
 
-from compat.cluster import ClusterProcesses
-from compat.waiting import until
+from testkit.cluster import ClusterProcesses
+from testkit.waiting import until
 
 from .test_moving import move
 from .writing import Writer, paused

@@ -4,10 +4,10 @@ from pathlib import Path
 
 from confluent_kafka import OFFSET_BEGINNING, Consumer, TopicPartition
 
-from bench.server import free_port
-from compat.cluster import ClusterProcesses
-from compat.waiting import until
 from ottla.wire.errors import ErrorCode
+from testkit.cluster import ClusterProcesses
+from testkit.server import free_port
+from testkit.waiting import until
 
 from .writing import Writer, metric, produce_to
 

@@ -9,10 +9,10 @@ import pytest
 from kazoo.client import KazooClient  # type: ignore[import-untyped]  # it has no types
 from kazoo.exceptions import NotEmptyError  # type: ignore[import-untyped]  # as above
 
-from compat.cluster import ClusterProcesses
-from compat.waiting import until
 from faults.backups import Backups
-from tests.metadata.zookeeper_servers import Ensemble, running_ensemble
+from testkit.cluster import ClusterProcesses
+from testkit.waiting import until
+from testkit.zookeeper_servers import Ensemble, running_ensemble
 
 from .writing import Writer, read_all
 

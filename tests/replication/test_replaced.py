@@ -6,12 +6,12 @@ from pathlib import Path
 
 import pytest
 
-from compat.cluster import ClusterProcesses
-from compat.process import BrokerProcess
-from compat.raw import ClosedError
-from compat.waiting import until
-from faults.proxy import Gate, Gates, Mode
-from tests.metadata.zookeeper_servers import Ensemble, running_ensemble
+from testkit.cluster import ClusterProcesses
+from testkit.process import BrokerProcess
+from testkit.proxy import Gate, Gates, Mode
+from testkit.raw import ClosedError
+from testkit.waiting import until
+from testkit.zookeeper_servers import Ensemble, running_ensemble
 
 from .writing import Writer
 

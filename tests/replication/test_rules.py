@@ -11,13 +11,13 @@ from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
-from compat.batches import Batch
-from compat.cluster import ClusterProcesses
-from compat.raw import Connection
-from compat.waiting import until
 from ottla.wire.errors import ErrorCode
 from ottla.wire.messages.fetch import FetchResponse
 from ottla.wire.messages.produce import ProduceResponse
+from testkit.batches import Batch
+from testkit.cluster import ClusterProcesses
+from testkit.raw import Connection
+from testkit.waiting import until
 from tests.e2e.asking import (
     LATEST,
     PRODUCE,

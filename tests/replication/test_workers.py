@@ -12,15 +12,15 @@ from pathlib import Path
 
 from confluent_kafka import Producer
 
-from compat.process import plain_environment
-from compat.raw import ClosedError, Connection
-from compat.waiting import until
 from ottla.wire.messages.create_topics import (
     CreatableTopic,
     CreateTopicsRequest,
     CreateTopicsResponse,
 )
 from ottla.wire.messages.metadata import MetadataRequest, MetadataResponse
+from testkit.process import plain_environment
+from testkit.raw import ClosedError, Connection
+from testkit.waiting import until
 
 
 class Workers:

@@ -8,11 +8,6 @@ from contextlib import suppress
 
 import pytest
 
-from bench.server import free_port
-from compat.batches import values
-from compat.cluster import ClusterProcesses
-from compat.raw import ClosedError, Connection
-from compat.waiting import until
 from ottla.wire.errors import ErrorCode
 from ottla.wire.messages.create_topics import (
     CreatableTopic,
@@ -22,6 +17,12 @@ from ottla.wire.messages.create_topics import (
 )
 from ottla.wire.messages.fetch import FetchResponse
 from ottla.wire.messages.produce import ProduceResponse
+from testkit.batches import values
+from testkit.cluster import ClusterProcesses
+from testkit.raw import ClosedError, Connection
+from testkit.server import free_port
+from testkit.waiting import until
+from testkit.zookeeper_servers import Ensemble, running_ensemble
 from tests.e2e.asking import (
     FETCH,
     PRODUCE,
@@ -30,7 +31,6 @@ from tests.e2e.asking import (
     partitions_of,
     produce_request,
 )
-from tests.metadata.zookeeper_servers import Ensemble, running_ensemble
 
 from .writing import Writer, metric, paused, produce_to, read_all
 

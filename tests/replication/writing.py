@@ -16,10 +16,6 @@ from confluent_kafka import (
 )
 from prometheus_client.parser import text_string_to_metric_families
 
-from compat.batches import values
-from compat.cluster import ClusterProcesses
-from compat.process import BrokerProcess
-from compat.raw import Connection
 from ottla.wire.messages.produce import (
     PartitionProduceData,
     PartitionProduceResponse,
@@ -27,6 +23,10 @@ from ottla.wire.messages.produce import (
     ProduceResponse,
     TopicProduceData,
 )
+from testkit.batches import values
+from testkit.cluster import ClusterProcesses
+from testkit.process import BrokerProcess
+from testkit.raw import Connection
 
 QUICK = {"topic.metadata.refresh.interval.ms": 500, "reconnect.backoff.max.ms": 200}
 

@@ -4,7 +4,6 @@ import resource
 
 import pytest
 
-from compat.raw import Connection
 from ottla.embedded import Broker
 from ottla.server import server as server_module
 from ottla.server.server import _FileShares
@@ -15,6 +14,7 @@ from ottla.wire.messages.incremental_alter_configs import (
     IncrementalAlterConfigsResponse,
 )
 from ottla.wire.messages.metadata import MetadataRequest, MetadataResponse
+from testkit.raw import Connection
 from tests.server.inside import connections, on_loop, server, until
 
 BROKERS = 4

@@ -4,13 +4,13 @@ from threading import Event
 
 import pytest
 
-from compat.raw import PATIENCE_SECONDS, Connection
 from ottla.broker.logs import flusher
 from ottla.broker.metrics.counters import TopicMetrics
 from ottla.embedded import Broker
 from ottla.log.flush import Flush, run_together
 from ottla.wire.batch import headers
 from ottla.wire.messages.produce import ProduceResponse
+from testkit.raw import PATIENCE_SECONDS, Connection
 from tests.e2e.asking import PRODUCE, From, fetch, produce, produce_request
 from tests.e2e.conftest import create_topic
 from tests.log.making import batch

@@ -6,8 +6,6 @@ from collections.abc import Iterator
 
 import pytest
 
-from compat.batches import values
-from compat.raw import ClosedError, Connection, frame, request_bytes
 from ottla.embedded import Broker
 from ottla.server import server as server_module
 from ottla.server.connection import Connection as ServedConnection
@@ -22,6 +20,8 @@ from ottla.server.server import Server
 from ottla.wire.messages.fetch import FetchResponse
 from ottla.wire.messages.metadata import MetadataRequest, MetadataResponse
 from ottla.wire.messages.produce import ProduceResponse
+from testkit.batches import values
+from testkit.raw import ClosedError, Connection, frame, request_bytes
 from tests.e2e.asking import FETCH, PRODUCE, From, fetch_request, produce, produce_request
 from tests.e2e.conftest import create_topic
 from tests.server.inside import connections, on_loop, running, server, until

@@ -9,8 +9,6 @@ from collections.abc import Iterator
 
 import pytest
 
-from compat.raw import Connection
-from compat.waiting import until
 from ottla.broker.replicas.partition import Partition
 from ottla.embedded import Broker
 from ottla.log.files import Slice
@@ -18,6 +16,8 @@ from ottla.wire.batch import headers
 from ottla.wire.fetch_answer import read_answer
 from ottla.wire.headers import read_response_header
 from ottla.wire.messages.fetch import FetchPartition, FetchRequest, FetchTopic, ReplicaState
+from testkit.raw import Connection
+from testkit.waiting import until
 from tests.broker.nodes import write
 from tests.e2e.conftest import create_topic
 from tests.server.inside import connections, on_loop, running

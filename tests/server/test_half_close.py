@@ -10,8 +10,6 @@ from collections.abc import Iterator
 
 import pytest
 
-from compat.batches import values
-from compat.raw import SIZE, ClosedError, Connection, frame, request_bytes
 from ottla.api import load_all
 from ottla.api.registry import ENDPOINTS
 from ottla.embedded import Broker
@@ -27,6 +25,8 @@ from ottla.wire.messages.join_group import (
 )
 from ottla.wire.messages.metadata import MetadataRequest
 from ottla.wire.messages.produce import ProduceResponse
+from testkit.batches import values
+from testkit.raw import SIZE, ClosedError, Connection, frame, request_bytes
 from tests.e2e.asking import (
     FETCH,
     PRODUCE,

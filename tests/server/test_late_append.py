@@ -6,8 +6,6 @@ from contextlib import contextmanager
 
 import pytest
 
-from compat.batches import Batch, Plain
-from compat.raw import Connection
 from ottla.embedded import Broker
 from ottla.records import Codec
 from ottla.records.compression import body_of, compress
@@ -19,6 +17,8 @@ from ottla.wire.messages.produce import (
     ProduceResponse,
     TopicProduceData,
 )
+from testkit.batches import Batch, Plain
+from testkit.raw import Connection
 from tests.e2e.asking import PRODUCE, From, fetch, produce_request
 from tests.e2e.asking_transactions import (
     OLD_END,

@@ -4,7 +4,6 @@ from collections.abc import Iterator
 
 import pytest
 
-from compat.raw import Connection
 from ottla.embedded import Broker
 from ottla.wire.errors import ErrorCode
 from ottla.wire.messages.write_txn_markers import (
@@ -13,6 +12,7 @@ from ottla.wire.messages.write_txn_markers import (
     WriteTxnMarkersRequest,
     WriteTxnMarkersResponse,
 )
+from testkit.raw import Connection
 from tests.e2e.asking_transactions import (
     Producer,
     ended,

@@ -4,8 +4,6 @@ from collections.abc import Iterator
 
 import pytest
 
-from compat.batches import values
-from compat.raw import Connection, frame, request_bytes
 from ottla.config.topic_names import GROUP_METADATA
 from ottla.embedded import Broker
 from ottla.metadata.image import NO_EPOCH
@@ -24,6 +22,8 @@ from ottla.wire.messages.offset_commit import (
     OffsetCommitRequestTopic,
 )
 from ottla.wire.messages.produce import ProduceResponse
+from testkit.batches import values
+from testkit.raw import Connection, frame, request_bytes
 from tests.e2e.asking import (
     LATEST,
     PRODUCE,

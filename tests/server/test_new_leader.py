@@ -4,10 +4,10 @@ from collections.abc import Iterator
 
 import pytest
 
-from compat.batches import now_ms, values
-from compat.raw import Connection
 from ottla.embedded import Broker
 from ottla.wire.errors import ErrorCode
+from testkit.batches import now_ms, values
+from testkit.raw import Connection
 from tests.e2e.asking import LATEST, list_offset, produce
 from tests.e2e.conftest import create_topic
 from tests.server.sharing import shared

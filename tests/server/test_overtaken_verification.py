@@ -4,8 +4,6 @@ from collections.abc import Callable, Iterator
 
 import pytest
 
-from compat.batches import Batch, Plain
-from compat.raw import Connection, frame, request_bytes
 from ottla.broker.node import Node
 from ottla.broker.replicas.partition import Partition
 from ottla.embedded import Broker
@@ -23,6 +21,8 @@ from ottla.wire.messages.txn_offset_commit import (
     TxnOffsetCommitRequestTopic,
     TxnOffsetCommitResponse,
 )
+from testkit.batches import Batch, Plain
+from testkit.raw import Connection, frame, request_bytes
 from tests.e2e.asking import produce_request
 from tests.e2e.asking_groups import GROUP, find_coordinator
 from tests.e2e.asking_transactions import (

@@ -4,11 +4,11 @@ from collections.abc import Iterator
 
 import pytest
 
-from compat.batches import Batch
-from compat.raw import Connection, frame, request_bytes
 from ottla.embedded import Broker
 from ottla.wire.errors import ErrorCode
 from ottla.wire.messages.produce import ProduceResponse
+from testkit.batches import Batch
+from testkit.raw import Connection, frame, request_bytes
 from tests.e2e.asking import PRODUCE, produce_request
 from tests.e2e.conftest import create_topic
 from tests.server.inside import on_loop, running

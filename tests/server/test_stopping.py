@@ -8,13 +8,13 @@ from pathlib import Path
 
 import pytest
 
-from compat.process import BrokerProcess, wait_until_ready
-from compat.raw import Connection
 from ottla.embedded import Broker
 from ottla.log.folder import CLEAN_SHUTDOWN
 from ottla.server.connection import Connection as ServedConnection
 from ottla.server.server import Server
 from ottla.wire.messages.api_versions import ApiVersionsRequest, ApiVersionsResponse
+from testkit.process import BrokerProcess, wait_until_ready
+from testkit.raw import Connection
 from tests.e2e.asking import FETCH, From, fetch_request
 from tests.e2e.conftest import create_topic
 from tests.server.inside import running, until

@@ -5,8 +5,6 @@ from collections.abc import Callable
 
 import pytest
 
-from compat.batches import values
-from compat.raw import ClosedError, Connection
 from ottla.api import fetch
 from ottla.broker.replicas.fetching import Fetch
 from ottla.broker.replicas.partition import Partition
@@ -21,6 +19,8 @@ from ottla.wire.messages.fetch import FetchResponse
 from ottla.wire.messages.metadata import MetadataRequest
 from ottla.wire.messages.produce import ProduceResponse
 from ottla.wire.reply import Parts
+from testkit.batches import values
+from testkit.raw import ClosedError, Connection
 from tests.e2e.asking import FETCH, PRODUCE, From, fetch_request, produce_request
 from tests.e2e.conftest import create_topic
 from tests.server.inside import connections, server, until

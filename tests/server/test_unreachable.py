@@ -2,7 +2,6 @@
 
 import pytest
 
-from compat.raw import Connection
 from ottla.embedded import Broker
 from ottla.metadata.image import TopicImage
 from ottla.wire.errors import ErrorCode
@@ -12,6 +11,7 @@ from ottla.wire.messages.describe_topic_partitions import (
     TopicRequest,
 )
 from ottla.wire.messages.metadata import MetadataRequest, MetadataResponse
+from testkit.raw import Connection
 from tests.e2e.conftest import create_topic, describe
 from tests.server.inside import on_loop, running
 

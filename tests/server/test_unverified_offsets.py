@@ -2,7 +2,6 @@
 
 import pytest
 
-from compat.raw import Connection
 from ottla.embedded import Broker
 from ottla.later import Later
 from ottla.wire.errors import ErrorCode, KafkaError
@@ -16,6 +15,7 @@ from ottla.wire.messages.txn_offset_commit import (
     TxnOffsetCommitRequestTopic,
     TxnOffsetCommitResponse,
 )
+from testkit.raw import Connection
 from tests.e2e.asking_groups import GROUP, find_coordinator
 from tests.e2e.asking_transactions import new_transactional_producer
 from tests.e2e.conftest import create_topic

@@ -6,8 +6,6 @@ from collections.abc import Callable, Iterator, Sequence
 
 import pytest
 
-from compat import waiting
-from compat.raw import Connection
 from ottla.broker.metadata import auto_topic_creation as wished_topics
 from ottla.embedded import Broker
 from ottla.metadata.store import Op
@@ -18,6 +16,8 @@ from ottla.wire.messages.metadata import (
     MetadataRequestTopic,
     MetadataResponse,
 )
+from testkit import waiting
+from testkit.raw import Connection
 from tests.e2e.conftest import create_topic
 from tests.server.inside import on_loop, running, until
 

@@ -17,9 +17,9 @@ from pathlib import Path
 from time import sleep, time
 from typing import Any, Final
 
-from compat.process import BrokerProcess
-from compat.raw import Connection
 from ottla.wire.messages.metadata import MetadataRequest, MetadataResponse
+from testkit.process import BrokerProcess
+from testkit.raw import Connection
 from tests.e2e.asking import MAX_TIMESTAMP, list_offset, produce
 from tests.stalls.bombs import bombs
 from tests.stalls.corpus import TOPIC, requests

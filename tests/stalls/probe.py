@@ -3,8 +3,8 @@
 from time import perf_counter, sleep
 from typing import Any, Final
 
-from compat.raw import Connection
 from ottla.wire.messages.metadata import MetadataRequest, MetadataResponse
+from testkit.raw import Connection
 
 PATIENCE_SECONDS: Final = 600.0
 PAUSE_SECONDS: Final = 0.002

@@ -4,13 +4,13 @@ import socket
 from collections.abc import Mapping
 from pathlib import Path
 
-from compat.raw import SIZE, Connection, address, frame
 from ottla.wire.messages.create_topics import (
     CreatableTopic,
     CreatableTopicConfig,
     CreateTopicsRequest,
     CreateTopicsResponse,
 )
+from testkit.raw import SIZE, Connection, address, frame
 
 VERSION = 7
 

@@ -10,8 +10,8 @@ from time import time
 
 import pytest
 
-from compat.raw import Connection
 from ottla.embedded import Broker
+from testkit.raw import Connection
 from tests.e2e.asking import MAX_TIMESTAMP, list_offset, produce
 from tests.server.inside import on_loop, running
 from tests.stalls.bombs import bombs

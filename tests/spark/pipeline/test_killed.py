@@ -11,10 +11,10 @@ import pytest
 from deltalake import DeltaTable
 from pyspark.sql import SparkSession
 
-from compat.waiting import until
 from ottla.client import Admin, Client
 from ottla.embedded import Broker
 from pyspark_ottla.pipeline.problems import PipelineError
+from testkit.waiting import until
 
 from .running import SHORT_LIVED_JVM, committed, event, run, send
 

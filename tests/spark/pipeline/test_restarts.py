@@ -9,7 +9,6 @@ from pathlib import Path
 import pytest
 from pyspark.sql import SparkSession
 
-from bench import proc
 from ottla.client import Client
 from pyspark_ottla.pipeline.checking import load
 from pyspark_ottla.pipeline.failures import cause
@@ -17,6 +16,7 @@ from pyspark_ottla.pipeline.progress import QueryProgress
 from pyspark_ottla.pipeline.restarts import MOST_IN_A_ROW, Restarts
 from pyspark_ottla.pipeline.running import Run
 from pyspark_ottla.pipeline.session import session_of_query
+from testkit import proc
 
 from .running import committed, event, plain_display, send
 

@@ -12,9 +12,9 @@ import pyspark
 import pytest
 from deltalake import DeltaTable
 
-from compat.waiting import until
 from ottla.client import Admin, Client
 from ottla.embedded import Broker
+from testkit.waiting import until
 
 from .running import SHORT_LIVED_JVM, event, send
 

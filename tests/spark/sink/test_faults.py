@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from compat import spark_faults
-from compat.process import BrokerProcess
+from testkit.process import BrokerProcess
 
 KILLS = 3
 

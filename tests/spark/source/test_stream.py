@@ -7,9 +7,9 @@ from pathlib import Path
 import pytest
 from pyspark.sql import SparkSession
 
-from compat.waiting import until
 from ottla.client import Admin, Client, TopicPartition
 from ottla.client.group_admin import GroupAdmin
+from testkit.waiting import until
 from tests.spark.source.writing import (
     Batches,
     read_available,

@@ -11,9 +11,6 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Self
 
-from compat.process import BrokerProcess
-from compat.raw import ClosedError, Connection
-from compat.waiting import until
 from ottla.metadata.stores.sqlite_store import SqliteStore
 from ottla.wire.messages.create_topics import (
     CreatableTopic,
@@ -28,6 +25,9 @@ from ottla.wire.messages.metadata import (
     MetadataResponse,
     MetadataResponsePartition,
 )
+from testkit.process import BrokerProcess
+from testkit.raw import ClosedError, Connection
+from testkit.waiting import until
 
 SETTINGS = {
     "group.initial.rebalance.delay.ms": "0",

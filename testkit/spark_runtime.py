@@ -11,7 +11,7 @@ import sys
 from dataclasses import dataclass
 from pathlib import Path
 
-from bench.errors import BenchError
+from testkit.errors import BenchError
 
 SPARK_VERSION = "4.2.0"
 JARS = [

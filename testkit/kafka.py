@@ -11,8 +11,8 @@ import subprocess
 import uuid
 from pathlib import Path
 
-from bench.errors import BenchError
-from bench.server import ProcessServer, free_port
+from testkit.errors import BenchError
+from testkit.server import ProcessServer, free_port
 
 VERSION = "4.3.0"
 LOG4J_VERSION = "2.24.3"

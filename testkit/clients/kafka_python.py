@@ -12,7 +12,7 @@ from kafka import (  # type: ignore[import-untyped]  # kafka-python ships no typ
 )
 from kafka.admin import NewTopic  # type: ignore[import-untyped]  # as above
 
-from compat.clients.base import PATIENCE_SECONDS, Client, ClientError, Message, Place, Received
+from testkit.clients.base import PATIENCE_SECONDS, Client, ClientError, Message, Place, Received
 
 POLL_MS = 500
 

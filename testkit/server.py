@@ -16,9 +16,9 @@ from abc import ABC, abstractmethod
 from pathlib import Path
 from typing import Self
 
-from bench import proc
-from bench.errors import BenchError
-from bench.probe import is_ready
+from testkit import proc
+from testkit.errors import BenchError
+from testkit.probe import is_ready
 
 READY_SECONDS = 60
 STOP_SECONDS = 15

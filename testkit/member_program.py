@@ -1,6 +1,6 @@
 """One member of a consumer group as a program of its own, so that it can be killed like one.
 
-    python -m compat.member_program '{"client": ..., "bootstrap": ..., "group": ..., "topic": ...}'
+    python -m testkit.member_program '{"client": ..., "bootstrap": ..., "group": ..., "topic": ...}'
 
 It reads its topic, commits after every batch, and says what happens in lines of JSON:
 

@@ -14,7 +14,7 @@ from confluent_kafka import Message as Delivered
 from confluent_kafka.admin import AdminClient
 from confluent_kafka.cimpl import NewTopic
 
-from compat.clients.base import PATIENCE_SECONDS, Client, ClientError, Message, Place, Received
+from testkit.clients.base import PATIENCE_SECONDS, Client, ClientError, Message, Place, Received
 
 POLL_SECONDS = 0.5
 

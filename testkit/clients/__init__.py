@@ -1,11 +1,11 @@
 """Client libraries and tools behind one small interface, so that all prove the same claims."""
 
-from compat.clients.aio import AioKafka
-from compat.clients.base import Client
-from compat.clients.confluent import Confluent
-from compat.clients.java import Java
-from compat.clients.kafka_python import KafkaPython
-from compat.clients.kcat import Kcat
+from testkit.clients.aio import AioKafka
+from testkit.clients.base import Client
+from testkit.clients.confluent import Confluent
+from testkit.clients.java import Java
+from testkit.clients.kafka_python import KafkaPython
+from testkit.clients.kcat import Kcat
 
 BY_NAME: dict[str, type[Client]] = {
     kind.name: kind for kind in (Confluent, KafkaPython, AioKafka, Kcat, Java)

@@ -17,10 +17,10 @@ from typing import Self
 import msgspec
 from confluent_kafka import Consumer, TopicPartition
 
-from compat.clients.base import Message
-from compat.clients.confluent import Confluent
-from compat.copier_program import CopyTask
-from compat.process import BrokerProcess
+from testkit.clients.base import Message
+from testkit.clients.confluent import Confluent
+from testkit.copier_program import CopyTask
+from testkit.process import BrokerProcess
 
 ROOT = Path(__file__).parent.parent
 # There is little to load: the broker is up and down all the time. A delay there must be: without
@@ -49,7 +49,7 @@ class Copier:
 
     def __init__(self, task: CopyTask) -> None:
         self._command = [
-            *(sys.executable, "-m", "compat.copier_program"),
+            *(sys.executable, "-m", "testkit.copier_program"),
             msgspec.json.encode(task).decode(),
         ]
         self.restarts = 0

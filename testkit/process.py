@@ -16,11 +16,11 @@ from pathlib import Path
 from types import TracebackType
 from typing import Self
 
-from bench import proc
-from bench.server import free_port
-from compat.raw import ClosedError, Connection
-from compat.waiting import until
 from ottla.wire.messages.metadata import MetadataRequest, MetadataResponse
+from testkit import proc
+from testkit.raw import ClosedError, Connection
+from testkit.server import free_port
+from testkit.waiting import until
 
 READY_SECONDS = 30.0
 STOP_SECONDS = 20.0

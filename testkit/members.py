@@ -17,7 +17,7 @@ from typing import Self
 
 import msgspec
 
-from compat.member_program import Task
+from testkit.member_program import Task
 
 ROOT = Path(__file__).parent.parent
 PATIENCE_SECONDS = 90.0
@@ -40,7 +40,7 @@ class Member:
         self._news = news
         self._may_end = False
         self._process = subprocess.Popen(
-            [sys.executable, "-m", "compat.member_program", msgspec.json.encode(task).decode()],
+            [sys.executable, "-m", "testkit.member_program", msgspec.json.encode(task).decode()],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,

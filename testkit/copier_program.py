@@ -1,6 +1,6 @@
 """Read, process, write, exactly once: a program to be killed at any moment and started again.
 
-    python -m compat.copier_program '{"client": ..., "bootstrap": ..., ...}'
+    python -m testkit.copier_program '{"client": ..., "bootstrap": ..., ...}'
 
 It copies a topic's records to the same partition of another topic, a few in each transaction,
 with its own position as part of the transaction.
@@ -22,7 +22,7 @@ from collections.abc import Callable, Mapping
 
 import msgspec
 
-from compat.member_program import HEARTBEATS_IN_A_SESSION, input_has_ended
+from testkit.member_program import HEARTBEATS_IN_A_SESSION, input_has_ended
 
 POLL_SECONDS = 0.05
 PATIENCE_SECONDS = 30.0

@@ -11,12 +11,12 @@ import signal
 from collections.abc import Mapping
 from pathlib import Path
 
-from bench import proc
-from bench.server import free_port
-from compat.process import BrokerError, BrokerProcess, is_ready
-from compat.raw import ClosedError, Connection
-from compat.waiting import until
 from ottla.wire.messages.metadata import MetadataRequest, MetadataResponse
+from testkit import proc
+from testkit.process import BrokerError, BrokerProcess, is_ready
+from testkit.raw import ClosedError, Connection
+from testkit.server import free_port
+from testkit.waiting import until
 
 WORKERS = 3
 FIRST_ID = 1

@@ -12,7 +12,7 @@ from collections.abc import Mapping, Sequence
 from itertools import groupby
 from pathlib import Path
 
-from compat.clients.base import (
+from testkit.clients.base import (
     PATIENCE_SECONDS,
     Client,
     ClientError,

@@ -1,7 +1,6 @@
-"""Java for the compat run: Kafka's jars, classes of our own compiled against them, and `java`.
+"""Java for tests and comparisons: Kafka's jars, our own classes, and `java`.
 
-The jars come the way the bench gets them, so both share one download (and the variable that
-names a folder which has them already).
+The jars are downloaded once for all; `kafka.LIBS_VARIABLE` names a folder that has them already.
 """
 
 import shutil
@@ -9,12 +8,11 @@ import subprocess
 from functools import cache
 from pathlib import Path
 
-from bench import kafka
-from bench.errors import BenchError
+from testkit import kafka
+from testkit.errors import BenchError
 
 WORK = Path(__file__).parent / ".work"
 JAVA_SOURCES = Path(__file__).parent / "java"
-BENCH_WORK = Path(kafka.__file__).parent / ".work"
 
 # Standard output belongs to the tools' own words.
 LOGGING = """\
@@ -40,17 +38,17 @@ def is_installed() -> bool:
 @cache
 def libs() -> Path:
     """The folder with Kafka's jars."""
-    if not kafka.has_jars(BENCH_WORK) and shutil.which("mvn") is None:
+    if not kafka.has_jars(WORK) and shutil.which("mvn") is None:
         raise JavaError("no Maven, which gets Kafka's jars: install it (Debian: maven)")
     try:
-        return kafka.fetch_jars(BENCH_WORK)
+        return kafka.fetch_jars(WORK)
     except BenchError as problem:
         raise JavaError(str(problem)) from None
 
 
 @cache
 def _classes() -> Path:
-    """The compiled programs of compat/java."""
+    """The compiled programs of testkit/java."""
     if not is_installed():
         raise JavaError("no JDK: install java and javac (Debian: default-jdk-headless)")
     folder = WORK / "classes"

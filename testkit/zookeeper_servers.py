@@ -14,7 +14,7 @@ from contextlib import contextmanager
 from importlib.util import find_spec
 from pathlib import Path
 
-from compat.waiting import until
+from testkit.waiting import until
 
 TICK = 0.2
 MAX_SESSION_TIMEOUT = 30.0

@@ -14,7 +14,7 @@ from aiokafka.admin import (  # type: ignore[import-untyped]  # as above
     NewTopic,
 )
 
-from compat.clients.base import PATIENCE_SECONDS, Client, Message, Place, Received
+from testkit.clients.base import PATIENCE_SECONDS, Client, Message, Place, Received
 
 POLL_MS = 500
 

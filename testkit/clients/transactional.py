@@ -20,7 +20,7 @@ from kafka.errors import (  # type: ignore[import-untyped]  # as above
     ProducerFencedError,
 )
 
-from compat.clients.base import PATIENCE_SECONDS
+from testkit.clients.base import PATIENCE_SECONDS
 
 
 class FencedError(Exception):

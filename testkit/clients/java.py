@@ -8,8 +8,8 @@ from collections.abc import Mapping, Sequence
 from functools import cache
 from typing import Any
 
-from compat import java_runtime
-from compat.clients.base import PATIENCE_SECONDS, Client, ClientError, Message, Place, Received
+from testkit import java_runtime
+from testkit.clients.base import PATIENCE_SECONDS, Client, ClientError, Message, Place, Received
 
 
 class _Driver:

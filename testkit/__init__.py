@@ -1,0 +1,4 @@
+"""What tests, compat, faults and bench share: servers, clients, raw connections, waiting.
+
+It imports none of them.
+"""
