@@ -5,6 +5,7 @@ As in Kafka, who is not authenticated can have none (KIP-48), and nobody is on a
 
 from typing import Final
 
+from ottla.api.authorization import Public
 from ottla.api.registry import Request, api
 from ottla.wire.apis import ApiKey
 from ottla.wire.errors import ErrorCode
@@ -29,9 +30,10 @@ REFUSED: Final = ErrorCode.DELEGATION_TOKEN_REQUEST_NOT_ALLOWED
 USER: Final = "User"
 ANONYMOUS: Final = "ANONYMOUS"
 NEVER: Final = -1
+OWN: Final = Public("a token belongs to its owner, who is asked for in the handler")
 
 
-@api(ApiKey.CREATE_DELEGATION_TOKEN, 1, 3, CreateDelegationTokenRequest)
+@api(ApiKey.CREATE_DELEGATION_TOKEN, 1, 3, CreateDelegationTokenRequest, authorize=OWN)
 def create_delegation_token(
     _: Request, asked: CreateDelegationTokenRequest
 ) -> CreateDelegationTokenResponse:
@@ -49,7 +51,7 @@ def create_delegation_token(
     )
 
 
-@api(ApiKey.RENEW_DELEGATION_TOKEN, 1, 2, RenewDelegationTokenRequest)
+@api(ApiKey.RENEW_DELEGATION_TOKEN, 1, 2, RenewDelegationTokenRequest, authorize=OWN)
 def renew_delegation_token(
     _: Request, __: RenewDelegationTokenRequest
 ) -> RenewDelegationTokenResponse:
@@ -57,7 +59,7 @@ def renew_delegation_token(
     return RenewDelegationTokenResponse(error_code=REFUSED, expiry_timestamp_ms=NEVER)
 
 
-@api(ApiKey.EXPIRE_DELEGATION_TOKEN, 1, 2, ExpireDelegationTokenRequest)
+@api(ApiKey.EXPIRE_DELEGATION_TOKEN, 1, 2, ExpireDelegationTokenRequest, authorize=OWN)
 def expire_delegation_token(
     _: Request, __: ExpireDelegationTokenRequest
 ) -> ExpireDelegationTokenResponse:
@@ -65,7 +67,7 @@ def expire_delegation_token(
     return ExpireDelegationTokenResponse(error_code=REFUSED, expiry_timestamp_ms=NEVER)
 
 
-@api(ApiKey.DESCRIBE_DELEGATION_TOKEN, 1, 3, DescribeDelegationTokenRequest)
+@api(ApiKey.DESCRIBE_DELEGATION_TOKEN, 1, 3, DescribeDelegationTokenRequest, authorize=OWN)
 def describe_delegation_token(
     _: Request, __: DescribeDelegationTokenRequest
 ) -> DescribeDelegationTokenResponse:

@@ -6,7 +6,9 @@ What cannot be asked for is refused in Kafka's words and order.
 from collections.abc import Iterable
 from enum import IntEnum
 
+from ottla.api.authorization import OnCluster
 from ottla.api.registry import Request, api, error_of
+from ottla.security.operations import Operation
 from ottla.wire.apis import ApiKey
 from ottla.wire.errors import ErrorCode, KafkaError
 from ottla.wire.messages.describe_client_quotas import (
@@ -26,7 +28,13 @@ class Match(IntEnum):
     SPECIFIED = 2
 
 
-@api(ApiKey.DESCRIBE_CLIENT_QUOTAS, 0, 1, DescribeClientQuotasRequest)
+@api(
+    ApiKey.DESCRIBE_CLIENT_QUOTAS,
+    0,
+    1,
+    DescribeClientQuotasRequest,
+    authorize=OnCluster(Operation.DESCRIBE_CONFIGS),
+)
 def describe_client_quotas(
     _: Request, asked: DescribeClientQuotasRequest
 ) -> DescribeClientQuotasResponse:

@@ -2,8 +2,10 @@
 
 from collections import Counter
 
+from ottla.api.authorization import OnCluster
 from ottla.api.pieces import pieces
 from ottla.api.registry import Request, api
+from ottla.security.operations import Operation
 from ottla.wire.apis import ApiKey
 from ottla.wire.errors import ErrorCode
 from ottla.wire.messages.describe_user_scram_credentials import (
@@ -19,6 +21,7 @@ from ottla.wire.messages.describe_user_scram_credentials import (
     0,
     DescribeUserScramCredentialsRequest,
     pieces("users", "results"),
+    authorize=OnCluster(Operation.DESCRIBE),
 )
 def describe_user_scram_credentials(
     _: Request, asked: DescribeUserScramCredentialsRequest

@@ -14,6 +14,7 @@ from typing import Any, Final, NamedTuple
 
 from msgspec.structs import replace
 
+from ottla.api.authorization import Inside
 from ottla.api.registry import Outcome, Request, error_of, raw_api
 from ottla.broker.replicas.acknowledging import ALL, Uncommitted, check_append, when_committed
 from ottla.broker.replicas.leader_hints import leader_endpoints, leader_hint
@@ -30,6 +31,8 @@ from ottla.broker.scheduling.turns import Turns
 from ottla.broker.scheduling.waiting import settled
 from ottla.later import Later
 from ottla.log.looking import LongBodyError, Looked
+from ottla.security.authorizer import WRITE
+from ottla.security.operations import Operation, ResourceType
 from ottla.wire import produce as wire
 from ottla.wire.apis import ApiKey
 from ottla.wire.errors import ErrorCode, KafkaError
@@ -46,6 +49,7 @@ WITHOUT_LOG_START = frozenset(
         ErrorCode.MESSAGE_TOO_LARGE,
         ErrorCode.NOT_LEADER_OR_FOLLOWER,
         ErrorCode.RECORD_LIST_TOO_LARGE,
+        ErrorCode.TOPIC_AUTHORIZATION_FAILED,
         ErrorCode.UNKNOWN_TOPIC_ID,
         ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
     }
@@ -79,7 +83,14 @@ class _Late(NamedTuple):
     look: Callable[[memoryview], Looked]
 
 
-@raw_api(ApiKey.PRODUCE, wire.FIRST_VERSION, wire.LAST_VERSION)
+@raw_api(
+    ApiKey.PRODUCE,
+    wire.FIRST_VERSION,
+    wire.LAST_VERSION,
+    authorize=Inside(
+        (Operation.WRITE, ResourceType.TOPIC), (Operation.WRITE, ResourceType.TRANSACTIONAL_ID)
+    ),
+)
 def produce(request: Request, body: memoryview, at: int) -> Outcome:
     """Append every batch, then answer when what acks promises is true."""
     version = request.version
@@ -111,6 +122,8 @@ def _append_one(
     partition: Partition | None = None
     try:
         partition = node.partitions.find(topic, index)
+        if not request.access.topics[partition.topic] & WRITE:
+            raise _not_allowed(request, partition.topic)
         if partition.leadership is not None:
             return _append(request, asked, None)
         if partition.is_internal:
@@ -263,6 +276,8 @@ class _Appending:
         partition: Partition | None = None
         try:
             partition = node.partitions.find(topic, index)
+            if not request.access.topics[partition.topic] & WRITE:
+                raise _not_allowed(request, partition.topic)
             if partition.is_internal:
                 _check_may_write_internal(request, partition)
             if looked is None:
@@ -336,7 +351,10 @@ def _append(
 
 
 def _produce_in_transaction(request: Request, asked: ProduceRequest) -> Outcome:
-    if asked.transactional_id is None:
+    access = request.access
+    if asked.transactional_id is None or not access.may(
+        Operation.WRITE, ResourceType.TRANSACTIONAL_ID, asked.transactional_id
+    ):
         code = ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED
         if asked.acks == 0:
             raise UnanswerableError(f"produce request with acks=0 failed: {code.name}")
@@ -349,7 +367,8 @@ def _produce_in_transaction(request: Request, asked: ProduceRequest) -> Outcome:
                     partition = request.node.partitions.find(topic, index)
                     if partition.is_internal:
                         _check_may_write_internal(request, partition)
-                    begun.append((partition, records))
+                    if access.topics[partition.topic] & WRITE:
+                        begun.append((partition, records))
                 except KafkaError:
                     pass  # the append says what is wrong
     verdict = verify(request.node, asked.transactional_id, request.version, begun)
@@ -391,6 +410,12 @@ async def _settled(outcome: Outcome) -> Parts | None:
 # Errors -----------------------------------------------------------------------------------
 
 
+def _not_allowed(request: Request, topic: str) -> KafkaError:
+    """The refusal of a client that may not write to a topic; it is logged."""
+    request.access.may(Operation.WRITE, ResourceType.TOPIC, topic)
+    return KafkaError(ErrorCode.TOPIC_AUTHORIZATION_FAILED)
+
+
 def _check_may_write_internal(request: Request, partition: Partition) -> None:
     """Only coordinators write there, and an administrator's client, as in Kafka."""
     if request.client_id != ADMIN_CLIENT_ID:
@@ -415,6 +440,8 @@ def _refused(
     problem: Exception,
 ) -> PartitionResult:
     node = request.node
+    if partition is None and isinstance(topic, str) and not request.access.topics[topic] & WRITE:
+        problem = _not_allowed(request, topic)  # also where there is no such topic
     reason, message = error_of(problem)
     code = node.refusals.told((topic, index), records, reason, node.elapsed_ms())
     start = -1

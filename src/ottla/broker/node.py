@@ -38,6 +38,7 @@ from ottla.broker.logs.maintenance import Maintenance
 from ottla.broker.logs.opening import LogOpener
 from ottla.broker.logs.removing import delete_topic, give_up_replicas, set_topic_aside
 from ottla.broker.logs.storage import storage_of
+from ottla.broker.metadata.authorization import Authorization
 from ottla.broker.metadata.auto_topic_creation import WishedTopics
 from ottla.broker.metadata.controller import Control
 from ottla.broker.metadata.kept_answers import KeptAnswers
@@ -113,6 +114,7 @@ class Node:
         self.refusals = Refusals()
         self.metadata_changes = 0
         self.kept_answers = KeptAnswers(self)
+        self.authorization = Authorization(config)
         self.wished_topics = WishedTopics(self)
         self.lingering: list[ShardRunner[Any]] = []
         """The coordinators with records that are not appended yet."""

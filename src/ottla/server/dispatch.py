@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from ottla.api.registry import ENDPOINTS, Request
 from ottla.later import Later
+from ottla.security.principal import ANONYMOUS, Principal
 from ottla.server.protocol import Answer
 from ottla.wire.apis import ApiKey
 from ottla.wire.fields import DecodeError
@@ -35,7 +36,7 @@ _NOT_A_TASK: Final = (tuple, list, Later)
 class Dispatcher:
     """Calls the handlers for the requests of one connection."""
 
-    __slots__ = ("_client_host", "_connection_id", "_count", "_listener", "_server")
+    __slots__ = ("_access", "_client_host", "_connection_id", "_count", "_listener", "_server")
 
     def __init__(self, server: Server, client_host: str, listener: str, number: int) -> None:
         self._server = server
@@ -43,6 +44,12 @@ class Dispatcher:
         self._listener = listener
         self._connection_id = number
         self._count = server.metrics.answered
+        self._access = server.node.authorization.access(ANONYMOUS, client_host)
+
+    def authenticated(self, principal: Principal, *, via_token: bool = False) -> None:
+        """The client is known now; `via_token`: it logged in with a delegation token."""
+        authorization = self._server.node.authorization
+        self._access = authorization.access(principal, self._client_host, via_token=via_token)
 
     @property
     def largest_request(self) -> int:
@@ -70,6 +77,7 @@ class Dispatcher:
             self._client_host,
             self._listener,
             self._connection_id,
+            self._access,
         )
         try:
             outcome = endpoint.handle(request, frame, header.body_at)

@@ -26,10 +26,12 @@ PIECE: Final = 100
 T = TypeVar("T")
 
 
-async def arrived(node: Node, request: FetchRequest, version: int) -> tuple[FetchSession, bool]:
+async def arrived(
+    node: Node, request: FetchRequest, version: int, owner: object = None
+) -> tuple[FetchSession, bool]:
     """As `FetchSessions.begin`, and with the positions of a follower noted."""
     turns = Turns()
-    found = await _begun(node, request, version, turns)
+    found = await _begun(node, request, version, turns, owner)
     follower = follower_fetches.follower_of(request)
     if follower is not None:
         for piece in _pieces(request.topics):
@@ -39,11 +41,11 @@ async def arrived(node: Node, request: FetchRequest, version: int) -> tuple[Fetc
 
 
 async def _begun(
-    node: Node, request: FetchRequest, version: int, turns: Turns
+    node: Node, request: FetchRequest, version: int, turns: Turns, owner: object
 ) -> tuple[FetchSession, bool]:
     sessions = node.fetch_sessions
     now = node.elapsed_ms()
-    session, full = sessions.open(request, version, now)
+    session, full = sessions.open(request, version, now, owner)
     for piece in _pieces(request.topics):
         session.want(piece)
         await turns.give_way()

@@ -30,6 +30,7 @@ from ottla.broker.replication import follower_fetches
 from ottla.broker.scheduling.turns import Turns
 from ottla.later import Later
 from ottla.log.files import Slice
+from ottla.security.authorizer import EVERYTHING, Access
 from ottla.wire.fetch import FetchRequest, PartitionData
 from ottla.wire.produce import TopicKey
 
@@ -87,6 +88,7 @@ class Fetch:
         full: bool,
         request: FetchRequest,
         listener: str,
+        access: Access = EVERYTHING,
         *,
         noted: bool = False,
     ) -> None:
@@ -97,7 +99,7 @@ class Fetch:
         self._max_bytes = min(request.max_bytes, node.config.fetch_max_bytes)
         self._min_bytes = min(request.min_bytes, self._max_bytes)
         self._max_wait_ms = request.max_wait_ms
-        self._looking = Looking(node, request, listener)
+        self._looking = Looking(node, request, listener, access)
         follower = self._looking.follower
         if follower is not None and not noted:
             follower_fetches.note_positions(node, follower, request.topics)
