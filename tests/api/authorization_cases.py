@@ -12,12 +12,15 @@ from ottla.wire.message import Message
 from ottla.wire.messages import (
     add_offsets_to_txn,
     add_partitions_to_txn,
+    alter_client_quotas,
     alter_configs,
     alter_partition_reassignments,
     alter_replica_log_dirs,
+    alter_user_scram_credentials,
     consumer_group_describe,
     consumer_group_heartbeat,
     create_acls,
+    create_delegation_token,
     create_partitions,
     create_topics,
     delete_acls,
@@ -28,6 +31,7 @@ from ottla.wire.messages import (
     describe_client_quotas,
     describe_cluster,
     describe_configs,
+    describe_delegation_token,
     describe_groups,
     describe_log_dirs,
     describe_producers,
@@ -88,6 +92,7 @@ def cases(topic_id: UUID) -> list[Case]:
         *_topics(topic_id),
         *_configs(),
         *_cluster(),
+        *_tokens(),
         *_groups(),
         *_transactions(),
     ]
@@ -398,10 +403,57 @@ def _cluster() -> list[Case]:
             CLUSTER_FAILED,
         ),
         Case(
+            ApiKey.ALTER_USER_SCRAM_CREDENTIALS,
+            0,
+            alter_user_scram_credentials.AlterUserScramCredentialsRequest(
+                upsertions=[
+                    alter_user_scram_credentials.ScramCredentialUpsertion(
+                        name="eve", mechanism=1, iterations=4096, salt=b"s", salted_password=b"p"
+                    )
+                ]
+            ),
+            CLUSTER_FAILED,
+        ),
+        Case(
+            ApiKey.ALTER_CLIENT_QUOTAS,
+            1,
+            alter_client_quotas.AlterClientQuotasRequest(
+                entries=[
+                    alter_client_quotas.AlterClientQuotasRequestEntryData(
+                        entity=[
+                            alter_client_quotas.EntityData(entity_type="user", entity_name="eve")
+                        ],
+                        ops=[alter_client_quotas.OpData(key="producer_byte_rate", value=1e9)],
+                    )
+                ]
+            ),
+            CLUSTER_FAILED,
+        ),
+        Case(
             ApiKey.DESCRIBE_CLIENT_QUOTAS,
             1,
             describe_client_quotas.DescribeClientQuotasRequest(),
             CLUSTER_FAILED,
+        ),
+    ]
+
+
+def _tokens() -> list[Case]:
+    """The client is eve; the token is alice's."""
+    return [
+        Case(
+            ApiKey.CREATE_DELEGATION_TOKEN,
+            3,
+            create_delegation_token.CreateDelegationTokenRequest(
+                owner_principal_type="User", owner_principal_name="alice"
+            ),
+            ErrorCode.DELEGATION_TOKEN_AUTHORIZATION_FAILED,
+        ),
+        Case(
+            ApiKey.DESCRIBE_DELEGATION_TOKEN,
+            3,
+            describe_delegation_token.DescribeDelegationTokenRequest(owners=None),
+            None,
         ),
     ]
 

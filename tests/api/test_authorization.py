@@ -13,13 +13,16 @@ from typing import Any
 from ottla.api import load_all
 from ottla.api.authorization import Pair, Public
 from ottla.api.registry import ENDPOINTS, Request
+from ottla.broker.metadata.delegation_tokens import keep_token
 from ottla.broker.node import Node
 from ottla.broker.scheduling.waiting import settled
+from ottla.config.broker_network_configs import STANDARD_AUTHORIZER
 from ottla.later import Later
 from ottla.metadata.documents import PRODUCER_IDS
 from ottla.security.authorizer import Access, Authorizer
 from ottla.security.operations import Operation, ResourceType
 from ottla.security.principal import Principal
+from ottla.security.tokens import Token
 from ottla.wire import codec
 from ottla.wire.apis import ApiKey
 from ottla.wire.message import Part
@@ -33,7 +36,13 @@ from tests.broker.nodes import running, topic, write
 
 from .authorization_cases import GROUP, NAME, TXN, Case, cases
 
-SETTINGS = {"offsets.topic.num.partitions": "1", "transaction.state.log.num.partitions": "1"}
+SETTINGS = {
+    "offsets.topic.num.partitions": "1",
+    "transaction.state.log.num.partitions": "1",
+    "delegation.token.secret.key": "secret",
+    "authorizer.class.name": STANDARD_AUTHORIZER,
+}
+ALICE = Principal("User", "alice")
 
 
 class _Asked(int):
@@ -124,6 +133,7 @@ async def _prepared(node: Node) -> None:
         v3_and_below_producer_epoch=begun.producer_epoch,
         v3_and_below_topics=[AddPartitionsToTxnTopic(name=NAME, partitions=[0])],
     )
+    await keep_token(node, Token("id", ALICE, ALICE, (), 0, 2**62, 2**62))
     added = await _ask(node, Case(ApiKey.ADD_PARTITIONS_TO_TXN, 3, add, None))
     assert set(_errors(added)) == {0}
 

@@ -41,11 +41,13 @@ from ottla.broker.logs.storage import storage_of
 from ottla.broker.metadata.authorization import Authorization
 from ottla.broker.metadata.auto_topic_creation import WishedTopics
 from ottla.broker.metadata.controller import Control
+from ottla.broker.metadata.delegation_tokens import sweep_tokens
 from ottla.broker.metadata.kept_answers import KeptAnswers
 from ottla.broker.metadata.leader_balance import LeaderBalance
 from ottla.broker.metadata.membership import Membership
 from ottla.broker.metadata.own_address import own_host, warn_of_lost_clients
 from ottla.broker.metadata.producer_ids import ProducerIdSource
+from ottla.broker.metadata.security import ensure_secret
 from ottla.broker.metadata.stores import METADATA_FILE, open_store, own_file
 from ottla.broker.metrics.counters import TopicMetrics
 from ottla.broker.replicas.decoding import Decoding
@@ -145,6 +147,7 @@ class Node:
         self._opener: LogOpener | None = None
         self._deltas: deque[Delta] = deque()
         self._carrying_out: asyncio.Task[None] | None = None
+        self._sweeping: asyncio.Task[None] | None = None
         self.background = Background()
         self.producer_ids = ProducerIdSource(self)
         self.membership = Membership(self)
@@ -236,7 +239,9 @@ class Node:
             self._store = await open_store(self.config)
             self._store.on_session_end(self.membership.session_ended)
             self.image = Image.of(await self._store.watch(self._on_changes))
+            self.authorization.loaded(self.image)
             await self._identify()
+            await ensure_secret(self)
         except (StoreError, FolderError) as problem:
             await self.close()
             raise StartError(str(problem)) from None
@@ -287,6 +292,8 @@ class Node:
         await self.roles.claims.settle()
         self.roles.start()
         self.balance.start()
+        if self.config.delegation_token_secret_key:
+            self._sweeping = asyncio.get_running_loop().create_task(sweep_tokens(self))
         self.maintenance.start()
         self.cleaner.start()
         try:
@@ -313,6 +320,8 @@ class Node:
         await self.membership.stop()
         await self.control.stop()
         await self.balance.stop()
+        if self._sweeping is not None:
+            self._sweeping.cancel()
         await self.roles.stop()
         self.transactions.stop()
         self.groups.stop()
@@ -425,6 +434,8 @@ class Node:
     def _on_changes(self, changes: list[Change]) -> None:
         self.metadata_changes += 1
         delta = self.image.apply(changes)
+        if delta.security:
+            self.authorization.learned(delta.security)
         self._deltas.append(delta)
         self.control.learned(delta)
         if self._carrying_out is None:

@@ -47,6 +47,10 @@ class BrokerConfig:
     authorizer_class_name: str
     super_users: str
     allow_everyone_if_no_acl_found: bool
+    delegation_token_secret_key: str | None
+    delegation_token_max_lifetime_ms: int
+    delegation_token_expiry_time_ms: int
+    delegation_token_expiry_check_interval_ms: int
     create_topic_policy_class_name: str | None
     alter_config_policy_class_name: str | None
     socket_request_max_bytes: int

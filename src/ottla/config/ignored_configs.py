@@ -13,7 +13,6 @@ from ottla.config.definition import DynamicMode
 # security, and the settings of single listeners. Their listeners or features are refused elsewhere.
 _PREFIXES = (
     "controller.quorum.",
-    "delegation.token.",
     "group.share.",
     "group.streams.",
     "listener.name.",

@@ -9,19 +9,54 @@ Rules kept here:
 from __future__ import annotations
 
 import time
+from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
 import structlog
 
+from ottla.metadata.image import Image
+from ottla.metadata.security_documents import AclDocument
+from ottla.metadata.security_image import SecurityDelta
+from ottla.security.acls import Acl
 from ottla.security.authorizer import EVERYTHING, Access, Authorizer
 from ottla.security.denials import Denial, Denials
-from ottla.security.operations import Operation, ResourceType, type_name
+from ottla.security.operations import (
+    Operation,
+    PatternType,
+    Permission,
+    ResourceType,
+    type_name,
+)
 from ottla.security.principal import ANONYMOUS, Principal
 
 if TYPE_CHECKING:
     from ottla.config import BrokerConfig
 
 log = structlog.get_logger("kafka.authorizer.logger")
+
+
+def _known(acls: Iterable[AclDocument]) -> list[Acl]:
+    """The ACLs that this broker understands; a newer one may have made others."""
+    found: list[Acl] = []
+    for acl in acls:
+        try:
+            found.append(acl_of(acl))
+        except ValueError:
+            log.error("ACL not understood; ignoring it", acl=str(acl))
+    return found
+
+
+def acl_of(acl: AclDocument) -> Acl:
+    """An ACL as it is stored; raises ValueError where it has unknown numbers."""
+    return Acl(
+        ResourceType(acl.resource_type),
+        acl.name,
+        PatternType(acl.pattern_type),
+        acl.principal,
+        acl.host,
+        Operation(acl.operation),
+        Permission(acl.permission),
+    )
 
 
 class Authorization:
@@ -36,6 +71,15 @@ class Authorization:
                 allow_everyone=config.allow_everyone_if_no_acl_found,
                 on_denied=self._denied,
             )
+
+    def loaded(self, image: Image) -> None:
+        """The metadata are known: begin with what they have."""
+        self.learned(SecurityDelta(added_acls=list(image.acls.values())))
+
+    def learned(self, delta: SecurityDelta) -> None:
+        """The metadata have changed."""
+        if self.authorizer is not None and (delta.added_acls or delta.removed_acls):
+            self.authorizer.changed(_known(delta.added_acls), _known(delta.removed_acls))
 
     def access(self, principal: Principal, host: str, *, via_token: bool = False) -> Access:
         """What the client of a connection may do, for as long as the connection lasts."""
