@@ -60,6 +60,10 @@ class Step(Struct):
         if not fits(self.records, self.limit):
             raise KafkaError(self.refusal, "The coordinator cannot write what follows from this.")
 
+    def discard(self) -> None:
+        """Forget what was gathered: the request is refused after all."""
+        self.records, self.completions, self.timers = [], [], []
+
     def complete(self, token: int, reply: Message) -> None:
         """Answer a parked request."""
         self.completions.append(Completion(token, reply))
