@@ -49,8 +49,8 @@ from ottla.coordinator.record_codec import (
     write_tombstone,
 )
 from ottla.coordinator.record_keys import RecordKey
-from ottla.coordinator.record_kinds import RECORD_KINDS, UnknownRecordError, read_record
-from ottla.coordinator.shard import CoordinatorRecord
+from ottla.coordinator.record_kinds import RECORD_KINDS, read_record
+from ottla.coordinator.shard import CoordinatorRecord, UnknownRecordError
 from ottla.wire.codec import DecodeError
 from ottla.wire.message import NO_UUID, Message
 from ottla.wire.messages.list_groups import ListGroupsRequest

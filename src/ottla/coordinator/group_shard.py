@@ -38,13 +38,14 @@ from ottla.coordinator.offsets.removal import (
     expire_group,
 )
 from ottla.coordinator.offsets.store import NO_PRODUCER_ID
-from ottla.coordinator.record_kinds import UnknownRecordError, read_record, replay
+from ottla.coordinator.record_kinds import read_record, replay
 from ottla.coordinator.shard import (
     CoordinatorRecord,
     Deferred,
     ProducerIdentity,
     RequestContext,
     Result,
+    UnknownRecordError,
 )
 from ottla.coordinator.step import Step
 from ottla.coordinator.topics import TopicMatcher, TopicSummary, TopicView

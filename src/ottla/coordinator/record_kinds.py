@@ -46,7 +46,7 @@ from ottla.coordinator.offsets.records import (
 from ottla.coordinator.offsets.replay import replay_offset
 from ottla.coordinator.record_codec import ParsedRecord
 from ottla.coordinator.record_keys import RecordKey
-from ottla.coordinator.shard import CoordinatorRecord
+from ottla.coordinator.shard import CoordinatorRecord, UnknownRecordError
 from ottla.wire.codec import DecodeError, decode
 from ottla.wire.message import Message
 
@@ -134,10 +134,6 @@ RECORD_KINDS = _by_number(
         ),
     )
 )
-
-
-class UnknownRecordError(Exception):
-    """A record whose type or version this broker does not know."""
 
 
 def read_record(record: CoordinatorRecord) -> ParsedRecord:
