@@ -383,7 +383,7 @@ class Segment(SegmentIndexes):
         """Write at a position; says how many bytes the file took."""
         return self._files.pwrite(self.file.descriptor(), data, position)
 
-    def cut(self, offset: int, position: int) -> None:
+    def truncate(self, offset: int, position: int) -> None:
         """Remove everything from a position on, where the batch that reaches this offset begins."""
         self.keep_indexes_below(offset)
         self._save_indexes_now()
