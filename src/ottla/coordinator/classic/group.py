@@ -161,11 +161,6 @@ class ClassicGroup(Group):
         return self.state is ClassicState.EMPTY
 
     @property
-    def is_simple(self) -> bool:
-        """True for a group that only stands for offsets, committed by consumers without groups."""
-        return self.protocol_type is None and self.is_empty and not self.pending_members
-
-    @property
     def may_expire(self) -> bool:
         """Not while a member is expected that was given an id."""
         return self.is_empty and not self.pending_members
