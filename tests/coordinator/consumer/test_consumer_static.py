@@ -2,8 +2,8 @@
 
 from ottla.wire.errors import ErrorCode
 
-from .groups_clients import Consumer, settle
-from .groups_world import Topics, World
+from ..groups_clients import Consumer, settle
+from ..groups_world import Topics, World
 from .test_consumer_heartbeat import describe
 
 

@@ -6,8 +6,8 @@ from ottla.coordinator.group_config import GroupConfig
 from ottla.wire.errors import ErrorCode
 from ottla.wire.messages import consumer_group_describe as messages
 
-from .groups_clients import ClassicClient, Consumer, commit, settle
-from .groups_world import Topics, World, answer, context
+from ..groups_clients import ClassicClient, Consumer, commit, settle
+from ..groups_world import Topics, World, answer, context
 
 
 def describe(world: World) -> messages.DescribedGroup:

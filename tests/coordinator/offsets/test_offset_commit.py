@@ -24,7 +24,7 @@ from ottla.wire.messages.txn_offset_commit import (
     TxnOffsetCommitRequestTopic,
 )
 
-from .groups_clients import (
+from ..groups_clients import (
     ClassicClient,
     Consumer,
     commit,
@@ -34,7 +34,7 @@ from .groups_clients import (
     settle,
     stable_group,
 )
-from .groups_world import World, answer, context
+from ..groups_world import World, answer, context
 
 
 def fetch_group(

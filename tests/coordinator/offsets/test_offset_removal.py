@@ -15,7 +15,7 @@ from ottla.wire.messages.offset_delete import (
     OffsetDeleteRequestTopic,
 )
 
-from .groups_clients import (
+from ..groups_clients import (
     ClassicClient,
     Consumer,
     commit,
@@ -23,7 +23,7 @@ from .groups_clients import (
     fetch,
     stable_group,
 )
-from .groups_world import R, Topics, World, answer, context
+from ..groups_world import R, Topics, World, answer, context
 
 HOUR = 3_600_000
 RETENTION = GroupConfig(offsets_retention_ms=HOUR, offsets_retention_check_interval_ms=60_000)

@@ -7,7 +7,13 @@ from ottla.coordinator.transactions.timers import TransactionTimer, TransactionT
 from ottla.wire.errors import ErrorCode
 from ottla.wire.messages.list_transactions import ListTransactionsRequest
 
-from .transactions_driver import FIRST_PRODUCER_ID, Driver, Producer, a_producer, state_of
+from .driver import (
+    FIRST_PRODUCER_ID,
+    Driver,
+    Producer,
+    a_producer,
+    state_of,
+)
 
 TIMEOUT = TransactionTimer(TransactionTimerKind.TRANSACTION_TIMEOUT, "t")
 

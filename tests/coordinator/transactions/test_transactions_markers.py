@@ -7,7 +7,7 @@ from ottla.coordinator.transactions.markers import FIRST_RETRY_MS, LAST_RETRY_MS
 from ottla.coordinator.transactions.state import TopicPartition
 from ottla.wire.errors import ErrorCode
 
-from .transactions_driver import Driver, Producer, state_of
+from .driver import Driver, Producer, state_of
 
 P0, P1 = TopicPartition("topic", 0), TopicPartition("topic", 1)
 

@@ -5,7 +5,7 @@ from ottla.wire.errors import ErrorCode
 from ottla.wire.messages.describe_transactions import TopicData, TransactionState
 from ottla.wire.messages.list_transactions import ListTransactionsRequest
 
-from .transactions_driver import FIRST_PRODUCER_ID, Driver, a_producer
+from .driver import FIRST_PRODUCER_ID, Driver, a_producer
 
 
 def test_describe_says_everything() -> None:

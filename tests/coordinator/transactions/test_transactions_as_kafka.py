@@ -1,4 +1,4 @@
-"""The coordinator answers as Apache Kafka 4.3.0 did: see `transactions_transcript`."""
+"""The coordinator answers as Apache Kafka 4.3.0 did: see `transcript`."""
 
 import json
 from typing import TypedDict
@@ -9,8 +9,8 @@ from msgspec.structs import replace
 from ottla.coordinator.transactions.records import read_record, record_of
 from ottla.coordinator.transactions.state import Transaction
 
-from .transactions_driver import Driver
-from .transactions_transcript import TRANSCRIPT, Answer, Play, Step
+from .driver import Driver
+from .transcript import TRANSCRIPT, Answer, Play, Step
 
 
 class Script(TypedDict):

@@ -14,8 +14,8 @@ they were first seen, and after each step it is awaited that no transaction is b
 | describe                                       | error, state, producer, epoch, timeout,  |
 |                                                | partitions of offsets (how many), others |
 
-`transactions_transcript.json` has scripts with the answers of Apache Kafka 4.3.0, written by
-`transactions_transcript_recorder`.
+`transcript.json` has scripts with the answers of Apache Kafka 4.3.0, written by
+`transcript_recorder`.
 """
 
 from pathlib import Path
@@ -32,7 +32,7 @@ from ottla.wire.messages.describe_transactions import DescribeTransactionsRespon
 from ottla.wire.messages.end_txn import EndTxnRequest, EndTxnResponse
 from ottla.wire.messages.init_producer_id import InitProducerIdRequest, InitProducerIdResponse
 
-TRANSCRIPT = Path(__file__).with_name("transactions_transcript.json")
+TRANSCRIPT = Path(__file__).with_name("transcript.json")
 TOPIC = "transcript"
 FOREIGN = 99
 """The number of a producer id that nobody was given."""

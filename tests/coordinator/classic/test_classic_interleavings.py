@@ -23,9 +23,9 @@ from ottla.wire.errors import ErrorCode
 from ottla.wire.messages.join_group import JoinGroupResponse
 from ottla.wire.messages.sync_group import SyncGroupResponse
 
-from .groups_clients import ClassicClient, commit_in_transaction, fetch
-from .groups_invariants import check, check_log
-from .groups_world import World
+from ..groups_clients import ClassicClient, commit_in_transaction, fetch
+from ..groups_invariants import check, check_log
+from ..groups_world import World
 
 PARTITIONS = 4
 RUNS = 250

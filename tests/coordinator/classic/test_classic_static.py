@@ -5,8 +5,8 @@ from ottla.wire.errors import ErrorCode
 from ottla.wire.messages.join_group import JoinGroupResponse
 from ottla.wire.messages.sync_group import SyncGroupResponse
 
-from .groups_clients import ClassicClient, leader_of, stable_group, sync_all
-from .groups_world import World
+from ..groups_clients import ClassicClient, leader_of, stable_group, sync_all
+from ..groups_world import World
 from .test_classic_join import refused, state_of
 
 

@@ -1,8 +1,8 @@
 """Plays scripts of transactional requests on Apache Kafka, and writes down what it answers.
 
-    python -m coordinator.transactions_transcript_recorder HOST:PORT     (in tests/)
+    python -m tests.coordinator.transactions.transcript_recorder HOST:PORT
 
-makes `transactions_transcript.json` anew, from a single Kafka broker of version 4.3.0 that has a
+makes `transcript.json` anew, from a single Kafka broker of version 4.3.0 that has a
 topic `transcript` with four partitions. It takes about a minute, most of it for the scripts in
 which a producer id has used up its 32,767 epochs.
 
@@ -36,7 +36,7 @@ from ottla.wire.messages.end_txn import EndTxnRequest, EndTxnResponse
 from ottla.wire.messages.find_coordinator import FindCoordinatorRequest, FindCoordinatorResponse
 from ottla.wire.messages.init_producer_id import InitProducerIdRequest, InitProducerIdResponse
 
-from .transactions_transcript import FOREIGN, TOPIC, TRANSCRIPT, Answer, Play, Step
+from .transcript import FOREIGN, TOPIC, TRANSCRIPT, Answer, Play, Step
 
 M = TypeVar("M", bound=Message)
 

@@ -23,7 +23,7 @@ from ottla.wire.messages.describe_transactions import TransactionState
 from ottla.wire.messages.end_txn import EndTxnRequest
 from ottla.wire.messages.init_producer_id import InitProducerIdRequest
 
-from .transactions_driver import (
+from .driver import (
     FIRST_PRODUCER_ID,
     OFFSETS_PARTITION,
     Driver,

@@ -18,7 +18,7 @@ from ottla.coordinator.transactions.shard import TransactionShard
 from ottla.coordinator.transactions.state import LAST_CLIENT_EPOCH, TopicPartition, Transaction
 from ottla.wire.errors import ErrorCode
 
-from .transactions_driver import Driver, Producer
+from .driver import Driver, Producer
 
 NOBODY = (-1, -1)
 

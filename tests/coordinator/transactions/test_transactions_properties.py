@@ -20,8 +20,8 @@ from ottla.coordinator.transactions.state import (
 )
 from ottla.wire.errors import ErrorCode
 
-from .transactions_driver import Producer
-from .transactions_world import Ended, World
+from .driver import Producer
+from .world import Ended, World
 
 WORLDS_IN_A_TEST = 200
 STEPS = 150

@@ -8,8 +8,8 @@ from ottla.wire.messages.heartbeat import HeartbeatRequest
 from ottla.wire.messages.leave_group import LeaveGroupRequest, LeaveGroupResponse, MemberIdentity
 from ottla.wire.messages.sync_group import SyncGroupRequest, SyncGroupResponse
 
-from .groups_clients import ClassicClient, leader_of, stable_group, sync_all
-from .groups_world import World, answer, context
+from ..groups_clients import ClassicClient, leader_of, stable_group, sync_all
+from ..groups_world import World, answer, context
 from .test_classic_join import state_of
 
 

@@ -23,9 +23,9 @@ from ottla.wire.messages.consumer_group_heartbeat import ConsumerGroupHeartbeatR
 from ottla.wire.messages.join_group import JoinGroupResponse
 from ottla.wire.messages.sync_group import SyncGroupResponse
 
-from .groups_clients import ClassicClient, Consumer, commit, fetch, subscription
-from .groups_invariants import check, check_log
-from .groups_world import Topics, World
+from ..groups_clients import ClassicClient, Consumer, commit, fetch, subscription
+from ..groups_invariants import check, check_log
+from ..groups_world import Topics, World
 
 RUNS = 100
 STEPS = 50

@@ -7,8 +7,14 @@ from ottla.coordinator.shard import Deferred
 from ottla.wire.errors import ErrorCode
 from ottla.wire.messages.join_group import JoinGroupResponse
 
-from .groups_clients import ClassicClient, leader_of, stable_group, subscription, sync_all
-from .groups_world import World, answer, context
+from ..groups_clients import (
+    ClassicClient,
+    leader_of,
+    stable_group,
+    subscription,
+    sync_all,
+)
+from ..groups_world import World, answer, context
 
 
 def refused(client: ClassicClient) -> ErrorCode:

@@ -10,7 +10,9 @@ from ottla.wire.messages.join_group import JoinGroupResponse
 from ottla.wire.messages.leave_group import LeaveGroupRequest, MemberIdentity
 from ottla.wire.messages.sync_group import SyncGroupResponse
 
-from .groups_clients import (
+from ..classic.test_classic_join import refused, state_of
+from ..classic.test_classic_requests import sync_error
+from ..groups_clients import (
     ClassicClient,
     Consumer,
     assignment,
@@ -19,11 +21,9 @@ from .groups_clients import (
     subscription,
     sync_all,
 )
-from .groups_world import World, answer, context
-from .test_classic_join import refused, state_of
-from .test_classic_requests import sync_error
+from ..groups_world import World, answer, context
+from ..test_group_listing import described
 from .test_consumer_heartbeat import describe
-from .test_group_listing import described
 
 
 def classic_pair(world: World) -> list[ClassicClient]:
