@@ -21,7 +21,7 @@ def bases(logs: Logs) -> list[int]:
 
 
 def has_loaded_indexes(segment: Segment) -> bool:
-    return segment._index is not None
+    return segment.indexes.offset is not None
 
 
 def test_a_segment_never_exceeds_segment_bytes(logs: Logs) -> None:

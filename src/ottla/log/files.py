@@ -267,7 +267,8 @@ class OpenFile:
 
     def pin(self) -> int:
         """Keep the file open until unpin() is called as many times."""
-        fd = self.descriptor()
+        self.used = True
+        fd = self.fd if self.fd >= 0 else self._cache.reopen(self)
         self.pins += 1
         return fd
 

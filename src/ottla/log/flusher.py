@@ -73,7 +73,7 @@ class LogFlusher:
             return None
         if (
             local.recovery_point == local.end_offset
-            and local.segments.active.indexes_are_saved
+            and local.segments.active.indexes.are_saved
             and not local.directory_changed
             and not self._epochs.dirty
         ):
@@ -89,9 +89,9 @@ class LogFlusher:
                 self._producers.take_snapshot(local.end_offset)
             for segment in unflushed[:SEGMENTS_IN_ONE_FLUSH]:
                 flush.add_log(segment.file)
-                flush.add_written(segment.save_indexes())
+                flush.add_written(segment.indexes.save())
             for segment in sealed:
-                flush.add_written(segment.save_indexes())
+                flush.add_written(segment.indexes.save())
             unsynced = [offset for offset in snapshots.unsynced if offset <= end_offset]
             for offset in unsynced:
                 fd = local.files.open(snapshots.path(offset), READ_WRITE, 0)
@@ -138,7 +138,7 @@ class LogFlusher:
         local = self._local
         unflushed = local.segments.starting_with(local.recovery_point)
         for segment in (*local.unflushed_sealed, *unflushed):
-            segment.save_indexes_again()
+            segment.indexes.save_again()
         self._epochs.dirty = True
         local.directory_changed = local.directory_is_new = True
 

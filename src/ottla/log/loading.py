@@ -190,7 +190,7 @@ def rebuild_indexes(files: Files, segment: Segment, interval: int) -> None:
     if scan.problem is not None:
         raise CorruptLog(f"{segment.path}{LOG} is corrupt at {scan.position}: {scan.problem}")
     segment.note_largest_timestamp()
-    for fd in segment.save_indexes():
+    for fd in segment.indexes.save():
         files.close(fd)
 
 

@@ -180,7 +180,7 @@ class LocalLog:
             self.truncate_torn_write()
             segment.largest_timestamp()
             # Now, and not when an aborted transaction is noted there: its marker is written then.
-            segment.load_txn_index()
+            segment.indexes.load_txn()
             if segment.size:
                 first = segment.header(0)
                 segment.begin_rolling_clock(first.max_timestamp, self.config.max_segment_ms)
@@ -216,7 +216,7 @@ class LocalLog:
     def add_index_entry(self, segment: Segment, last_offset: int, position: int) -> None:
         """Index a batch; a segment whose indexes are full is rolled at the next one."""
         segment.add_index_entry(last_offset, position)
-        if segment.indexes_are_full(self.config.segment_index_bytes):
+        if segment.indexes.are_full(self.config.segment_index_bytes, segment.size):
             segment.roll_after = ROLL_NOW
 
     def fits(self, segment: Segment, header: BatchHeader, position: int) -> bool:
@@ -232,7 +232,7 @@ class LocalLog:
         if segment.size == 0:
             segment.begin_rolling_clock(header.max_timestamp, self.config.max_segment_ms)
         segment.note(header, self.index_interval)
-        if segment.indexes_are_full(self.config.segment_index_bytes):
+        if segment.indexes.are_full(self.config.segment_index_bytes, segment.size):
             segment.roll_after = ROLL_NOW
         self.size += header.size
         self.end_offset = header.last_offset + 1

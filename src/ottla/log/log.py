@@ -228,9 +228,10 @@ class Log:
     @property
     def last_stable_offset(self) -> int:
         """What read_committed readers may read up to: no transaction below it is undecided."""
-        local = self.local
-        limit = local.high_watermark
-        stable = self.producers.last_stable_offset(local.end_offset if limit is None else limit)
+        local, producers = self.local, self.producers
+        stable = local.end_offset if local.high_watermark is None else local.high_watermark
+        if producers.ongoing or producers.completed:
+            stable = producers.last_stable_offset(stable)
         start_offset = local.start_offset
         return max(start_offset, stable)
 

@@ -95,13 +95,14 @@ class Producer:
 class ProducerStates:
     """The producers of one log."""
 
-    __slots__ = ("_completed", "by_id", "ongoing")
+    __slots__ = ("by_id", "completed", "ongoing")
 
     def __init__(self) -> None:
         self.by_id: dict[int, Producer] = {}
         self.ongoing: dict[int, int] = {}
         """First offset to producer id of each open transaction, in the order of offsets."""
-        self._completed: deque[CompletedTransaction] = deque()
+        self.completed: deque[CompletedTransaction] = deque()
+        """Transactions whose markers may still be at or above the high watermark."""
 
     def __len__(self) -> int:
         return len(self.by_id)
@@ -234,7 +235,7 @@ class ProducerStates:
         del self.ongoing[first_offset]
         aborted = marker.type == MarkerType.ABORT
         completed = CompletedTransaction(producer_id, first_offset, offset, aborted)
-        self._completed.append(completed)
+        self.completed.append(completed)
         return completed
 
     def replay(
@@ -279,15 +280,15 @@ class ProducerStates:
 
         A marker at or above the high watermark may yet be lost, so its transaction still counts.
         """
-        if not self.ongoing and not self._completed:
+        if not self.ongoing and not self.completed:
             return high_watermark
         self.forget_decided(high_watermark)
-        first_offsets = [each.first_offset for each in self._completed]
+        first_offsets = [each.first_offset for each in self.completed]
         return min(high_watermark, next(iter(self.ongoing), high_watermark), *first_offsets)
 
     def forget_decided(self, high_watermark: int) -> None:
         """Transactions decided below the high watermark no longer bound anything."""
-        completed = self._completed
+        completed = self.completed
         while completed and completed[0].last_offset < high_watermark:
             completed.popleft()
 
@@ -322,4 +323,4 @@ class ProducerStates:
         """Forget all."""
         self.by_id.clear()
         self.ongoing.clear()
-        self._completed.clear()
+        self.completed.clear()

@@ -199,7 +199,7 @@ class _Recovery:
         recovery_point = self._recovery_point
         segment = segments.active
         position = segment.start_of_search(recovery_point - 1 - segment.base_offset)
-        segment.keep_indexes_below(recovery_point)
+        segment.indexes.truncate(recovery_point, segment.size)
         fd = segment.file.descriptor()
         scan = Scan(self._files, fd, position, segment.size, segment.base_offset)
         for batch in scan.batches():
@@ -264,7 +264,7 @@ class _Recovery:
         log.segments.active.seal()
         segment = self._inventory.segment(self._cache, base_offset, self._now)
         size = segment.size
-        segment.keep_indexes_below(base_offset)
+        segment.indexes.truncate(base_offset, segment.size)
         segment.shrink(0)
         log.appender.begin_recovered_segment(segment)
         self._replay(log, size)

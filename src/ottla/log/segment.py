@@ -47,19 +47,24 @@ class Found(NamedTuple):
     size: int
 
 
-class Segment(SegmentIndexes):
+class Segment:
     """The segment that begins at `base_offset`. Only the last segment of a log is appended to."""
 
     __slots__ = (
+        "_files",
+        "base_offset",
         "created",
         "file",
         "first_timestamp",
+        "indexes",
         "jitter",
         "max_timestamp",
         "max_timestamp_offset",
+        "path",
         "roll_after",
         "sealed",
         "since_index",
+        "size",
     )
 
     def __init__(
@@ -72,8 +77,14 @@ class Segment(SegmentIndexes):
         now: int,
         jitter: int = 0,
     ) -> None:
-        super().__init__(files, file.path.removesuffix(LOG), base_offset, size)
+        self._files = files
+        self.path = file.path.removesuffix(LOG)
+        """Of all files of the segment, without their suffixes."""
         self.file = file
+        self.base_offset = base_offset
+        self.size = size
+        """Bytes of the log file."""
+        self.indexes = SegmentIndexes(files, self.path, base_offset)
         self.created = now
         """When this process first saw the segment: `segment.ms` for batches without a timestamp."""
         self.first_timestamp = -1
@@ -107,15 +118,28 @@ class Segment(SegmentIndexes):
             files.close(files.open(path + suffix, CREATE_EMPTY, 0o644))
         segment = cls(files, cache.create(path + LOG), base_offset, size=0, now=now, jitter=jitter)
         segment.max_timestamp = -1
-        segment._index = OffsetIndex()
-        segment._time_index = TimeIndex()
-        segment._txn_index = TxnIndex()
+        segment.indexes.begin()
         return segment
 
     def __repr__(self) -> str:
         return f"Segment({self.path}{LOG}, {self.size} bytes)"
 
     # Indexes ------------------------------------------------------------------------------
+
+    @property
+    def index(self) -> OffsetIndex:
+        """Where batches are, loaded on first use."""
+        return self.indexes.load_offset(self.size)
+
+    @property
+    def time_index(self) -> TimeIndex:
+        """When timestamps grew, loaded on first use."""
+        return self.indexes.load_time()
+
+    @property
+    def txn_index(self) -> TxnIndex:
+        """Transactions aborted here, loaded on first use."""
+        return self.indexes.load_txn()
 
     def add_index_entry(self, last_offset: int, position: int) -> None:
         """Note the batch at a position, and the largest timestamp so far."""
@@ -126,9 +150,7 @@ class Segment(SegmentIndexes):
 
     def begin_new_indexes(self) -> None:
         """Forget where batches are and when; they are about to be noted again, from the first."""
-        self._index = OffsetIndex()
-        self._time_index = TimeIndex()
-        self._indexes_dirty = True
+        self.indexes.replace(OffsetIndex(), TimeIndex())
         self.shrink(0)
 
     def note_largest_timestamp(self) -> None:
@@ -146,12 +168,12 @@ class Segment(SegmentIndexes):
         """No more appends."""
         self.note_largest_timestamp()
         self.sealed = True
-        self.file.on_close = self._drop_indexes_if_saved
+        self.file.on_close = self.indexes.drop_if_saved
 
     def mark_as_sealed(self) -> None:
         """The segment was sealed before this process began."""
         self.sealed = True
-        self.file.on_close = self._drop_indexes_if_saved
+        self.file.on_close = self.indexes.drop_if_saved
 
     def unseal(self) -> None:
         """The segment is the last one, and is appended to."""
@@ -167,10 +189,10 @@ class Segment(SegmentIndexes):
         """
         if self.max_timestamp is None:
             if not may_wait:
-                self.load_without_waiting(TIME_INDEX)
+                self.indexes.load_time_without_waiting()
             timestamp, relative = self.time_index.last()
             if not self._has_timestamp(timestamp, relative, may_wait):
-                self._make_indexes_anew(TIME_INDEX)
+                self._rebuild_indexes(TIME_INDEX)
                 timestamp, relative = self.time_index.last()
             self.max_timestamp = timestamp
             self.max_timestamp_offset = self.base_offset + relative
@@ -179,10 +201,10 @@ class Segment(SegmentIndexes):
     def offset_before(self, timestamp: int, *, may_wait: bool) -> int:
         """An offset up to which every batch's timestamp is at most this one."""
         if not may_wait:
-            self.load_without_waiting(TIME_INDEX)
+            self.indexes.load_time_without_waiting()
         noted, relative = self.time_index.noted(timestamp)
         if noted >= 0 and not self._has_timestamp(noted, relative, may_wait):
-            self._make_indexes_anew(TIME_INDEX)
+            self._rebuild_indexes(TIME_INDEX)
             _, relative = self.time_index.noted(timestamp)
         return self.base_offset + relative
 
@@ -220,11 +242,13 @@ class Segment(SegmentIndexes):
 
         Raises ColdReadError where it `may_wait` not, and the disk would have to be read.
         """
-        if self._index is None and not may_wait:
-            self.load_without_waiting(INDEX)
-        index = self._index if self._index is not None else self.index
+        index = self.indexes.offset
+        if index is None:
+            if not may_wait:
+                self.indexes.load_offset_without_waiting(self.size)
+            index = self.index
         if not index.is_whole:
-            self._make_indexes_anew(INDEX)
+            self._rebuild_indexes(INDEX)
             index = self.index
         noted, position = index.noted(offset - self.base_offset)
         fd = self.file.descriptor()
@@ -237,7 +261,7 @@ class Segment(SegmentIndexes):
             last = min(len(chunk), end - position) - _BASE_LENGTH_DELTA_SIZE
             if noted >= 0:
                 if not self._is_noted(chunk, noted):
-                    self._make_indexes_anew(INDEX)
+                    self._rebuild_indexes(INDEX)
                     return self.find(offset, may_wait=may_wait)
                 noted = -1
             while at <= last:
@@ -259,14 +283,14 @@ class Segment(SegmentIndexes):
         Raises ColdReadError as find() does.
         """
         if not may_wait:
-            self.load_without_waiting(INDEX)
+            self.indexes.load_offset_without_waiting(self.size)
         if not self.index.is_whole:
-            self._make_indexes_anew(INDEX)
+            self._rebuild_indexes(INDEX)
         noted, position = self.index.noted(relative)
         if noted >= 0:
             pread = self.reader(may_wait=may_wait)
             if not self._is_noted(pread(self.file.descriptor(), HEADER_SIZE, position), noted):
-                self._make_indexes_anew(INDEX)
+                self._rebuild_indexes(INDEX)
                 return self.index.position(relative)
         return position
 
@@ -277,18 +301,18 @@ class Segment(SegmentIndexes):
         base, _, delta = BASE_LENGTH_DELTA.unpack_from(data)
         return bool(base + delta == self.base_offset + noted)
 
-    def _make_indexes_anew(self, suffix: str) -> None:
-        """One of the indexes does not fit the log: make both from its batches.
+    def _rebuild_indexes(self, suffix: str) -> None:
+        """An index does not match its log: rebuild both from its batches.
 
-        That waits for the disk even where others do not: a damaged index is rarer than a stall.
+        That waits for the disk even where the caller may not: a damaged index is rare.
         """
         _log.warning("index does not match its log; rebuilding", file=self.path + suffix)
         scan = Scan(self._files, self.file.descriptor(), 0, self.size, self.base_offset)
-        self._index, self._time_index = make_indexes(scan, self.base_offset)
-        self._indexes_dirty = True
-        self.since_index = self.size - self._index.position(MAX_RELATIVE)
+        index, time_index = make_indexes(scan, self.base_offset)
+        self.indexes.replace(index, time_index)
+        self.since_index = self.size - index.position(MAX_RELATIVE)
         if self.sealed:
-            self._save_indexes_now()
+            self.indexes.save_now()
 
     def _no_batch(self, position: int) -> CorruptLog:
         return CorruptLog(f"{self.path}{LOG} is corrupt: it has no batch at {position}")
@@ -385,9 +409,9 @@ class Segment(SegmentIndexes):
 
     def truncate(self, offset: int, position: int) -> None:
         """Remove everything from a position on, where the batch that reaches this offset begins."""
-        self.keep_indexes_below(offset)
-        self._save_indexes_now()
-        self._indexes_dirty = True  # the next flush covers them; a crash before has them rebuilt
+        self.indexes.truncate(offset, self.size)
+        self.indexes.save_now()
+        self.indexes.save_again()  # the next flush covers them; a crash before has them rebuilt
         self._files.ftruncate(self.file.descriptor(), position)
         self.unseal()
         self.shrink(position)
@@ -405,7 +429,7 @@ class Segment(SegmentIndexes):
         timestamp, relative = self.time_index.last()
         is_noted = timestamp >= 0 or len(self.index.entries) > 0
         if is_noted and not self._has_timestamp(timestamp, relative, may_wait=True):
-            self._make_indexes_anew(TIME_INDEX)
+            self._rebuild_indexes(TIME_INDEX)
             timestamp, relative = self.time_index.last()
         offset = self.base_offset + relative
         position = self.start_of_search(relative)
