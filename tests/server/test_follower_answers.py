@@ -85,7 +85,7 @@ def parts_on_their_way(broker: Broker) -> list[object]:
 def records_of(follower: Connection) -> bytes:
     answer = memoryview(follower.receive_frame())
     _, at = read_response_header(answer, FetchRequest.API_KEY, VERSION)
-    ((_, (found,)),) = read_answer(answer, at).topics
+    ((_, (found,)),) = read_answer(answer, at, VERSION).topics
     assert found.error_code == 0
     return bytes(found.records)
 

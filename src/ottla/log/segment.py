@@ -115,7 +115,7 @@ class Segment:
         path = f"{directory}/{stem(base_offset)}"
         files.unlink_if_exists(path + TXN_INDEX)
         for suffix in (INDEX, TIME_INDEX):
-            files.close(files.open(path + suffix, CREATE_EMPTY, 0o644))
+            files.close(files.open(path + suffix, CREATE_EMPTY, 0o600))
         segment = cls(files, cache.create(path + LOG), base_offset, size=0, now=now, jitter=jitter)
         segment.max_timestamp = -1
         segment.indexes.begin()

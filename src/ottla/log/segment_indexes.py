@@ -113,7 +113,7 @@ class SegmentIndexes:
                 if data or (
                     self._dirty and (suffix != TXN_INDEX or self._files.exists(self._path + suffix))
                 ):
-                    fd = self._files.open(self._path + suffix, CREATE, 0o644)
+                    fd = self._files.open(self._path + suffix, CREATE, 0o600)
                     written.append(fd)
                     self._files.write_fully(fd, data, index.saved * entry_size)
                     index.saved += len(data) // entry_size

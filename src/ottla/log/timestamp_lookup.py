@@ -1,7 +1,7 @@
 """Finding records by timestamp, through the time index.
 
 Rules kept here:
-1. An index only says where to start; what is found is read from the local.
+1. An index only says where to start; what is found is read from the log.
 2. Only the batch that holds the answer is looked into, and no record of it is made. Headers that
    promise a record that is not there are believed after MOST_MISSES of them.
 3. Who looks for a time may say that it does not wait for the disk: it learns what has to be read

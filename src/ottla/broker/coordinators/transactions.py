@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import Any, TypeVar
 
 from ottla.broker.coordinators.coordinators import Coordinators, segment_bytes
 from ottla.broker.coordinators.shard_runner import ShardRunner
@@ -32,9 +32,6 @@ from ottla.wire.messages.add_partitions_to_txn import (
     AddPartitionsToTxnResult,
     AddPartitionsToTxnTransaction,
 )
-
-if TYPE_CHECKING:
-    pass
 
 R = TypeVar("R")
 RETRY_MS = 1000

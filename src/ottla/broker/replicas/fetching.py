@@ -39,7 +39,6 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 
 Answer = list[tuple[TopicKey, list[PartitionData]]]
-LONGEST_WAIT_MS: Final = 2**31 - 1
 MOST_AT_ONCE: Final = 500
 """Partitions that are looked at in one turn of the loop."""
 PIECE: Final = 50

@@ -136,11 +136,6 @@ class ClassicGroup:
         return self.state is ClassicState.EMPTY
 
     @property
-    def is_simple(self) -> bool:
-        """True for a group that only stands for offsets, committed by consumers without groups."""
-        return self.protocol_type is None and self.is_empty and not self.pending_members
-
-    @property
     def in_first_rebalance(self) -> bool:
         """True while the members of a new generation are gathered from nothing."""
         return (
