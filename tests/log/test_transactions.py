@@ -5,8 +5,8 @@ import errno
 import pytest
 
 from ottla.log.config import LogConfig
-from ottla.log.files import Slice
 from ottla.log.log import Log
+from ottla.log.storage.file_cache import Slice
 from ottla.records.control import Marker, MarkerType, encode_marker
 from ottla.wire.batch import headers
 from ottla.wire.errors import ErrorCode, KafkaError

@@ -11,12 +11,12 @@ import time
 
 import structlog
 
-from ottla.log.files import READ_WRITE
 from ottla.log.flush import Flush
 from ottla.log.leader_epochs import FILE_NAME as EPOCHS_FILE
-from ottla.log.leader_epochs import LeaderEpochs
+from ottla.log.leader_epochs import LeaderEpochFileCache
 from ottla.log.local_log import LocalLog
-from ottla.log.producer_state_manager import ProducerStateManager
+from ottla.log.producers.manager import ProducerStateManager
+from ottla.log.storage.files import READ_WRITE
 
 _log = structlog.get_logger()
 
@@ -30,7 +30,11 @@ class LogFlusher:
     __slots__ = ("_epochs", "_local", "_producers", "last_flush_time")
 
     def __init__(
-        self, local: LocalLog, epochs: LeaderEpochs, producers: ProducerStateManager, now: int
+        self,
+        local: LocalLog,
+        epochs: LeaderEpochFileCache,
+        producers: ProducerStateManager,
+        now: int,
     ) -> None:
         self._local = local
         self._epochs = epochs
