@@ -59,8 +59,9 @@ from ottla.broker.start_error import StartError
 from ottla.config import BrokerConfig, ConfigError
 from ottla.config.listeners import Listener
 from ottla.config.topic_names import GROUP_METADATA, TRANSACTION_STATE
-from ottla.log.files import FileCache, Files
-from ottla.log.folder import DataFolder, FolderError, uuid_to_text
+from ottla.log.storage.file_cache import FileCache
+from ottla.log.storage.files import Files
+from ottla.log.storage.folder import DataFolder, FolderError, uuid_to_text
 from ottla.metadata import documents
 from ottla.metadata.clock import boottime
 from ottla.metadata.controller import has_controller
