@@ -27,6 +27,7 @@ PANEL_INCHES = (10.0, 2.8)
 SHARE_OF_WINDOW = 0.8
 MS_IN_A_DAY = 86_400_000
 MISSING, LATE = "#cf222e", "#afb8c1"
+TIERS = ("#0969da", "#2da44e", "#bf8700", "#8250df", "#0e8a8a", "#bc4c00")
 
 
 def picture(rows: Sequence[Row], file_format: str) -> bytes:
@@ -57,7 +58,7 @@ def _panel(axes: "Axes", topic: str, rows: Sequence[Row]) -> None:
         missing = [bar.missing for _, bar in found]
         late = [bar.late for _, bar in found]
         there = [count + lost for count, lost in zip(counts, missing, strict=True)]
-        handles.append(axes.bar(left, counts, width, align="edge"))
+        handles.append(axes.bar(left, counts, width, align="edge", color=TIERS[place % len(TIERS)]))
         axes.bar(left, missing, width, bottom=counts, align="edge", color=MISSING)
         axes.bar(left, late, width, bottom=there, align="edge", color=LATE)
     handles += [Patch(color=MISSING), Patch(color=LATE)]
