@@ -92,7 +92,7 @@ def test_their_files_are_the_brokers_afterwards(unclean: Unclean) -> None:
             log = node.partitions.find("a", 0).log
             before = len(node.file_cache)
             log.segments.active.file.descriptor()
-            assert (log.cache, len(node.file_cache)) == (node.file_cache, before + 1)
+            assert (log.local.cache, len(node.file_cache)) == (node.file_cache, before + 1)
             assert log.files.on_full == node.full_disk.refused
 
     asyncio.run(live())

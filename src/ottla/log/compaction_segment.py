@@ -42,7 +42,7 @@ class CleanedSegment:
         self._since_index = 0
         self._buffer = bytearray()
         self.size = 0
-        self._fd = files.open(self._path + LOG + CLEANED, CREATE_NEW, 0o644)
+        self._fd = files.open(self._path + LOG + CLEANED, CREATE_NEW, 0o600)
 
     def append(self, batch: Bytes, last_offset: int, max_timestamp: int) -> None:
         """Add a batch behind the last one."""
@@ -87,7 +87,7 @@ class CleanedSegment:
         self._files.utime(self._path + LOG + CLEANED, (modified, modified))
 
     def _save(self, suffix: str, data: bytes) -> None:
-        fd = self._files.open(self._path + suffix + CLEANED, CREATE_NEW, 0o644)
+        fd = self._files.open(self._path + suffix + CLEANED, CREATE_NEW, 0o600)
         try:
             self._files.write_fully(fd, data, 0)
             self._files.fsync(fd)

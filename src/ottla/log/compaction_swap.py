@@ -11,29 +11,25 @@ Rules kept here (Kafka's, so that a log opens correctly after a kill at any mome
    markers compaction may have removed.
 """
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING
-
+from ottla.log.deletion import delete_segments
+from ottla.log.local_log import LocalLog
 from ottla.log.segment import Segment
 from ottla.log.segment_names import CLEANED, INDEX, LOG, SUFFIXES, SWAP, TIME_INDEX, stem
-
-if TYPE_CHECKING:
-    from ottla.log.storage import Storage
+from ottla.log.snapshots import Snapshots
 
 
-def replace_segments(log: Storage, old: list[Segment], now: int) -> None:
+def replace_segments(local: LocalLog, snapshots: Snapshots, old: list[Segment], now: int) -> None:
     """Let the `.cleaned` files that begin where the first of these segments does replace them all.
 
-    The old files are in `log.doomed` afterwards. To be safe from a power failure, nothing of them
+    The old files are in `doomed` afterwards. To be safe from a power failure, nothing of them
     is removed before the log's folder was fsynced.
     """
-    log.check_online()
-    if not log.segments.holds(old) or old[-1] is log.segments.active:
-        raise ValueError(f"{log} has other segments than those to be replaced: {old}")
-    files = log.files
+    local.check_online()
+    if not local.segments.holds(old) or old[-1] is local.segments.active:
+        raise ValueError(f"{local} has other segments than those to be replaced: {old}")
+    files = local.files
     base_offset = old[0].base_offset
-    path = f"{log.directory}/{stem(base_offset)}"
+    path = f"{local.directory}/{stem(base_offset)}"
     sizes = {
         suffix: files.stat(path + suffix + CLEANED).st_size for suffix in (LOG, INDEX, TIME_INDEX)
     }
@@ -44,26 +40,26 @@ def replace_segments(log: Storage, old: list[Segment], now: int) -> None:
         for suffix in suffixes:
             files.rename(path + suffix + CLEANED, path + suffix + SWAP)
     except OSError as error:
-        _undo(log, path, error)
+        _undo(local, path, error)
         raise
     try:
-        log.doom(old, now)
+        delete_segments(local, snapshots, old, now)
         for suffix in suffixes:
             files.rename(path + suffix + SWAP, path + suffix)
     except OSError as error:
-        log.fail(error)  # half of it is done, no matter how it failed
-        raise log.failed(error) from error
-    new = Segment(files, log.cache.file(path + LOG), base_offset, size=sizes[LOG], now=now)
+        local.fail(error)  # half of it is done, no matter how it failed
+        raise local.failed(error) from error
+    new = Segment(files, local.cache.file(path + LOG), base_offset, size=sizes[LOG], now=now)
     new.mark_as_sealed()
-    log.segments.replace(old, new)
-    log.size += new.size
+    local.segments.replace(old, new)
+    local.size += new.size
 
 
-def _undo(log: Storage, path: str, error: OSError) -> None:
+def _undo(local: LocalLog, path: str, error: OSError) -> None:
     try:
         for suffix in SUFFIXES:
-            log.files.unlink_if_exists(path + suffix + CLEANED)
-            log.files.unlink_if_exists(path + suffix + SWAP)
+            local.files.unlink_if_exists(path + suffix + CLEANED)
+            local.files.unlink_if_exists(path + suffix + SWAP)
     except OSError:
         # The swap could be finished at the next start, with what the log has become by then.
-        log.fail(error)
+        local.fail(error)

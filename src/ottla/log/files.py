@@ -95,7 +95,7 @@ class Files:
         self.rename = os.replace
         self.link = os.link
         self.unlink = os.unlink
-        self.mkdir = os.mkdir
+        self.mkdir = _make_private_folder
         self.rmdir = os.rmdir
         self.listdir = os.listdir
         self.stat = os.stat
@@ -151,7 +151,7 @@ class Files:
 
     def write_file(self, path: str, data: Bytes, *, sync: bool) -> None:
         """Make a file hold exactly these bytes; not atomic."""
-        fd = self.open(path, CREATE_EMPTY, 0o644)
+        fd = self.open(path, CREATE_EMPTY, 0o600)
         try:
             self.write_fully(fd, data, 0)
             if sync:
@@ -238,6 +238,10 @@ def _problem_of(operation: Callable[[T], None], argument: T) -> OSError | None:
     except OSError as problem:
         return problem
     return None
+
+
+def _make_private_folder(path: str) -> None:
+    os.mkdir(path, 0o700)
 
 
 def _nobody_cares(_: str, __: str | None) -> None:
@@ -390,11 +394,11 @@ class FileCache:
         if len(self._ring) >= self._limit:
             self._make_room()
         try:
-            fd = self.files.open(file.path, flags, 0o644)
+            fd = self.files.open(file.path, flags, 0o600)
         except OSError as error:
             if error.errno not in (errno.EMFILE, errno.ENFILE) or not self._make_room():
                 raise
-            fd = self.files.open(file.path, flags, 0o644)
+            fd = self.files.open(file.path, flags, 0o600)
         file.fd = fd
         file.used = False  # once is not yet recently: a scan of many files evicts only its own
         self._ring[file] = None

@@ -90,7 +90,7 @@ class Flush:
                 with self._replacing:
                     if self._abandoned:
                         return
-                    fd = self._files.open(path + ".tmp", CREATE_EMPTY, 0o644)
+                    fd = self._files.open(path + ".tmp", CREATE_EMPTY, 0o600)
                 self._written.append(fd)
                 self._files.write_fully(fd, data, 0)
         except OSError as error:

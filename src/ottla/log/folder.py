@@ -120,8 +120,8 @@ class DataFolder:
     def lock(self) -> None:
         """Make the folder if it is not there, and own it until unlock() or the process ends."""
         try:
-            self.path.mkdir(parents=True, exist_ok=True)
-            fd = os.open(self.path / LOCK, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
+            self.path.mkdir(0o700, parents=True, exist_ok=True)
+            fd = os.open(self.path / LOCK, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
         except OSError as error:
             raise FolderError(f"cannot use data folder {self.path}: {error.strerror}") from None
         try:

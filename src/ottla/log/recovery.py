@@ -40,6 +40,7 @@ from ottla.log.loading import (
 )
 from ottla.log.log import Log
 from ottla.log.offset_index import OffsetIndex
+from ottla.log.producer_state import ProducerStates
 from ottla.log.scan import CorruptLog, Scan
 from ottla.log.segment_names import INDEX, LOG, SUFFIXES, stem
 from ottla.log.segments import Segments
@@ -155,7 +156,7 @@ class _Recovery:
         log = self._log_at_recovery_point(segments, is_last=at + 1 == len(bases))
         if at > 0 and bases[at] == self._recovery_point:
             # The last flush came right before the roll, so it did not cover what sealing added.
-            log.complete_sealed(segments.floor(bases[at] - 1))
+            log.local.complete_sealed(segments.floor(bases[at] - 1))
         self._replay(log, rest)
         to_be_removed: list[int] = []
         for base_offset in bases[at + 1 :]:
@@ -170,11 +171,11 @@ class _Recovery:
         if self._problem is not None:
             active = log.segments.active
             self._files.ftruncate(active.file.descriptor(), active.size)
-        log.recovery_point = min(self._recovery_point, log.end_offset)
-        log.directory_changed = True
+        log.local.recovery_point = min(self._recovery_point, log.end_offset)
+        log.local.directory_changed = True
         log.producers.seen(self._now)
         log.epochs.truncate_from_start(log.start_offset)
-        log.end_at_least_at_start(self._now)
+        log.truncation.restart_if_end_is_below_start(self._now)
         return log, Recovered(
             log.end_offset,
             log.recovery_point,
@@ -219,7 +220,8 @@ class _Recovery:
         snapshots.remove_after(end_offset)
         epochs = self._inventory.epochs()
         epochs.truncate_from_end(end_offset)
-        producers = snapshots.restore(segments, end_offset)
+        producers = ProducerStates()
+        snapshots.restore(producers, segments, end_offset)
         return Log(
             self._directory,
             self._config,
@@ -252,7 +254,7 @@ class _Recovery:
                 )
                 break
             self._look_for_gaps(batch.header, log.end_offset)
-            log.note_batch(segment, batch.header, batch.batch, None)
+            log.appender.note_batch(segment, batch.header, batch.batch, None)
         self._scanned += scan.position - position
         if scan.problem is not None:
             self._problem = f"{scan.problem} at offset {log.end_offset}"
@@ -264,7 +266,7 @@ class _Recovery:
         size = segment.size
         segment.keep_indexes_below(base_offset)
         segment.shrink(0)
-        log.begin_recovered_segment(segment)
+        log.appender.begin_recovered_segment(segment)
         self._replay(log, size)
 
     def _remove_segment(self, log: Log, base_offset: int) -> None:

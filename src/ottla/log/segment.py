@@ -104,7 +104,7 @@ class Segment(SegmentIndexes):
         path = f"{directory}/{stem(base_offset)}"
         files.unlink_if_exists(path + TXN_INDEX)
         for suffix in (INDEX, TIME_INDEX):
-            files.close(files.open(path + suffix, CREATE_EMPTY, 0o644))
+            files.close(files.open(path + suffix, CREATE_EMPTY, 0o600))
         segment = cls(files, cache.create(path + LOG), base_offset, size=0, now=now, jitter=jitter)
         segment.max_timestamp = -1
         segment._index = OffsetIndex()
@@ -383,7 +383,7 @@ class Segment(SegmentIndexes):
         """Write at a position; says how many bytes the file took."""
         return self._files.pwrite(self.file.descriptor(), data, position)
 
-    def cut(self, offset: int, position: int) -> None:
+    def truncate(self, offset: int, position: int) -> None:
         """Remove everything from a position on, where the batch that reaches this offset begins."""
         self.keep_indexes_below(offset)
         self._save_indexes_now()

@@ -119,7 +119,7 @@ class SegmentIndexes:
                     self._indexes_dirty
                     and (suffix != TXN_INDEX or self._files.exists(self.path + suffix))
                 ):
-                    fd = self._files.open(self.path + suffix, CREATE, 0o644)
+                    fd = self._files.open(self.path + suffix, CREATE, 0o600)
                     written.append(fd)
                     self._files.write_fully(fd, data, index.saved * entry_size)
                     index.saved += len(data) // entry_size

@@ -92,14 +92,13 @@ class Snapshots:
         path = self.path(offset)
         return self._files.set_aside(path, path + DELETED)
 
-    def restore(self, segments: Segments, end_offset: int) -> ProducerStates:
-        """The producers as they were when the log ended at an offset."""
-        producers = ProducerStates()
+    def restore(self, producers: ProducerStates, segments: Segments, end_offset: int) -> None:
+        """Load the producers as they were when the log ended at an offset."""
+        producers.clear()
         known = self._load_newest(producers, segments.first.base_offset, end_offset)
         self.behind = 0
         if known < end_offset:
             self._replay(segments, producers, max(known, segments.first.base_offset), end_offset)
-        return producers
 
     def _load_newest(self, producers: ProducerStates, at_least: int, at_most: int) -> int:
         """From before the log's first batch none is taken: what came in between is gone."""

@@ -62,7 +62,9 @@ class Looking:
             log = partition.log
             diverging = None
             if self.follower is not None:
-                diverging = follower_fetches.check(partition, self.follower, ask)
+                diverging = follower_fetches.check(
+                    partition, self.follower, ask, self._node.image.brokers
+                )
                 limit = log.end_offset
                 if ask.fetch_offset < partition.high_watermark:
                     limit = partition.high_watermark

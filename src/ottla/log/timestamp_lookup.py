@@ -1,7 +1,7 @@
-"""Finding records by time, and aborted transactions by range, through the indexes.
+"""Finding records by timestamp, through the time index.
 
 Rules kept here:
-1. An index only says where to start; what is found is read from the log.
+1. An index only says where to start; what is found is read from the local.
 2. Only the batch that holds the answer is looked into, and no record of it is made. Headers that
    promise a record that is not there are believed after MOST_MISSES of them.
 3. Who looks for a time may say that it does not wait for the disk: it learns what has to be read
@@ -9,26 +9,19 @@ Rules kept here:
    (LongBatchError).
 """
 
-from __future__ import annotations
-
 from collections import OrderedDict
-from operator import itemgetter
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import Final, NamedTuple
 
 from ottla.log.files import ColdReadError
+from ottla.log.local_log import LocalLog
 from ottla.log.looking import SHORT_BATCH, SHORT_BODY
 from ottla.log.scan import CorruptLog, Scan
+from ottla.log.segment import Segment
 from ottla.records.compression import LARGEST_BODY, BodyTooLargeError, body_of
 from ottla.records.kernel import KERNEL
 from ottla.records.record import INT64_MIN
 from ottla.wire.batch import HEADER_SIZE, BatchHeader, crc_is_right
 from ottla.wire.errors import ErrorCode, KafkaError
-
-if TYPE_CHECKING:
-    from ottla.log.files import Slice
-    from ottla.log.segment import Segment
-    from ottla.log.storage import Storage
-
 
 MOST_MISSES: Final = 16
 MOST_SOUGHT: Final = 64
@@ -78,30 +71,30 @@ class TimestampAndOffset(NamedTuple):
 
 
 def offset_for_timestamp(
-    log: Storage, timestamp: int, limit: int, *, may_wait: bool
+    local: LocalLog, timestamp: int, limit: int, *, may_wait: bool
 ) -> TimestampAndOffset | None:
     """The first record at or after a timestamp, if its offset is below the limit."""
-    log.check_online()
+    local.check_online()
     try:
-        for segment in log.segments:
+        for segment in local.segments:
             segment.largest_timestamp(may_wait=may_wait)
             if segment.age_timestamp() >= timestamp:
-                found = _search(log, segment, timestamp, log.start_offset, may_wait)
+                found = _search(local, segment, timestamp, local.start_offset, may_wait)
                 if found is not None:  # compaction leaves batches without records
                     return found if found.offset < limit else None
     except (OSError, CorruptLog) as error:
-        raise log.failed(error) from error
+        raise local.failed(error) from error
     return None
 
 
 def _search(
-    log: Storage, segment: Segment, timestamp: int, start_offset: int, may_wait: bool
+    local: LocalLog, segment: Segment, timestamp: int, start_offset: int, may_wait: bool
 ) -> TimestampAndOffset | None:
     offset = segment.offset_before(timestamp, may_wait=may_wait)
     relative = max(offset, start_offset) - segment.base_offset
     position = segment.start_of_search(relative, may_wait=may_wait)
     fd, pread = segment.file.descriptor(), segment.reader(may_wait=may_wait)
-    scan = Scan(log.files, fd, position, segment.size, 0, pread)
+    scan = Scan(local.files, fd, position, segment.size, 0, pread)
     misses = 0
     for batch in scan.headers():
         if batch.header.max_timestamp >= timestamp and batch.header.last_offset >= start_offset:
@@ -161,84 +154,21 @@ def _sought_in(
     return KERNEL.seek_timestamp(body, header.record_count, base, timestamp, least)
 
 
-def max_timestamp_offset(log: Storage, limit: int, *, may_wait: bool) -> TimestampAndOffset | None:
+def max_timestamp_offset(
+    local: LocalLog, limit: int, *, may_wait: bool
+) -> TimestampAndOffset | None:
     """The first record with the largest timestamp of the log, if its offset is below the limit."""
-    log.check_online()
+    local.check_online()
     try:
-        for each in log.segments:
+        for each in local.segments:
             each.largest_timestamp(may_wait=may_wait)
-        segment = max(log.segments, key=lambda segment: segment.largest_timestamp())
+        segment = max(local.segments, key=lambda segment: segment.largest_timestamp())
         largest = segment.largest_timestamp()
         if largest < 0:
             return None
-        found = _search(log, segment, largest, max(log.start_offset, segment.base_offset), may_wait)
+        found = _search(
+            local, segment, largest, max(local.start_offset, segment.base_offset), may_wait
+        )
     except (OSError, CorruptLog) as error:
-        raise log.failed(error) from error
+        raise local.failed(error) from error
     return found if found is not None and found.offset < limit else None
-
-
-def end_of(log: Storage, offset: int, read: Slice) -> int:
-    """The offset after the last whole batch of a stretch that a reader at an offset was given.
-
-    Nobody waits for the disk for it: where the last batches are not in memory the index says about
-    where it is, and never too much.
-    """
-    segment = _segment_of(log, offset, read)
-    if segment is None:
-        return offset
-    stop = read.position + read.size
-    if stop == segment.size:
-        following = log.segments.after(segment)
-        return log.end_offset if following is None else following.base_offset
-    try:
-        return max(offset, segment.end_before_cut(read.position, stop))
-    except ColdReadError:
-        return max(offset, segment.base_offset + segment.index.whole_before(stop) + 1)
-    except (OSError, CorruptLog):
-        return offset
-
-
-def _segment_of(log: Storage, offset: int, read: Slice) -> Segment | None:
-    segment: Segment | None = log.segments.floor(offset)
-    while segment is not None and segment.file is not read.file:
-        segment = log.segments.after(segment)
-    return segment
-
-
-def aborted_in(log: Storage, offset: int, read: Slice, limit: int) -> list[tuple[int, int]]:
-    """The aborted transactions that a reader of a stretch, which began at an offset, must know of.
-
-    As in Kafka they are those up to the next batch that the index knows behind the stretch, not all
-    up to the reader's limit: a reader that is far behind would be told of all of them every time.
-    """
-    segment = _segment_of(log, offset, read)
-    if segment is not None:
-        try:
-            relative = segment.index.last_offset_from(read.position + read.size)
-        except OSError as error:
-            raise log.failed(error) from error
-        following = log.segments.after(segment)
-        if relative is not None:
-            limit = min(limit, segment.base_offset + relative)
-        elif following is not None:
-            limit = min(limit, following.base_offset)
-    return aborted_transactions(log, offset, limit)
-
-
-def aborted_transactions(log: Storage, start: int, end: int) -> list[tuple[int, int]]:
-    """Producer id and first offset of each aborted transaction with records in [start, end).
-
-    In the order of first offsets: a reader can then pass over them as it goes along.
-    """
-    log.check_online()
-    result: list[tuple[int, int]] = []
-    try:
-        for segment in log.segments.starting_with(start):
-            found, complete = segment.aborted(start, end)
-            result += [(each.producer_id, each.first_offset) for each in found]
-            if complete:
-                break
-    except OSError as error:
-        raise log.failed(error) from error
-    result.sort(key=itemgetter(1))
-    return result
