@@ -398,7 +398,7 @@ class Node:
         while self._carrying_out is not None:
             await asyncio.shield(self._carrying_out)
 
-    async def renew_store(self) -> None:
+    async def renew_store(self, patience: float) -> None:
         """Begin a new session, and learn what has changed since the last one ended.
 
         Raises StoreError, also where that is an older copy, or another cluster's: its topics are
@@ -407,7 +407,7 @@ class Node:
         assert self._store is not None
         known = self._store.position()
         await self._store.close()
-        store = await open_store(self.config)
+        store = await open_store(self.config, patience)
         try:
             await store.check_history(known)
             store.on_session_end(self.membership.session_ended)
