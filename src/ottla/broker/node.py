@@ -26,9 +26,9 @@ from msgspec.structs import replace
 
 from ottla.broker.audit.log_counts import Audit
 from ottla.broker.coordinators.coordinators import Coordinators
-from ottla.broker.coordinators.groups import Groups
-from ottla.broker.coordinators.shard_runner import ShardRunner
-from ottla.broker.coordinators.transactions import Transactions, marker_batch
+from ottla.broker.coordinators.group_coordinator import GroupCoordinator
+from ottla.broker.coordinators.lingering import LingeringWrites
+from ottla.broker.coordinators.transaction_coordinator import TransactionCoordinator, marker_batch
 from ottla.broker.logs.cleaner import Cleaner
 from ottla.broker.logs.closing import close_logs
 from ottla.broker.logs.flusher import Flusher
@@ -116,8 +116,7 @@ class Node:
         self.metadata_changes = 0
         self.kept_answers = KeptAnswers(self)
         self.wished_topics = WishedTopics(self)
-        self.lingering: list[ShardRunner[Any]] = []
-        """The coordinators with records that are not appended yet."""
+        self.lingering = LingeringWrites()
         self.loading = asyncio.Lock()
         """Held by the coordinator that is loaded: a broker may get dozens at once, and each takes
         turns of the loop."""
@@ -152,8 +151,8 @@ class Node:
         self.balance = LeaderBalance(self)
         self.roles = Roles(self)
         self.peers = Peers(self)
-        self.transactions = Transactions(self)
-        self.groups = Groups(self)
+        self.transactions = TransactionCoordinator(self)
+        self.groups = GroupCoordinator(self)
         self.cleaner = Cleaner(self)
         self.audit = Audit(self)
 
@@ -484,14 +483,6 @@ class Node:
         if topic == GROUP_METADATA:
             return self.groups
         return self.transactions if topic == TRANSACTION_STATE else None
-
-    def write_out(self) -> set[int]:
-        """Append what coordinators let linger; the connections whose replies may not leave."""
-        lingering, self.lingering = self.lingering, []
-        lost: set[int] = set()
-        for runner in lingering:
-            lost |= runner.write_out()
-        return lost
 
     def new_topic(self, name: str) -> NewTopic:
         """A topic as it is made where a client only named it."""

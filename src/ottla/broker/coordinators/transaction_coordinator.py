@@ -1,4 +1,4 @@
-"""The transaction coordinators of this broker, and the markers they have written.
+"""The transaction coordinator of this broker: a runner for each partition of `__transaction_state`.
 
 Rules kept here:
 1. A decision's markers are written only after the decision is committed.
@@ -85,8 +85,8 @@ class TransactionRunner(ShardRunner[TransactionShard]):
         return await settled(reply)
 
 
-class Transactions(Coordinators[TransactionRunner]):
-    """The transaction coordinators of this broker."""
+class TransactionCoordinator(Coordinators[TransactionRunner]):
+    """The transactional ids of this broker."""
 
     topic = TRANSACTION_STATE
 

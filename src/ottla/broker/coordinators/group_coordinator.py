@@ -1,7 +1,8 @@
-"""The group coordinators of this broker.
+"""The group coordinator of this broker, with a runner for each `__consumer_offsets` partition led.
 
 Rules kept here:
-1. A group's id is checked here, once for all requests: a classic group may not be nameless.
+1. A request goes to the shard that its group belongs to, which checks everything in it, also the
+   group's id. Where that shard is not here, the client gets NOT_COORDINATOR and looks for it again.
 2. Offsets committed in a transaction count when its marker reaches the partition.
 3. Groups learn of topics from the image, and of a change when it is carried out.
 4. A setting that changes, of the broker or of one group, counts from the next request on; timers
@@ -16,7 +17,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from ottla.broker.coordinators.coordinators import Coordinators, segment_bytes
-from ottla.broker.coordinators.gathered import Gathered
+from ottla.broker.coordinators.latest_records import LatestRecords
 from ottla.broker.coordinators.shard_runner import ShardRunner
 from ottla.broker.patterns import full_matcher
 from ottla.broker.replicas.partition import Partition
@@ -75,7 +76,7 @@ class GroupRunner(ShardRunner[GroupShard]):
     """Runs one partition of `__consumer_offsets`."""
 
     def replay_batch(
-        self, shard: GroupShard, gathered: Gathered, header: BatchHeader, batch: memoryview
+        self, shard: GroupShard, gathered: LatestRecords, header: BatchHeader, batch: memoryview
     ) -> int:
         """Replay one batch: records, records of a transaction, or a transaction's end.
 
@@ -111,8 +112,8 @@ class GroupRunner(ShardRunner[GroupShard]):
             shard.complete_transaction(producer_id, commit=commit)
 
 
-class Groups(Coordinators[GroupRunner]):
-    """The group coordinators of this broker."""
+class GroupCoordinator(Coordinators[GroupRunner]):
+    """The groups of this broker."""
 
     topic = GROUP_METADATA
 
