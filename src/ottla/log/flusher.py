@@ -11,12 +11,12 @@ import time
 
 import structlog
 
-from ottla.log.files import READ_WRITE
 from ottla.log.flush import Flush
 from ottla.log.leader_epochs import FILE_NAME as EPOCHS_FILE
-from ottla.log.leader_epochs import LeaderEpochs
+from ottla.log.leader_epochs import LeaderEpochFileCache
 from ottla.log.local_log import LocalLog
-from ottla.log.producer_state_manager import ProducerStateManager
+from ottla.log.producers.manager import ProducerStateManager
+from ottla.log.storage.files import READ_WRITE
 
 _log = structlog.get_logger()
 
@@ -30,7 +30,11 @@ class LogFlusher:
     __slots__ = ("_epochs", "_local", "_producers", "last_flush_time")
 
     def __init__(
-        self, local: LocalLog, epochs: LeaderEpochs, producers: ProducerStateManager, now: int
+        self,
+        local: LocalLog,
+        epochs: LeaderEpochFileCache,
+        producers: ProducerStateManager,
+        now: int,
     ) -> None:
         self._local = local
         self._epochs = epochs
@@ -73,7 +77,7 @@ class LogFlusher:
             return None
         if (
             local.recovery_point == local.end_offset
-            and local.segments.active.indexes_are_saved
+            and local.segments.active.indexes.are_saved
             and not local.directory_changed
             and not self._epochs.dirty
         ):
@@ -89,9 +93,9 @@ class LogFlusher:
                 self._producers.take_snapshot(local.end_offset)
             for segment in unflushed[:SEGMENTS_IN_ONE_FLUSH]:
                 flush.add_log(segment.file)
-                flush.add_written(segment.save_indexes())
+                flush.add_written(segment.indexes.save())
             for segment in sealed:
-                flush.add_written(segment.save_indexes())
+                flush.add_written(segment.indexes.save())
             unsynced = [offset for offset in snapshots.unsynced if offset <= end_offset]
             for offset in unsynced:
                 fd = local.files.open(snapshots.path(offset), READ_WRITE, 0)
@@ -138,7 +142,7 @@ class LogFlusher:
         local = self._local
         unflushed = local.segments.starting_with(local.recovery_point)
         for segment in (*local.unflushed_sealed, *unflushed):
-            segment.save_indexes_again()
+            segment.indexes.save_again()
         self._epochs.dirty = True
         local.directory_changed = local.directory_is_new = True
 

@@ -25,21 +25,29 @@ append() and read() are those of the parts, not methods that call them: they are
 
 from pathlib import Path
 
-from ottla.log import compaction_swap, deletion, timestamp_lookup
+from ottla.log import deletion, timestamp_lookup
 from ottla.log.appended import Appended
 from ottla.log.appender import Append, LogAppender
+from ottla.log.compaction import swap as compaction_swap
 from ottla.log.config import LogConfig
-from ottla.log.files import FileCache, Files, Slice
 from ottla.log.flush import Flush
 from ottla.log.flusher import LogFlusher
-from ottla.log.folder import deleted_name, stray_name
 from ottla.log.follower_append import append_as_follower
-from ottla.log.loading import Inventory, Loaded, closing_after_failure, load_clean, load_nothing
 from ottla.log.local_log import LocalLog
-from ottla.log.producer_state_manager import ProducerStateManager
+from ottla.log.producers.manager import ProducerStateManager
 from ottla.log.reader import LogReader, Read
+from ottla.log.recovery.loader import (
+    Inventory,
+    Loaded,
+    closing_after_failure,
+    load_clean,
+    load_nothing,
+)
 from ottla.log.retention import Retention
-from ottla.log.segment import Segment
+from ottla.log.segments.segment import LogSegment
+from ottla.log.storage.file_cache import FileCache, Slice
+from ottla.log.storage.files import Files
+from ottla.log.storage.folder import deleted_name, stray_name
 from ottla.log.timestamp_lookup import TimestampAndOffset
 from ottla.log.truncation import Truncation
 from ottla.wire.errors import KafkaError
@@ -140,7 +148,7 @@ class Log:
         on disk is not, and OSError.
         """
         if not clean:
-            from ottla.log.recovery import recover
+            from ottla.log.recovery.recovery import recover
 
             return recover(
                 directory,
@@ -228,9 +236,10 @@ class Log:
     @property
     def last_stable_offset(self) -> int:
         """What read_committed readers may read up to: no transaction below it is undecided."""
-        local = self.local
-        limit = local.high_watermark
-        stable = self.producers.last_stable_offset(local.end_offset if limit is None else limit)
+        local, producers = self.local, self.producers
+        stable = local.end_offset if local.high_watermark is None else local.high_watermark
+        if producers.ongoing or producers.completed:
+            stable = producers.last_stable_offset(stable)
         start_offset = local.start_offset
         return max(start_offset, stable)
 
@@ -394,7 +403,7 @@ class Log:
             self.producers.expire(now, self.config.producer_id_expiration_ms)
         return self.retention.maintain(now)
 
-    def replace_segments(self, old: list[Segment], now: int) -> None:
+    def replace_segments(self, old: list[LogSegment], now: int) -> None:
         """Replace neighbouring sealed segments by the `.cleaned` files of a compaction."""
         compaction_swap.replace_segments(self.local, self.snapshots, old, now)
 

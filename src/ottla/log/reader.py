@@ -10,10 +10,11 @@ Rules kept here:
 from operator import itemgetter
 from typing import Protocol
 
-from ottla.log.files import ColdReadError, Slice
 from ottla.log.local_log import LocalLog
-from ottla.log.scan import CorruptLog
-from ottla.log.segment import Segment
+from ottla.log.segments.scan import CorruptLog
+from ottla.log.segments.segment import LogSegment
+from ottla.log.storage.file_cache import Slice
+from ottla.log.storage.page_cache import ColdReadError
 from ottla.wire.errors import ErrorCode, KafkaError
 
 
@@ -111,7 +112,7 @@ class LogReader:
             raise local.failed(error) from error
         return Slice(segment.file, position, size)
 
-    def _position_of(self, limit: int, segment: Segment, may_wait: bool) -> int:
+    def _position_of(self, limit: int, segment: LogSegment, may_wait: bool) -> int:
         """Where in a segment the first batch lies that reaches a limit."""
         local = self._local
         following = local.segments.after(segment)
@@ -147,9 +148,9 @@ class LogReader:
         except (OSError, CorruptLog):
             return offset
 
-    def _segment_of(self, offset: int, read: Slice) -> Segment | None:
+    def _segment_of(self, offset: int, read: Slice) -> LogSegment | None:
         local = self._local
-        segment: Segment | None = local.segments.floor(offset)
+        segment: LogSegment | None = local.segments.floor(offset)
         while segment is not None and segment.file is not read.file:
             segment = local.segments.after(segment)
         return segment

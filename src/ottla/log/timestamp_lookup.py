@@ -1,7 +1,7 @@
 """Finding records by timestamp, through the time index.
 
 Rules kept here:
-1. An index only says where to start; what is found is read from the local.
+1. An index only says where to start; what is found is read from the log.
 2. Only the batch that holds the answer is looked into, and no record of it is made. Headers that
    promise a record that is not there are believed after MOST_MISSES of them.
 3. Who looks for a time may say that it does not wait for the disk: it learns what has to be read
@@ -12,11 +12,11 @@ Rules kept here:
 from collections import OrderedDict
 from typing import Final, NamedTuple
 
-from ottla.log.files import ColdReadError
 from ottla.log.local_log import LocalLog
-from ottla.log.looking import SHORT_BATCH, SHORT_BODY
-from ottla.log.scan import CorruptLog, Scan
-from ottla.log.segment import Segment
+from ottla.log.segments.scan import CorruptLog, Scan
+from ottla.log.segments.segment import LogSegment
+from ottla.log.storage.page_cache import ColdReadError
+from ottla.log.validation.inspection import SHORT_BATCH, SHORT_BODY
 from ottla.records.compression import LARGEST_BODY, BodyTooLargeError, body_of
 from ottla.records.kernel import KERNEL
 from ottla.records.record import INT64_MIN
@@ -88,7 +88,7 @@ def offset_for_timestamp(
 
 
 def _search(
-    local: LocalLog, segment: Segment, timestamp: int, start_offset: int, may_wait: bool
+    local: LocalLog, segment: LogSegment, timestamp: int, start_offset: int, may_wait: bool
 ) -> TimestampAndOffset | None:
     offset = segment.offset_before(timestamp, may_wait=may_wait)
     relative = max(offset, start_offset) - segment.base_offset

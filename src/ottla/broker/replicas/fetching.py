@@ -29,7 +29,7 @@ from ottla.broker.replicas.fetch_sessions import NO_SESSION, FetchSession, Wante
 from ottla.broker.replication import follower_fetches
 from ottla.broker.scheduling.turns import Turns
 from ottla.later import Later
-from ottla.log.files import Slice
+from ottla.log.storage.file_cache import Slice
 from ottla.wire.fetch import FetchRequest, PartitionData
 from ottla.wire.produce import TopicKey
 
