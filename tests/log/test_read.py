@@ -62,7 +62,7 @@ def test_below_the_start_offset_is_out_of_range(logs: Logs) -> None:
     assert refused.value.code == ErrorCode.OFFSET_OUT_OF_RANGE
 
 
-def test_max_bytes_cuts_the_answer_but_never_the_first_batch(logs: Logs) -> None:
+def test_max_bytes_limits_the_answer_but_never_the_first_batch(logs: Logs) -> None:
     log = filled(logs, 5, LogConfig())
     size = len(batch(3))
     found = log.read(0, size + 10, 15, True)

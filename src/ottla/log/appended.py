@@ -1,10 +1,10 @@
-"""What an append tells: where a batch went, and what the reply has to wait for."""
+"""The result of an append: the batch's offsets, and what the reply has to wait for."""
 
 from msgspec import Struct
 
 
 class Appended(Struct, frozen=True, gc=False):
-    """What became of a batch."""
+    """Kafka's LogAppendInfo."""
 
     base_offset: int
     last_offset: int

@@ -138,7 +138,7 @@ class LogFlusher:
         self._remove_old_snapshots()
 
     def _flush_again(self) -> None:
-        """A flush was not run to its end: what it would have covered is still to be."""
+        """A flush did not complete: what it would have covered is still to be flushed."""
         local = self._local
         unflushed = local.segments.starting_with(local.recovery_point)
         for segment in (*local.unflushed_sealed, *unflushed):
@@ -159,7 +159,7 @@ class LogFlusher:
     # Closing ------------------------------------------------------------------------------
 
     def close(self) -> None:
-        """Bring everything to the disk and let go of the files; raises where that fails."""
+        """Flush everything and close the files; raises where that fails."""
         flush = None
         try:
             self._flush_all_but_the_last()
@@ -186,7 +186,7 @@ class LogFlusher:
                 self.end_flush(flush)
 
     def begin_close(self) -> Flush | None:
-        """Capture what closing has to bring to the disk, for a broker that closes many at once.
+        """Capture what closing has to flush, for a broker that closes many logs at once.
 
         What one flush cannot cover must be flushed before. Flush.run() may wait in a thread;
         end_close() comes after it, also where this is None.
@@ -206,7 +206,7 @@ class LogFlusher:
         return self.begin_flush()
 
     def end_close(self, flush: Flush | None) -> None:
-        """Let go of the files."""
+        """Close the files."""
         local = self._local
         if flush is not None:
             self.end_flush(flush)

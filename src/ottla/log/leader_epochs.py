@@ -1,4 +1,4 @@
-"""Which leader epoch began at which offset: how replicas and consumers find where logs part.
+"""Which leader epoch began at which offset: how replicas and consumers find where logs diverge.
 
 Rules kept here (KIP-101, KIP-279):
 1. Epochs and their start offsets both grow. A new entry removes those it contradicts.

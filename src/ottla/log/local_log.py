@@ -311,5 +311,5 @@ class LocalLog:
             self.flush.end_offset = min(self.flush.end_offset, offset)
 
     def forget_positions(self) -> None:
-        """Segments went away: readers look their positions up again."""
+        """Segments were removed: readers look up their positions again."""
         self.limit_position = self.tail_position = None

@@ -421,11 +421,10 @@ class Log:
         return deletion.remove_doomed(self.local, now)
 
     def delete(self, *, keep: bool = False) -> Path:
-        """Rename the log's folder so that it no longer counts as one; returns the new name.
+        """Rename the log's folder so that it no longer counts as a log; returns the new name.
 
-        Its files are removed later, or with `keep` never: then it is stray. Readers in the middle
-        of one are not disturbed. The log has ended also where this raises OSError: then the folder
-        stays as it is.
+        Its files are removed later, or with `keep` never: then it is stray. Readers are not
+        disturbed. Where this raises OSError the log is closed too, and the folder is unchanged.
         """
         local = self.local
         name = (stray_name if keep else deleted_name)(self.topic, self.partition)
@@ -489,9 +488,9 @@ class Log:
         return self.flusher.begin_close()
 
     def end_close(self, flush: Flush | None) -> None:
-        """Let go of the files."""
+        """Close the files."""
         self.flusher.end_close(flush)
 
     def close(self) -> None:
-        """Flush everything and let go of the files; raises where that fails."""
+        """Flush everything and close the files; raises where that fails."""
         self.flusher.close()

@@ -5,8 +5,8 @@ Rules kept here:
    one field that counts from it rewritten. What is not needed to decide is not decoded.
 2. A batch keeps its offsets, its sequences and its producer, however few of its records stay: so
    producers, readers and followers see the same log with gaps. Without any record it is a header.
-3. The delete horizon (KIP-534), from which on tombstones and markers may go, stands in the base
-   timestamp of a batch, and attribute bit 6 says so.
+3. The delete horizon (KIP-534), from which on tombstones and markers may go, is in the base
+   timestamp of a batch that has attribute bit 6.
 4. Bytes that are not records raise CORRUPT_MESSAGE, and so does a batch with more of them than
    memory is meant for.
 """

@@ -1,7 +1,7 @@
-"""What compaction knows of transactions while it walks along a log.
+"""What compaction knows of transactions while it reads a log.
 
 Rules kept here (Kafka's CleanedTransactionMetadata, KIP-534):
-1. Every batch of an aborted transaction may go at once: nobody may read it.
+1. Every batch of an aborted transaction may go at once: no reader may see it.
 2. A marker may go only where no batch of its transaction was met on the way, not even an empty one:
    without its marker a transaction would look as if it were still open. So a marker outlives its
    transaction by at least one pass.

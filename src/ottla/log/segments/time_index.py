@@ -1,4 +1,4 @@
-"""A segment's time index: the largest timestamp up to an offset, whenever it grew.
+"""A segment's time index: the largest timestamp up to an offset, at each point where it grew.
 
 Kafka's `.timeindex`: entries of 12 bytes, big-endian, both halves growing: a timestamp (8 bytes)
 and the last offset, relative to the segment's base offset, of the batch that has it (4 bytes).

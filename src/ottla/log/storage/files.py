@@ -24,7 +24,7 @@ T = TypeVar("T")
 DISK_IS_FULL = frozenset(
     {errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EMFILE, errno.ENFILE, errno.ENOMEM}
 )
-"""Errors that say "not now" rather than "this disk is broken": the log lives on."""
+"""Errors that say "not now" rather than "this disk is broken": the log stays online."""
 
 # Appended data needs no more than fdatasync: it writes the size too. macOS has only fsync.
 FDATASYNC: Callable[[int], None] = getattr(os, "fdatasync", os.fsync)
@@ -129,7 +129,7 @@ class Files:
                 return self.preadv(fd, [buffer], position, NOWAIT)
             except BlockingIOError:
                 raise
-            except OSError:  # a file system that cannot tell; a broken disk says so below
+            except OSError:  # a file system without RWF_NOWAIT; a broken disk fails below
                 pass
         data = self.pread(fd, len(buffer), position)
         buffer[: len(data)] = data
