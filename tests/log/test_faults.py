@@ -27,7 +27,7 @@ SIZE = len(batch(2))
 
 
 class Story:
-    """What was told to the log, and what it answered."""
+    """The calls to the log, and their results."""
 
     def __init__(self, logs: Logs, files: FaultyFiles) -> None:
         self.logs = logs

@@ -170,7 +170,7 @@ def test_garbage_where_a_batch_should_be_takes_the_log_offline(logs: Logs) -> No
 def test_a_batch_that_would_end_behind_the_file_takes_the_log_offline(
     logs: Logs, offset: int
 ) -> None:
-    """Neither a reply of gigabytes, nor a reader that waits for ever for what is behind it."""
+    """Neither a reply of gigabytes, nor a reader that waits forever for what is behind it."""
     log = filled(logs, 3, LogConfig())
     second = log.segments.active.find(3)
     assert second is not None

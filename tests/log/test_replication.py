@@ -292,7 +292,7 @@ def test_where_a_log_would_end_is_known_before_it_is_truncated(
 def test_a_truncation_that_a_full_disk_stops_takes_the_log_offline(
     logs: Logs, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Half of it may be done, and nobody knows which half."""
+    """Half of it may be done, and it is not known which half."""
     log = filled(logs)
 
     def refuse(_: int, __: int) -> None:

@@ -1,4 +1,4 @@
-"""The brokers' audit in a cluster: whoever leads counts, and nothing is counted twice."""
+"""The brokers' audit in a cluster: the leader counts, and nothing is counted twice."""
 
 from collections.abc import Iterator
 from pathlib import Path

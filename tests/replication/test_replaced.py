@@ -1,4 +1,4 @@
-"""A leader that is cut off from ZooKeeper, and from nobody else, is replaced: it must find out."""
+"""A leader that is partitioned from ZooKeeper only is replaced, and must find out."""
 
 import time
 from collections.abc import Iterator

@@ -148,7 +148,7 @@ def test_rule_6_a_new_leader_says_where_the_log_ends_when_it_knows(
 ) -> None:
     topic = cluster.create("unsure", partitions=3)
     told = cluster.metadata(topic)
-    # Not the controller is paused: somebody has to elect.
+    # The controller is not paused: it has to elect.
     chosen = next(
         each for each in told.topics[0].partitions if each.replica_nodes[2] != told.controller_id
     )

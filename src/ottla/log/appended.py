@@ -12,6 +12,6 @@ class Appended(Struct, frozen=True, gc=False):
     """The broker's clock where the topic uses LogAppendTime, else -1; a duplicate's timestamp."""
     log_start_offset: int
     duplicate: bool
-    """True where the batch was in the log already: the offsets are those it got then."""
+    """True if the batch was in the log already: the offsets are those it got then."""
     must_flush: bool
-    """True where `flush.messages` is reached: the reply has to wait for a flush."""
+    """True if `flush.messages` is reached: the reply has to wait for a flush."""

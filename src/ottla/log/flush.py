@@ -47,7 +47,7 @@ class Flush:
         self.done = False
         self.error: OSError | None = None
         self.may_be_run_again = False
-        """True where no fsync failed: the disk was full, or too many files were open."""
+        """True if no fsync failed: the disk was full, or too many files were open."""
         self._written: list[int] = []
         self._replacements: list[tuple[str, bytes]] = []
         self._directories: dict[str, None] = {}

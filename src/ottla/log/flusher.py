@@ -51,7 +51,7 @@ class LogFlusher:
 
     @property
     def flush_is_due(self) -> bool:
-        """True where `flush.messages` is reached."""
+        """True if `flush.messages` is reached."""
         return self.unflushed_messages >= self._local.config.flush_messages
 
     @property
@@ -68,9 +68,9 @@ class LogFlusher:
         return self._local.flush is not None
 
     def begin_flush(self) -> Flush | None:
-        """Capture what a flush has to cover; None where there is nothing, or one is under way.
+        """Capture what a flush has to cover; None if there is nothing, or one is under way.
 
-        Raises KAFKA_STORAGE_ERROR where a full disk does not take the indexes.
+        Raises KAFKA_STORAGE_ERROR if a full disk does not take the indexes.
         """
         local = self._local
         if local.offline or local.flush is not None:
@@ -159,7 +159,7 @@ class LogFlusher:
     # Closing ------------------------------------------------------------------------------
 
     def close(self) -> None:
-        """Flush everything and close the files; raises where that fails."""
+        """Flush everything and close the files; raises if that fails."""
         flush = None
         try:
             self._flush_all_but_the_last()
@@ -171,7 +171,7 @@ class LogFlusher:
 
     @property
     def needs_several_flushes(self) -> bool:
-        """True where one flush does not cover all that is not on disk yet."""
+        """True if one flush does not cover all that is not on disk yet."""
         local = self._local
         return len(local.segments.starting_with(local.recovery_point)) > SEGMENTS_IN_ONE_FLUSH
 

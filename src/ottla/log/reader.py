@@ -53,8 +53,8 @@ class LogReader:
 
         No batch that reaches `limit` (a high watermark or a last stable offset) is in it; the last
         one may be incomplete because of `max_bytes`, as Kafka's clients expect. A first batch
-        larger than `max_bytes` comes whole if `whole_first`, else nothing does. None where there is
-        nothing. Raises ColdReadError where the disk would have to be read and `may_wait` is False.
+        larger than `max_bytes` comes whole if `whole_first`, else nothing does. None if there is
+        nothing. Raises ColdReadError if the disk would have to be read and `may_wait` is False.
         """
         local = self._local
         end_offset = local.end_offset

@@ -1,6 +1,6 @@
 """Who may lead a partition that has no live in-sync replica, and when. Pure.
 
-Where a member of the ISR is live, the controller elects it (`elections.py`). Where none does, the
+Where a member of the ISR is live, the controller elects it (`elections.py`). Where none is, the
 partition has no leader, its ISR stays as it was, and brokers that come back *claim* it: only a
 broker itself knows that it could open its log. So a corrupt log never leads.
 
@@ -67,7 +67,7 @@ def claim(
     unclean: bool,
     is_short: bool = False,
 ) -> PartitionState | None:
-    """The state in which this broker, whose log is open, leads; None where it must not."""
+    """The state in which this broker, whose log is open, leads; None if it must not."""
     if not available(me, brokers) or not is_vacant(partition, brokers):
         return None
     mine = kept(partition, brokers[me])

@@ -60,7 +60,7 @@ def is_controller(image: Image, broker: int, broker_epoch: int) -> bool:
 
 
 def take_role(image: Image, broker: int, broker_epoch: int) -> list[Op]:
-    """The operation that makes a registered broker the controller; nothing where there is one."""
+    """The operation that makes a registered broker the controller; nothing if there is one."""
     if has_controller(image) or broker not in image.brokers:
         return []
     if image.controller is None or image.controller_version is None:
@@ -76,7 +76,7 @@ def check_role(image: Image) -> Check:
 
 
 def topic_of(image: Image, partition: PartitionImage) -> TopicImage | None:
-    """The topic of a partition; None where it is of a deleted one."""
+    """The topic of a partition; None if it is of a deleted one."""
     topic = image.topics.get(partition.topic)
     if topic is None or topic.id != partition.topic_id or partition.index >= len(topic.assignment):
         return None

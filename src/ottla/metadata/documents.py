@@ -61,8 +61,8 @@ class PartitionState(msgspec.Struct, frozen=True):
     one of a deleted topic with the same name. `isr_epochs` has the broker epoch under which each
     member of `isr` got its place: a member with another epoch has restarted since. While replicas
     are reassigned `adding` and `removing` say which of them come and which go.
-    `isr_storage` has what each member of `isr` kept its log on when it got its place (None where it
-    did not say, and empty where none did). `unclean_epoch` is the leader epoch of the last
+    `isr_storage` has what each member of `isr` kept its log on when it got its place (None if it
+    did not say, and empty if none did). `unclean_epoch` is the leader epoch of the last
     election whose leader may have lacked committed records, -1 if there was none. `deleted_below`
     is the highest offset that DeleteRecords has deleted to.
     """
@@ -176,7 +176,7 @@ def client_metrics_configs_key(name: str) -> str:
 
 
 def is_secret(key: str) -> bool:
-    """True where a document's value must not outlive it."""
+    """True if a document's value must not outlive it."""
     return key.startswith(SECRETS)
 
 

@@ -83,7 +83,7 @@ def leads(partition: PartitionImage, broker: int, broker_epoch: int) -> bool:
 
 
 def settle(partition: PartitionImage, replicas: Sequence[int], brokers: Brokers) -> Settled | None:
-    """What must change now; None where nothing must."""
+    """What must change now; None if nothing must."""
     fresh = [member for member in partition.isr if is_fresh(partition, member, brokers)]
     staying = [member for member in fresh if not brokers[member].shutting_down]
     leader = partition.leader
@@ -181,13 +181,13 @@ def isr_storage(
     found = []
     for member, epoch in zip(isr, isr_epochs, strict=False):
         live = brokers.get(member)
-        is_that_life = live is not None and live.epoch == epoch
-        found.append(live.storage if live and is_that_life else partition.storage_of(member))
+        is_same_epoch = live is not None and live.epoch == epoch
+        found.append(live.storage if live and is_same_epoch else partition.storage_of(member))
     return known_storage(found)
 
 
 def known_storage(storage: Iterable[Storage | None]) -> list[Storage | None]:
-    """The list for a document: empty where no member has named its storage."""
+    """The list for a document: empty if no member has named its storage."""
     found = list(storage)
     return found if any(found) else []
 

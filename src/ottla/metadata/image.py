@@ -54,7 +54,7 @@ class PartitionImage(msgspec.Struct, frozen=True):
     deleted_below: int = 0
 
     def isr_epoch(self, broker: int) -> int:
-        """The broker epoch under which a broker got its place in the ISR; -1 where it has none."""
+        """The broker epoch under which a broker got its place in the ISR; -1 if it has none."""
         for member, epoch in zip(self.isr, self.isr_epochs, strict=False):
             if member == broker:
                 return epoch

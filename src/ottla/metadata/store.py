@@ -145,9 +145,9 @@ class Registration(NamedTuple):
 class SessionFacts(NamedTuple):
     """How sure a store is that its session is alive.
 
-    `timeout` is what was negotiated, in seconds; infinite where the one that ends a session makes
-    sure first that its process is gone. `answered` is when the last answered request that proves
-    life was sent, on CLOCK_BOOTTIME.
+    `timeout` is what was negotiated, in seconds; infinite where a session ends only after its
+    process is known to be gone. `answered` is when the last answered heartbeat was sent, on
+    CLOCK_BOOTTIME.
     """
 
     timeout: float
@@ -187,7 +187,7 @@ class Store(ABC):
 
     @abstractmethod
     async def check_history(self, known: Position) -> None:
-        """Raise HistoryLost where what is stored does not continue from there."""
+        """Raise HistoryLost if what is stored does not continue from there."""
 
     @abstractmethod
     def session_facts(self) -> SessionFacts:

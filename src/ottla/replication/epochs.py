@@ -31,7 +31,7 @@ class Epochs(Protocol):
         """The largest known epoch up to the asked one, and where it ends; None: not known."""
 
     def epoch_of(self, offset: int) -> int:
-        """The epoch of the leader that wrote an offset, -1 where it is not known."""
+        """The epoch of the leader that wrote an offset, -1 if it is not known."""
 
 
 def diverging(epochs: Epochs, log_end: int, epoch: int, offset: int) -> tuple[int, int] | None:

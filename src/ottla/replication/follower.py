@@ -119,7 +119,7 @@ class Following:
     ) -> Step:
         """What an answer to that fetch leads to.
 
-        `was_deleted` says whether it is explained that the leader's log starts where it does.
+        `was_deleted` returns whether it is explained that the leader's log starts where it does.
         """
         if fetch.leader_epoch != self.leader_epoch or fetch.offset != log_end:
             return Step(Action.DROP)

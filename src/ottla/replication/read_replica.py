@@ -19,7 +19,7 @@ def preferred_read_replica(
     brokers: Mapping[int, BrokerImage],
     listener: str,
 ) -> int | None:
-    """The follower to fetch from; None where that is the leader itself."""
+    """The follower to fetch from; None if that is the leader itself."""
     leader = brokers.get(leadership.me)
     if not rack or (leader is not None and leader.rack == rack):
         return None

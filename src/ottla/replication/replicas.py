@@ -129,7 +129,7 @@ class Leadership:
     # What the leader learns ---------------------------------------------------------------
 
     def appended(self, log_end: int) -> bool:
-        """The log has grown; says whether the high watermark did."""
+        """The log has grown; returns whether the high watermark did."""
         self.log_end = log_end
         if self._alone:
             self.high_watermark = log_end
@@ -157,7 +157,7 @@ class Leadership:
     def fetched(
         self, broker: int, broker_epoch: int, offset: int, log_start: int, now: float
     ) -> bool:
-        """A checked fetch that does not diverge; says whether the high watermark has grown."""
+        """A checked fetch that does not diverge; returns whether the high watermark has grown."""
         if offset > self.log_end:
             raise KafkaError(
                 ErrorCode.OFFSET_OUT_OF_RANGE, f"{offset} is past the log's end {self.log_end}"
@@ -179,7 +179,7 @@ class Leadership:
                 position.caught_up_at = now
 
     def learned(self, state: PartitionImage) -> bool:
-        """The store has a newer state of this term; says whether the high watermark has grown."""
+        """The store has a newer state of this term; returns whether the high watermark grew."""
         if state.version <= self._base.version:
             return False
         assert state.leader_epoch == self.leader_epoch, "another term is another Leadership"
@@ -187,7 +187,7 @@ class Leadership:
         return self._advance()
 
     def assigned(self, replicas: Sequence[int], now: float) -> bool:
-        """The partition has these replicas; says whether the high watermark has grown."""
+        """The partition has these replicas; returns whether the high watermark has grown."""
         self.replicas = replicas
         before = self._positions
         self._positions = {
@@ -199,7 +199,7 @@ class Leadership:
         return self._advance()
 
     def configured(self, min_isr: int, lag: float) -> bool:
-        """The settings have changed; says whether the high watermark has grown."""
+        """The settings have changed; returns whether the high watermark has grown."""
         self.min_isr, self._lag = min_isr, lag
         self._weigh()
         return self._advance()
@@ -221,7 +221,7 @@ class Leadership:
         )
 
     def propose(self, brokers: Mapping[int, BrokerImage], now: float) -> Proposal | None:
-        """The change of the ISR to send now; None where there is none."""
+        """The change of the ISR to send now; None if there is none."""
         if self._in_flight is not None or self._refused:
             return None
         isr = {
@@ -253,7 +253,7 @@ class Leadership:
         return self._in_flight
 
     def accepted(self, proposal: Proposal) -> bool:
-        """The store has made the change; says whether the high watermark has grown."""
+        """The store has made the change; returns whether the high watermark has grown."""
         if proposal.version < self._base.version:
             return False
         state = proposal.state
@@ -270,7 +270,7 @@ class Leadership:
         return self._advance()
 
     def refused(self, proposal: Proposal) -> bool:
-        """A concurrent change won; says whether the high watermark has grown."""
+        """A concurrent change won; returns whether the high watermark has grown."""
         if proposal is not self._in_flight:
             return False
         self._in_flight = None

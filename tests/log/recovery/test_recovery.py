@@ -1,4 +1,4 @@
-"""After a crash: what is scanned, what is cut, what is rebuilt, and what must never be cut."""
+"""After a crash: what is scanned, truncated and rebuilt, and what must never be truncated."""
 
 import errno
 import io
@@ -44,7 +44,7 @@ def filled(logs: Logs, count: int = 60) -> Log:
 
 
 def derived(directory: Path) -> dict[str, bytes]:
-    """Everything of a log that can be made anew from its batches."""
+    """Everything of a log that can be rebuilt from its batches."""
     return {
         path.name: path.read_bytes()
         for path in directory.iterdir()
@@ -453,7 +453,7 @@ ENDS_BEFORE_WORK = """
 import sys, threading
 from ottla.log.recovery import child
 line = next(child._orders(sys.stdin))
-threading.Event().wait()  # a scan that takes for ever; the end of stdin ends it
+threading.Event().wait()  # a scan that never ends; the end of stdin ends it
 child.main([line], sys.stdout)
 """
 

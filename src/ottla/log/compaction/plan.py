@@ -48,14 +48,14 @@ class Plan:
 
     @property
     def is_due(self) -> bool:
-        """True where the log should be compacted now."""
+        """True if the log should be compacted now."""
         return self.dirty_bytes > 0 and (
             self.overdue_ms > 0 or self.dirty_ratio > self.log.config.min_cleanable_dirty_ratio
         )
 
     @property
     def still_holds(self) -> bool:
-        """False where the log changed so that the plan is no longer valid."""
+        """False if the log changed so that the plan is no longer valid."""
         log = self.log
         return (
             not log.offline
@@ -98,9 +98,9 @@ class Plan:
 
 
 def plan(log: Log, first_dirty: int | None, now: int) -> Plan | None:
-    """What may be compacted of a log that is clean up to an offset; None where that is nothing.
+    """What may be compacted of a log that is clean up to an offset; None if that is nothing.
 
-    Raises OSError and CorruptLog where the timestamps of a segment cannot be read.
+    Raises OSError and CorruptLog if the timestamps of a segment cannot be read.
     """
     segments = list(log.segments)
     if len(segments) == 1:

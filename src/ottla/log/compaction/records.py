@@ -50,7 +50,7 @@ def read_records(header: BatchHeader, batch: memoryview) -> tuple[bytes, list[Ra
 
 
 def delete_horizon(header: BatchHeader) -> int | None:
-    """When the batch's tombstones, or its marker, may go; None where it was not yet decided."""
+    """When the batch's tombstones, or its marker, may go; None if it was not yet decided."""
     return header.base_timestamp if header.attributes & DELETE_HORIZON else None
 
 

@@ -42,7 +42,7 @@ class CleanedTransactions:
             self._aborted[transaction.producer_id] = transaction
 
     def meet_batch(self, header: BatchHeader) -> bool:
-        """A batch of records; True where its transaction was aborted."""
+        """A batch of records; True if its transaction was aborted."""
         if self._to_come:
             self._come_to(header.last_offset)
         if not header.attributes & TRANSACTIONAL:
@@ -53,7 +53,7 @@ class CleanedTransactions:
         return aborted is not None and header.base_offset < aborted.last_offset
 
     def meet_marker(self, header: BatchHeader, batch: memoryview) -> bool:
-        """A marker; True where nothing is left of its transaction, and the marker may go."""
+        """A marker; True if nothing is left of its transaction, and the marker may go."""
         self._come_to(header.last_offset)
         if header.record_count == 0:
             return True  # all of it went earlier, and so did the marker itself

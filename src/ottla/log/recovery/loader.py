@@ -64,12 +64,12 @@ class Inventory:
         return LogSegment(self.files, cache.file(path), base_offset, size=size, now=now)
 
     def lacks_an_index(self, base_offset: int) -> bool:
-        """True where a segment has no offset or time index."""
+        """True if a segment has no offset or time index."""
         name = stem(base_offset)
         return name + INDEX not in self.names or name + TIME_INDEX not in self.names
 
     def check_end(self, end_offset: int, recovery_point: int) -> None:
-        """Raise CorruptLog where the log ends before what is known to have been on disk."""
+        """Raise CorruptLog if the log ends before what is known to have been on disk."""
         if end_offset < recovery_point:
             raise CorruptLog(
                 f"{self.directory} ends at offset {end_offset}, before its recovery point "

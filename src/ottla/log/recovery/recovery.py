@@ -72,7 +72,7 @@ def recover(
 
 
 def needs_recovery_bytes(directory: Path, recovery_point: int, files: Files) -> int:
-    """How many bytes a recovery of a log would have to scan; 0 where none is needed."""
+    """How many bytes a recovery of a log would have to scan; 0 if none is needed."""
     try:
         bases = segment_bases(files.listdir(str(directory)))
     except FileNotFoundError:
@@ -121,7 +121,7 @@ class _Recovery:
         self._truncated = 0
         self._problem: str | None = None
         self._has_gaps = "compact" in config.cleanup_policy
-        """True where offsets may be missing: the log is compacted, or was once, or was copied from
+        """True if offsets may be missing: the log is compacted, or was once, or was copied from
         one that was."""
 
     def run(self) -> tuple[Log, Recovered]:
@@ -174,7 +174,7 @@ class _Recovery:
         )
 
     def _may_follow(self, end_offset: int, base_offset: int) -> bool:
-        """False where batches are missing between two segments: the first one lost its end.
+        """False if batches are missing between two segments: the first one lost its end.
 
         Compaction removes batches anywhere, so in a compacted log gaps prove nothing.
         """

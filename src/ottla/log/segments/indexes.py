@@ -31,7 +31,7 @@ class SegmentIndexes:
         self.time: TimeIndex | None = None
         self.txn: TransactionIndex | None = None
         self._dirty = False
-        """True where the files may hold more than they should, or no fsync will cover them."""
+        """True if the files may hold more than they should, or no fsync will cover them."""
 
     def begin(self) -> None:
         """Start with empty indexes: the segment is new."""
@@ -92,7 +92,7 @@ class SegmentIndexes:
     # Saving -------------------------------------------------------------------------------
 
     def are_full(self, limit: int, log_size: int) -> bool:
-        """True where another entry would make an index larger than `segment.index.bytes`."""
+        """True if another entry would make an index larger than `segment.index.bytes`."""
         # The time index keeps room for the entry that sealing adds.
         return len(self.load_offset(log_size).entries) >= limit // offset_index.ENTRY_SIZE or (
             len(self.load_time()) >= limit // time_index.ENTRY_SIZE - 1
@@ -149,7 +149,7 @@ class SegmentIndexes:
 
     @property
     def are_saved(self) -> bool:
-        """True where the index files hold all that is in memory."""
+        """True if the index files hold all that is in memory."""
         return (
             (self.offset is None or self.offset.saved == len(self.offset.entries))
             and (self.time is None or self.time.saved == len(self.time))

@@ -93,7 +93,7 @@ class Scan:
             self.next_offset = header.base_offset + header.last_offset_delta + 1
 
     def pass_over(self) -> bool:
-        """Continue after the damaged batch; False where its end is not known."""
+        """Continue after the damaged batch; False if its end is not known."""
         damaged, self.damaged, self.problem = self.damaged, None, None
         if damaged is None:
             return False

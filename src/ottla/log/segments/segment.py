@@ -87,7 +87,7 @@ class LogSegment:
         """A batch with a later timestamp begins a new segment."""
         self.jitter = jitter
         self.max_timestamp: int | None = None
-        """The largest timestamp in the segment, -1 where there is none; None until it is read."""
+        """The largest timestamp in the segment, -1 if there is none; None until it is read."""
         self.max_timestamp_offset = base_offset
         """Last offset of the first batch that has it."""
         self.since_index = 0
@@ -177,9 +177,9 @@ class LogSegment:
     # Time ---------------------------------------------------------------------------------
 
     def largest_timestamp(self, *, may_wait: bool = True) -> int:
-        """The largest timestamp of any batch, -1 where no batch has one.
+        """The largest timestamp of any batch, -1 if no batch has one.
 
-        Raises ColdReadError where the disk would have to be read and `may_wait` is False.
+        Raises ColdReadError if the disk would have to be read and `may_wait` is False.
         """
         if self.max_timestamp is None:
             if not may_wait:
@@ -203,7 +203,7 @@ class LogSegment:
         return self.base_offset + relative
 
     def _has_timestamp(self, timestamp: int, relative: int, may_wait: bool) -> bool:
-        """True where an entry of the time index, or the absence of one, matches the log."""
+        """True if an entry of the time index, or the absence of one, matches the log."""
         if not self.time_index.is_whole:
             return False
         if timestamp >= 0:
@@ -234,7 +234,7 @@ class LogSegment:
     def find(self, offset: int, *, may_wait: bool = True) -> Found | None:
         """The first batch that ends at or after an offset: the one that holds it, or the next.
 
-        Raises ColdReadError where the disk would have to be read and `may_wait` is False.
+        Raises ColdReadError if the disk would have to be read and `may_wait` is False.
         """
         index = self.indexes.offset
         if index is None:
@@ -289,7 +289,7 @@ class LogSegment:
         return position
 
     def _is_noted(self, data: bytes, noted: int) -> bool:
-        """True where the bytes begin with the batch of an offset index entry."""
+        """True if the bytes begin with the batch of an offset index entry."""
         if len(data) < _BASE_LENGTH_DELTA_SIZE:
             return False
         base, _, delta = BASE_LENGTH_DELTA.unpack_from(data)
@@ -312,7 +312,7 @@ class LogSegment:
         return CorruptLog(f"{self.path}{LOG} is corrupt: it has no batch at {position}")
 
     def reader(self, *, may_wait: bool) -> Callable[[int, int, int], bytes]:
-        """What reads the log's file; raises ColdReadError where it may not wait for the disk."""
+        """What reads the log's file; raises ColdReadError if it may not wait for the disk."""
         return self._files.pread if may_wait else self._read_without_waiting
 
     def _read_without_waiting(self, fd: int, size: int, position: int) -> bytes:
@@ -339,7 +339,7 @@ class LogSegment:
     def end_before_stop(self, position: int, stop: int) -> int:
         """The offset after the last whole batch of a byte range that begins with a whole one.
 
-        Raises ColdReadError where the disk would have to be read.
+        Raises ColdReadError if the disk would have to be read.
         """
         end_offset = self.base_offset
         fd = self.file.descriptor()
@@ -394,7 +394,7 @@ class LogSegment:
         self.size += header.size
 
     def can_hold(self, last_offset: int) -> bool:
-        """False where an index entry's 32 bits cannot hold this offset."""
+        """False if an index entry's 32 bits cannot hold this offset."""
         return last_offset - self.base_offset <= MAX_RELATIVE
 
     def write(self, data: Bytes, position: int) -> int:

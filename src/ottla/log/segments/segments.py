@@ -64,7 +64,7 @@ class LogSegments:
         return removed
 
     def holds(self, run: list[LogSegment]) -> bool:
-        """True where the log has exactly these segments, in this order."""
+        """True if the log has exactly these segments, in this order."""
         at = bisect_left(self._bases, run[0].base_offset) if run else 0
         return self._segments[at : at + len(run)] == run
 

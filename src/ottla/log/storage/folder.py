@@ -141,7 +141,7 @@ class DataFolder:
             self._lock = -1
 
     def identify(self, cluster_id: str, node_id: int) -> MetaProperties:
-        """Read the folder's identity, or write ours; raises FolderError where it is another's."""
+        """Read the folder's identity, or write ours; raises FolderError if it is another's."""
         found = self.read_meta()
         if found is None:
             found = MetaProperties(cluster_id, node_id, self._known_directory() or uuid4())
@@ -349,9 +349,9 @@ class DataFolder:
             pass
 
     def read_topic_id(self, directory: Path) -> UUID | None:
-        """The id of the topic a partition's folder belongs to; None where it was never noted.
+        """The id of the topic a partition's folder belongs to; None if it was never noted.
 
-        Raises FolderError where it is damaged.
+        Raises FolderError if it is damaged.
         """
         path = directory / PARTITION_METADATA
         data = self._read(path)

@@ -57,7 +57,7 @@ class ColdFileError(ColdReadError):
 
 
 def in_page_cache(fd: int, position: int, size: int) -> bool:
-    """True where a stretch of a file can be read without waiting for the disk, as far as is known.
+    """True if a stretch of a file can be read without waiting for the disk, as far as is known.
 
     One byte is asked for in every `READ_AT_ONCE`, about what the kernel reads ahead.
     """

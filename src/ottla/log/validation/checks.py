@@ -128,7 +128,7 @@ def check_frame(batch: memoryview, codec: int, count: int) -> None:
 
 
 def are_timely(base: int, largest: int, now: int, config: LogConfig) -> bool:
-    """True where no timestamp of a batch is too far from the broker's clock."""
+    """True if no timestamp of a batch is too far from the broker's clock."""
     return (largest == NO_TIMESTAMP or largest - now <= config.message_timestamp_after_max_ms) and (
         base == NO_TIMESTAMP or now - base <= config.message_timestamp_before_max_ms
     )
@@ -191,7 +191,7 @@ def restamp_attributes(batch: memoryview, attributes: int) -> None:
 
 
 def _whole_batch_size(view: memoryview) -> int | None:
-    """Bytes of the batch that begins a buffer; None where Kafka would not see a whole one."""
+    """Bytes of the batch that begins a buffer; None if Kafka would not see a whole one."""
     if len(view) < LOG_OVERHEAD:
         return None
     length: int = _LENGTH.unpack_from(view, 8)[0]

@@ -51,7 +51,7 @@ def look_into(
 ) -> Looked:
     """Examine a batch whose CRC is right, and give it another codec where one is wanted.
 
-    Raises INVALID_RECORD where its body is not records, and LongBodyError where that would take
+    Raises INVALID_RECORD if its body is not records, and LongBodyError where that would take
     long and `may_wait` is False.
     """
 

@@ -131,7 +131,7 @@ class Database:
                 raise
 
     def _has_reserved(self) -> bool:
-        """True where the files have their spare room already."""
+        """True if the files have their spare room already."""
         execute = self._connection.execute
         (free,), (page,) = (
             execute(f"PRAGMA {name}").fetchone() for name in ("freelist_count", "page_size")
@@ -266,7 +266,7 @@ class Database:
         return whole
 
     def check_history(self, seen: Position) -> None:
-        """Raise HistoryLost where that was not the last change once."""
+        """Raise HistoryLost if that was not the last change once."""
         with self._one_line_errors(), self._reading():
             self._check_history(seen)
 
@@ -280,7 +280,7 @@ class Database:
         return Position(last, self._token(last))
 
     def _token(self, seq: int) -> str:
-        """What identifies a change; empty where it is not in the journal any more."""
+        """What identifies a change; empty if it is not in the journal any more."""
         row = self._connection.execute(
             "SELECT key, version, epoch, value FROM changes WHERE seq = ?", (seq,)
         ).fetchone()
@@ -290,7 +290,7 @@ class Database:
         return sha256(repr(which).encode() + (value or b"")).hexdigest()
 
     def was_replaced(self) -> bool:
-        """True where the path names another file than the one that is open, or none."""
+        """True if the path names another file than the one that is open, or none."""
         try:
             return _identity(self.path) != self._file
         except OSError:  # the disk does not say; reading does, if it fails

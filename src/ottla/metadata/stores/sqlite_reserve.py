@@ -39,7 +39,7 @@ def give_up(store: Path) -> None:
 
 
 def lacks_room(problem: BaseException | None) -> bool:
-    """True where SQLite failed because the disk is full."""
+    """True if SQLite failed because the disk is full."""
     # The last is the index of the WAL, which is in a file too.
     name = getattr(problem, "sqlite_errorname", "") if isinstance(problem, sqlite3.Error) else ""
     return name.startswith(("SQLITE_FULL", "SQLITE_IOERR_SHM"))

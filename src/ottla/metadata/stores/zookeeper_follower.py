@@ -95,7 +95,7 @@ class Follower:
     def take(self, number: int, entry: Entry) -> None:
         """Take in a commit, if it is the next one."""
         if number == self.mirror.number + 1:
-            self._tell(self.mirror.apply(number, entry))
+            self._announce(self.mirror.apply(number, entry))
 
     async def catch_up(self) -> None:
         """Take in everything that was committed before this was called."""
@@ -104,7 +104,7 @@ class Follower:
             await self._or_end(self._take_what_is_new())
 
     async def check_history(self, known: Position) -> None:
-        """Raise HistoryLost where what is stored does not continue from there."""
+        """Raise HistoryLost if what is stored does not continue from there."""
         await self._session.sync(self._layout.head)
         await self._head(known.number)
         await self._entries(known, known.number)
@@ -164,7 +164,7 @@ class Follower:
         changes = self.mirror.difference(newer)
         self.mirror = newer
         self._connection = connection
-        self._tell(changes)
+        self._announce(changes)
 
     async def _documents_in(self, folder: str) -> dict[str, list[Document]]:
         """The documents in each node of a folder."""
@@ -228,9 +228,9 @@ class Follower:
                 continue
             if node is None or node.created != document.epoch:
                 gone.append(self.mirror.remove(key))
-        self._tell(gone)
+        self._announce(gone)
 
-    def _tell(self, changes: list[Change]) -> None:
+    def _announce(self, changes: list[Change]) -> None:
         if changes and self.listener is not None:
             self._loop.call_soon(self._deliver, changes)
 

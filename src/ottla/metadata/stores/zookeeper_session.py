@@ -119,7 +119,7 @@ class ZooKeeperSession:
         self.connections = 0
         """How often it was connected: behind a new connection may be an older copy of the data."""
         self._node = ""
-        self._cut_off_since: float | None = None
+        self._disconnected_since: float | None = None
         self._end_reason: str | None = None
         self._heart: asyncio.Task[None] | None = None
         self._pulse: asyncio.TimerHandle | None = None
@@ -204,7 +204,7 @@ class ZooKeeperSession:
         return names
 
     async def get_all(self, paths: Sequence[str]) -> list[Node | None]:
-        """Nodes in the order of the paths; None where there is none."""
+        """Nodes in the order of the paths; None if there is none."""
         nodes: list[Node | None] = []
         for found in await self._all("get", paths):
             if isinstance(found, NoNodeError):
@@ -307,16 +307,16 @@ class ZooKeeperSession:
         if self._end_reason is not None:
             return
         if connected:
-            if self._cut_off_since is not None:
-                seconds = round(boottime() - self._cut_off_since, 1)
+            if self._disconnected_since is not None:
+                seconds = round(boottime() - self._disconnected_since, 1)
                 _log.warning("ZooKeeper connection restored", seconds=seconds)
-                self._cut_off_since = None
+                self._disconnected_since = None
             self.connections += 1
             self.connected.set()
             self._on_wake()
         else:
-            if self._cut_off_since is None:
-                self._cut_off_since = boottime()
+            if self._disconnected_since is None:
+                self._disconnected_since = boottime()
                 _log.warning("ZooKeeper connection lost; reconnecting", reason=self._complaint.text)
             self.connected.clear()
 
