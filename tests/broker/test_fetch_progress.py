@@ -34,7 +34,7 @@ from hypothesis.stateful import (
 )
 from msgspec.structs import replace
 
-from ottla.broker.coordinators.transactions import marker_batch
+from ottla.broker.coordinators.transaction_coordinator import marker_batch
 from ottla.broker.metadata.topics import delete_topic
 from ottla.broker.node import Node
 from ottla.broker.replicas.fetch_sessions import NO_SESSION, Wanted

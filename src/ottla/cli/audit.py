@@ -139,8 +139,9 @@ def _drawing(file_name: str) -> "Callable[[Sequence[Row]], bytes]":
     try:
         from ottla.cli.audit_picture import picture
     except ModuleNotFoundError as missing:
+        package = (missing.name or "").partition(".")[0]
         raise click.ClickException(
-            f"--plot {file_name} needs the package {missing.name}: {install_command('plot')}"
+            f"--plot {file_name} needs the package {package}: {install_command('plot')}"
         ) from None
     return partial(picture, file_format=file_format)
 

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from datetime import UTC, datetime
 from io import BytesIO
 from itertools import groupby
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.dates import AutoDateLocator, ConciseDateFormatter, date2num
@@ -27,6 +27,7 @@ PANEL_INCHES = (10.0, 2.8)
 SHARE_OF_WINDOW = 0.8
 MS_IN_A_DAY = 86_400_000
 MISSING, LATE = "#cf222e", "#afb8c1"
+TIERS = ("#0969da", "#2da44e", "#bf8700", "#8250df", "#0e8a8a", "#bc4c00")
 
 
 def picture(rows: Sequence[Row], file_format: str) -> bytes:
@@ -49,7 +50,7 @@ def _panel(axes: "Axes", topic: str, rows: Sequence[Row]) -> None:
     tiers = list(dict.fromkeys(bar.tier for row in rows for bar in bars(row)))
     window = rows[0].window_ms / MS_IN_A_DAY * SHARE_OF_WINDOW
     width = window / max(len(tiers), 1)
-    handles: list[object] = []
+    handles: list[Any] = []
     for place, tier in enumerate(tiers):
         found = [(row, bar) for row in rows for bar in bars(row) if bar.tier == tier]
         left = [_day(row.window) + place * width for row, _ in found]
@@ -57,7 +58,7 @@ def _panel(axes: "Axes", topic: str, rows: Sequence[Row]) -> None:
         missing = [bar.missing for _, bar in found]
         late = [bar.late for _, bar in found]
         there = [count + lost for count, lost in zip(counts, missing, strict=True)]
-        handles.append(axes.bar(left, counts, width, align="edge"))
+        handles.append(axes.bar(left, counts, width, align="edge", color=TIERS[place % len(TIERS)]))
         axes.bar(left, missing, width, bottom=counts, align="edge", color=MISSING)
         axes.bar(left, late, width, bottom=there, align="edge", color=LATE)
     handles += [Patch(color=MISSING), Patch(color=LATE)]
@@ -73,7 +74,7 @@ def _panel(axes: "Axes", topic: str, rows: Sequence[Row]) -> None:
     _legend(axes, handles, [*tiers, "missing", "late"])
 
 
-def _legend(axes: "Axes", handles: Sequence[object], names: Sequence[str]) -> None:
+def _legend(axes: "Axes", handles: Sequence[Any], names: Sequence[str]) -> None:
     """Names as they are: matplotlib hides labels with an underscore, and reads $ as mathematics."""
     legend = axes.legend(
         handles,

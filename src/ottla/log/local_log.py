@@ -10,9 +10,9 @@ Rules kept here:
 
 import errno
 import os
-import random
 import time
 from pathlib import Path
+from random import Random
 
 import structlog
 
@@ -30,6 +30,7 @@ from ottla.wire.errors import ErrorCode, KafkaError
 
 _log = structlog.get_logger()
 
+_CHANCE = Random()  # of its own: a program that embeds a broker may seed the other
 ROLL_NOW = -1 << 63
 """As `LogSegment.roll_after`: the next batch, whatever its timestamp, begins a new segment."""
 
@@ -245,7 +246,7 @@ class LocalLog:
         if now is None:
             now = time.time_ns() // 1_000_000
         config = self.config
-        jitter = random.randint(0, min(config.segment_jitter_ms, config.max_segment_ms))
+        jitter = _CHANCE.randint(0, min(config.segment_jitter_ms, config.max_segment_ms))
         segment = LogSegment.create(
             self.files, self.cache, str(self.directory), base_offset, now=now, jitter=jitter
         )

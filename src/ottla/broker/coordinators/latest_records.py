@@ -18,7 +18,7 @@ from ottla.coordinator.shard import CoordinatorRecord
 MOST: Final = 2_000
 
 
-class Gathered:
+class LatestRecords:
     """The last record of each key, not replayed yet."""
 
     __slots__ = ("_latest", "_replay")

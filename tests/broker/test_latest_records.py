@@ -7,12 +7,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ottla.broker.coordinators import gathered as gathering
-from ottla.broker.coordinators.gathered import Gathered
-from ottla.broker.coordinators.groups import GroupRunner
+from ottla.broker.coordinators import latest_records as gathering
+from ottla.broker.coordinators.group_coordinator import GroupRunner
+from ottla.broker.coordinators.latest_records import LatestRecords
+from ottla.coordinator.classic.schemas import GroupMetadataKey, GroupMetadataValue
 from ottla.coordinator.group_config import GroupConfig
-from ottla.coordinator.group_records import GroupMetadataKey, GroupMetadataValue
-from ottla.coordinator.groups import GroupShard
+from ottla.coordinator.group_shard import GroupShard
 from ottla.coordinator.offsets.records import OffsetCommitKey, OffsetCommitValue, is_offset_key
 from ottla.coordinator.record_codec import write_offset, write_record, write_tombstone
 from ottla.coordinator.shard import CoordinatorRecord
@@ -115,7 +115,7 @@ def test_a_log_says_the_same_with_all_of_its_records_and_with_the_last_ones(
     @given(st.lists(steps, max_size=30))
     def check(history: list[tuple[int, CoordinatorRecord | bool]]) -> None:
         every, last = new_shard(), new_shard()
-        gathered = Gathered(last.replay)
+        gathered = LatestRecords(last.replay)
         runner = GroupRunner.__new__(GroupRunner)  # it needs no partition to replay
         for producer, what in history:
             header, data = batch_of(producer, what)
@@ -129,7 +129,7 @@ def test_a_log_says_the_same_with_all_of_its_records_and_with_the_last_ones(
 
 def test_of_many_records_of_a_key_one_is_replayed() -> None:
     replayed: list[CoordinatorRecord] = []
-    gathered = Gathered(replayed.append)
+    gathered = LatestRecords(replayed.append)
     for number in range(10_000):
         gathered.put(b"key %d" % (number % 7), b"%d" % number)
     gathered.replay_all()
@@ -138,7 +138,7 @@ def test_of_many_records_of_a_key_one_is_replayed() -> None:
 
 def test_none_is_forgotten_where_there_are_more_keys_than_are_gathered() -> None:
     replayed: list[bytes] = []
-    gathered = Gathered(lambda record: replayed.append(record.key))
+    gathered = LatestRecords(lambda record: replayed.append(record.key))
     written = [b"key %d" % number for number in range(3 * gathering.MOST + 1)]
     for key in written:
         gathered.put(key, b"")

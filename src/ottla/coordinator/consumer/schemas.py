@@ -1,12 +1,11 @@
-"""The records of `__consumer_offsets` that hold groups, in Kafka's own formats.
+"""The records of `__consumer_offsets` that a consumer group (KIP-848) is written as.
 
-A classic group is one record: all of its last stable generation. A consumer group (KIP-848) is
-several: its epoch, its target assignment, and three for each member.
+They are in Kafka's formats: the group's epoch, its target assignment, three for each member, and
+one for each regular expression.
 
 Rules kept here:
-1. Keys are never flexible; the values of consumer groups are version 0 and always are.
-2. A classic group is written as version 3, as Kafka 4.3 does, and read from 0 to 4.
-3. What Kafka sends as a tagged null is left out of the wire, so that None and an empty list say
+1. Values are version 0, and always flexible.
+2. What Kafka sends as a tagged null is left out of the wire, so that None and an empty list say
    the same here.
 """
 
@@ -15,94 +14,14 @@ from uuid import UUID
 
 from msgspec import field
 
+from ottla.coordinator.record_keys import GroupKey, MemberKey
 from ottla.wire.message import NO_UUID, Field, Message, Part
-
-CLASSIC_GROUP_VALUE_VERSION = 3
-
-
-class GroupMetadataKey(Message, kw_only=True):
-    """Names a classic group."""
-
-    VERSIONS: ClassVar[tuple[int, int]] = (0, 0)
-
-    group: str = ""
-
-    FIELDS: ClassVar[tuple[Field, ...]] = (Field("group", "string", "0+"),)
-
-
-class MemberMetadata(Part, kw_only=True):
-    """Part of GroupMetadataValue."""
-
-    member_id: str = ""
-    group_instance_id: str | None = None
-    client_id: str = ""
-    client_host: str = ""
-    rebalance_timeout: int = -1
-    session_timeout: int = 0
-    subscription: bytes = b""
-    assignment: bytes = b""
-
-    FIELDS: ClassVar[tuple[Field, ...]] = (
-        Field("member_id", "string", "0+"),
-        Field("group_instance_id", "string", "3+", nullable="3+"),
-        Field("client_id", "string", "0+"),
-        Field("client_host", "string", "0+"),
-        Field("rebalance_timeout", "int32", "1+"),
-        Field("session_timeout", "int32", "0+"),
-        Field("subscription", "bytes", "0+"),
-        Field("assignment", "bytes", "0+"),
-    )
-
-
-class GroupMetadataValue(Message, kw_only=True):
-    """Versions 0 to 4."""
-
-    VERSIONS: ClassVar[tuple[int, int]] = (0, 4)
-    FLEXIBLE_FROM: ClassVar[int] = 4
-
-    protocol_type: str = ""
-    generation: int = 0
-    protocol: str | None = None
-    leader: str | None = None
-    current_state_timestamp: int = -1
-    members: list[MemberMetadata] = field(default_factory=list)
-
-    FIELDS: ClassVar[tuple[Field, ...]] = (
-        Field("protocol_type", "string", "0+"),
-        Field("generation", "int32", "0+"),
-        Field("protocol", "string", "0+", nullable="0+"),
-        Field("leader", "string", "0+", nullable="0+"),
-        Field("current_state_timestamp", "int64", "2+"),
-        Field("members", MemberMetadata, "0+", array=True),
-    )
-
-
-class GroupKey(Message, kw_only=True):
-    """The fields of every key that names a consumer group."""
-
-    VERSIONS: ClassVar[tuple[int, int]] = (0, 0)
-
-    group_id: str = ""
-
-    FIELDS: ClassVar[tuple[Field, ...]] = (Field("group_id", "string", "0+"),)
-
-
-class MemberKey(Message, kw_only=True):
-    """The fields of every key that names a member of a consumer group."""
-
-    VERSIONS: ClassVar[tuple[int, int]] = (0, 0)
-
-    group_id: str = ""
-    member_id: str = ""
-
-    FIELDS: ClassVar[tuple[Field, ...]] = (
-        Field("group_id", "string", "0+"),
-        Field("member_id", "string", "0+"),
-    )
 
 
 class ConsumerGroupMetadataKey(GroupKey, kw_only=True):
     """Names a group's epoch."""
+
+    RECORD_TYPE: ClassVar[int] = 3
 
 
 class ConsumerGroupMetadataValue(Message, kw_only=True):
@@ -122,6 +41,8 @@ class ConsumerGroupMetadataValue(Message, kw_only=True):
 
 class ConsumerGroupPartitionMetadataKey(GroupKey, kw_only=True):
     """Names the topics of a group. Kafka before 4.1 wrote these; now they are only deleted."""
+
+    RECORD_TYPE: ClassVar[int] = 4
 
 
 class PartitionMetadata(Part, kw_only=True):
@@ -165,6 +86,8 @@ class ConsumerGroupPartitionMetadataValue(Message, kw_only=True):
 
 class ConsumerGroupMemberMetadataKey(MemberKey, kw_only=True):
     """Names what a member said of itself."""
+
+    RECORD_TYPE: ClassVar[int] = 5
 
 
 class ClassicProtocol(Part, kw_only=True):
@@ -220,8 +143,22 @@ class ConsumerGroupMemberMetadataValue(Message, kw_only=True):
     )
 
 
+_TAGGED_NULL = b"\x01\x00\x01\x00"
+"""The end of a value whose only tagged field is a structure that is null: one field, tag 0, one
+byte, null. No other value can end so: a structure that is there ends with two counts of 0."""
+
+
+def without_tagged_null(value: bytes) -> bytes:
+    """A ConsumerGroupMemberMetadataValue in which Kafka wrote "no classic member" as a null."""
+    if value.endswith(_TAGGED_NULL):
+        return value[: -len(_TAGGED_NULL)] + b"\x00"
+    return value
+
+
 class ConsumerGroupTargetAssignmentMetadataKey(GroupKey, kw_only=True):
     """Names the epoch of a group's target assignment."""
+
+    RECORD_TYPE: ClassVar[int] = 6
 
 
 class ConsumerGroupTargetAssignmentMetadataValue(Message, kw_only=True):
@@ -241,6 +178,8 @@ class ConsumerGroupTargetAssignmentMetadataValue(Message, kw_only=True):
 
 class ConsumerGroupTargetAssignmentMemberKey(MemberKey, kw_only=True):
     """Names what a member shall own."""
+
+    RECORD_TYPE: ClassVar[int] = 7
 
 
 class TargetTopicPartitions(Part, kw_only=True):
@@ -270,6 +209,8 @@ class ConsumerGroupTargetAssignmentMemberValue(Message, kw_only=True):
 
 class ConsumerGroupCurrentMemberAssignmentKey(MemberKey, kw_only=True):
     """Names what a member owns."""
+
+    RECORD_TYPE: ClassVar[int] = 8
 
 
 class CurrentTopicPartitions(Part, kw_only=True):
@@ -308,12 +249,11 @@ class ConsumerGroupCurrentMemberAssignmentValue(Message, kw_only=True):
     )
 
 
-class ConsumerGroupRegularExpressionKey(Message, kw_only=True):
+class ConsumerGroupRegularExpressionKey(GroupKey, kw_only=True):
     """Names a pattern that members of a group subscribe to."""
 
-    VERSIONS: ClassVar[tuple[int, int]] = (0, 0)
+    RECORD_TYPE: ClassVar[int] = 16
 
-    group_id: str = ""
     regular_expression: str = ""
 
     FIELDS: ClassVar[tuple[Field, ...]] = (

@@ -4,39 +4,32 @@ Each handler takes a request (or the part of it that concerns this shard), says 
 what to write, in a Result. What it decides by is in the modules that it calls.
 
 Rules kept here, beside those of `shard.py`:
-1. A request that is refused changes nothing; what was gathered for it is thrown away.
+1. A request that is refused (KafkaError) changes nothing; what was gathered for it is thrown away.
+   A nameless group is refused here (INVALID_GROUP_ID), except for commits and fetches of offsets
+   and deletions of groups, as in Kafka.
 2. Offsets expire in slices, so that a shard with many groups does not hold up the others.
 3. A group whose records do not fit into a batch is refused alone (UNKNOWN_SERVER_ERROR, as in
    Kafka; COORDINATOR_NOT_AVAILABLE where nothing fits at the moment). A timer that cannot be
    written is tried again after a while.
 """
 
+from collections import Counter
 from collections.abc import Callable, Hashable, Iterable, Sequence
+from typing import TypeVar
 
 from ottla.coordinator.batch_sizes import UNLIMITED
-from ottla.coordinator.classic import requests as classic_requests
-from ottla.coordinator.classic.group import ClassicGroup
-from ottla.coordinator.classic.join import UNKNOWN_MEMBER_ID, ClassicJoin, refuse
-from ottla.coordinator.classic.rebalance import (
-    expect_heartbeat,
-    expire_join,
-    expire_session,
-    expire_sync,
-    group_record,
-    start_rebalance,
-)
-from ottla.coordinator.consumer import classic_members as consumer_classic
+from ottla.coordinator.classic.describe import described
+from ottla.coordinator.classic.join import UNKNOWN_MEMBER_ID, join_new_group, refuse
 from ottla.coordinator.consumer import heartbeat as consumer_heartbeat
-from ottla.coordinator.consumer.group import ConsumerGroup
-from ottla.coordinator.consumer.leave import CONSUMER_TIMERS, remove_members
-from ottla.coordinator.consumer.member import MemberState
-from ottla.coordinator.consumer.records import group_tombstones
+from ottla.coordinator.consumer.describe import described as described_consumer_group
+from ottla.coordinator.group import Group
 from ottla.coordinator.group_config import ConfigOf, GroupConfig
-from ottla.coordinator.group_listing import described, described_consumer_group, listed
-from ottla.coordinator.group_replay import replay
-from ottla.coordinator.group_state import GroupState
-from ottla.coordinator.group_timers import GroupTimer, TimerKind
-from ottla.coordinator.offsets.commit import commit, commit_in_transaction
+from ottla.coordinator.group_kind import unknown_members
+from ottla.coordinator.group_kinds import kind_of
+from ottla.coordinator.group_listing import listed
+from ottla.coordinator.group_state import GroupState, check_group_id
+from ottla.coordinator.group_timers import GroupTimer, ShardTimer
+from ottla.coordinator.offsets.commit import commit, commit_in_transaction, refuse_txn_commit
 from ottla.coordinator.offsets.fetch import fetch
 from ottla.coordinator.offsets.removal import (
     delete_group,
@@ -45,16 +38,17 @@ from ottla.coordinator.offsets.removal import (
     expire_group,
 )
 from ottla.coordinator.offsets.store import NO_PRODUCER_ID
-from ottla.coordinator.record_codec import read_record
+from ottla.coordinator.record_kinds import read_record, replay
 from ottla.coordinator.shard import (
     CoordinatorRecord,
     Deferred,
     ProducerIdentity,
     RequestContext,
     Result,
+    UnknownRecordError,
 )
 from ottla.coordinator.step import Step
-from ottla.coordinator.topics import TopicInfo, TopicMatcher, TopicView
+from ottla.coordinator.topics import TopicMatcher, TopicSummary, TopicView
 from ottla.wire.errors import ErrorCode, KafkaError
 from ottla.wire.messages import consumer_group_describe as consumer_messages
 from ottla.wire.messages.consumer_group_heartbeat import (
@@ -69,28 +63,25 @@ from ottla.wire.messages.leave_group import (
     LeaveGroupRequest,
     LeaveGroupResponse,
     MemberIdentity,
-    MemberResponse,
 )
 from ottla.wire.messages.list_groups import ListedGroup, ListGroupsRequest
 from ottla.wire.messages.offset_commit import OffsetCommitRequest, OffsetCommitResponse
 from ottla.wire.messages.offset_delete import OffsetDeleteRequest, OffsetDeleteResponse
 from ottla.wire.messages.offset_fetch import OffsetFetchRequestGroup, OffsetFetchResponseGroup
 from ottla.wire.messages.sync_group import SyncGroupRequest, SyncGroupResponse
-from ottla.wire.messages.txn_offset_commit import (
-    TxnOffsetCommitRequest,
-    TxnOffsetCommitResponse,
-    TxnOffsetCommitResponsePartition,
-    TxnOffsetCommitResponseTopic,
-)
+from ottla.wire.messages.txn_offset_commit import TxnOffsetCommitRequest, TxnOffsetCommitResponse
+
+R = TypeVar("R")
 
 BATCHED_LEAVE_FROM = 3
-PROTOCOL_IN_SYNC_FROM = 5
+PROTOCOL_NAMED_FROM = 5
+"""From this version of SyncGroup on a member must name the protocol it uses (KIP-559)."""
 GROUPS_IN_A_SLICE = 200
 OFFSETS_IN_A_SLICE = 1_000
 RETRY_MS = 500
 """Kafka's, for a timer whose records could not be written."""
 
-_EXPIRY = GroupTimer(TimerKind.EXPIRE_OFFSETS)
+_EXPIRY = GroupTimer(ShardTimer.EXPIRE_OFFSETS)
 
 
 class GroupShard:
@@ -110,7 +101,8 @@ class GroupShard:
             config, topics, matching_topics, new_id, config_of or (lambda group_id: config)
         )
         self._largest_batch = largest_batch
-        self._is_loading = True
+        self.skipped: Counter[str] = Counter()
+        """What `replay` skipped because nobody here knows it, with the number of records."""
         self._to_expire: list[str] = []
 
     def _step(self, now: int) -> Step:
@@ -118,9 +110,12 @@ class GroupShard:
 
     def replay(self, record: CoordinatorRecord, producer_id: int = NO_PRODUCER_ID) -> None:
         """Apply a record, with the producer id of its batch where that is transactional."""
-        parsed = read_record(record)
-        if parsed is not None:
-            replay(self._state, parsed.key, parsed.value, producer_id, is_loading=self._is_loading)
+        try:
+            parsed = read_record(record)
+        except UnknownRecordError as unknown:
+            self.skipped[str(unknown)] += 1
+            return
+        replay(self._state, parsed, producer_id)
 
     def complete_transaction(self, producer_id: int, *, commit: bool) -> None:
         """Apply a transaction marker, right after it was appended or when it is loaded."""
@@ -128,25 +123,11 @@ class GroupShard:
 
     def loaded(self, now: int) -> Result[None]:
         """Start the sessions of all members."""
-        self._is_loading = False
+        self._state.is_loading = False
         step = self._step(now)
-        config = self._state.config
         for group in self._state.groups.values():
-            if isinstance(group, ClassicGroup):
-                for classic_member in group.members.values():
-                    expect_heartbeat(group, classic_member, step)
-                if len(group.members) > config.group_max_size:
-                    start_rebalance(config, group, step)
-                continue
-            timeout_ms = self._state.config_of(group.group_id).group_consumer_session_timeout_ms
-            for member in group.members.values():
-                session = GroupTimer(TimerKind.CONSUMER_SESSION, group.group_id, member.member_id)
-                step.set_timer(session, timeout_ms)
-                if member.state is MemberState.UNREVOKED_PARTITIONS and member.classic is None:
-                    revocation = GroupTimer(
-                        TimerKind.CONSUMER_REBALANCE, group.group_id, member.member_id
-                    )
-                    step.set_timer(revocation, member.rebalance_timeout_ms)
+            kind_of(group).start_timers(self._state, group, step)
+        config = self._state.config
         step.set_timer(_EXPIRY, config.offsets_retention_check_interval_ms)
         return step.result(None)
 
@@ -158,21 +139,10 @@ class GroupShard:
         if key == _EXPIRY:
             self._expire_offsets(step)
             return step.result(None)
-        group, config = self._state.groups.get(key.group_id), self._state.config
-        if isinstance(group, ClassicGroup):
-            if key.kind is TimerKind.CLASSIC_SESSION:
-                expire_session(config, group, key.member_id, step)
-            elif key.kind is TimerKind.CLASSIC_JOIN:
-                expire_join(config, group, step)
-            elif key.kind is TimerKind.CLASSIC_SYNC:
-                expire_sync(config, group, step)
-        elif (
-            isinstance(group, ConsumerGroup)
-            and key.kind in CONSUMER_TIMERS
-            and key.member_id in group.members
-        ):
+        group = self._state.groups.get(key.group_id)
+        if group is not None:
             try:
-                remove_members(self._state, group, [key.member_id], step)
+                kind_of(group).expire(self._state, group, key, step)
             except KafkaError:
                 step = self._step(now)
                 step.set_timer(key, RETRY_MS)
@@ -193,7 +163,7 @@ class GroupShard:
         interval = self._state.config.offsets_retention_check_interval_ms
         step.set_timer(_EXPIRY, 0 if self._to_expire else interval)
 
-    def topics_deleted(self, topics: Iterable[TopicInfo], now: int) -> Result[None]:
+    def topics_deleted(self, topics: Iterable[TopicSummary], now: int) -> Result[None]:
         """Delete the offsets of topics that are gone.
 
         Groups that use the topics see it, as every other change, by the version of the view.
@@ -203,124 +173,114 @@ class GroupShard:
         delete_offsets_of_topics(self._state, topics, step)
         return step.result(None)
 
+    def _decide(
+        self,
+        group_id: str,
+        now: int,
+        decide: Callable[[Step], R | Deferred],
+        refuse: Callable[[KafkaError], R],
+    ) -> Result[R]:
+        """Decide on a request that names a group; `refuse` makes the reply to a refused one."""
+        step = self._step(now)
+        try:
+            check_group_id(group_id)
+            return step.result(decide(step))
+        except KafkaError as problem:
+            return Step(now).result(refuse(problem))
+
     def handle_join_group(
         self, request: JoinGroupRequest, context: RequestContext, now: int
     ) -> Result[JoinGroupResponse]:
         """JoinGroup, versions 0 to 9."""
-        step = self._step(now)
         state, config = self._state, self._state.config
-        if not request.group_id:
-            return step.result(refuse(ErrorCode.INVALID_GROUP_ID, request.member_id))
-        if not (
-            config.group_min_session_timeout_ms
-            <= request.session_timeout_ms
-            <= config.group_max_session_timeout_ms
-        ):
-            return step.result(refuse(ErrorCode.INVALID_SESSION_TIMEOUT, request.member_id))
-        group = state.groups.get(request.group_id)
-        if isinstance(group, ConsumerGroup) and not group.is_empty:
-            try:
-                reply = consumer_classic.join(state, group, request, context, step)
-            except KafkaError as problem:
-                return Step(now).result(refuse(problem.code))
-            return step.result(reply)
-        is_new = not isinstance(group, ClassicGroup)
-        if is_new and request.member_id != UNKNOWN_MEMBER_ID:
-            return step.result(refuse(ErrorCode.UNKNOWN_MEMBER_ID, request.member_id))
-        if isinstance(group, ConsumerGroup):
-            step.records.extend(group_tombstones(group))
-        if not isinstance(group, ClassicGroup):
-            group = ClassicGroup(request.group_id, state_timestamp=now)
-            step.records.append(group_record(group))
-        join = ClassicJoin(config, group, request, context, step, next(state.tokens))
-        answer = join.handle(state.new_id)
-        if is_new:
-            if (
-                not group.members
-                and not group.pending_members
-                and isinstance(answer, JoinGroupResponse)
+
+        def join(step: Step) -> JoinGroupResponse | Deferred:
+            if not (
+                config.group_min_session_timeout_ms
+                <= request.session_timeout_ms
+                <= config.group_max_session_timeout_ms
             ):
-                return Step(now).result(answer)
-            if not step.fits():
-                return Step(now).result(refuse(step.refusal))
-            state.groups[request.group_id] = group
-        return step.result(answer)
+                return refuse(ErrorCode.INVALID_SESSION_TIMEOUT, request.member_id)
+            group = state.groups.get(request.group_id)
+            if group is None:
+                return join_new_group(state, request, context, step)
+            return kind_of(group).join(state, group, request, context, step)
+
+        def refused(problem: KafkaError) -> JoinGroupResponse:
+            # As in Kafka, only this one has the member's id.
+            is_nameless = problem.code is ErrorCode.INVALID_GROUP_ID
+            return refuse(problem.code, request.member_id if is_nameless else UNKNOWN_MEMBER_ID)
+
+        return self._decide(request.group_id, now, join, refused)
 
     def handle_sync_group(
         self, request: SyncGroupRequest, context: RequestContext, now: int
     ) -> Result[SyncGroupResponse]:
         """SyncGroup, versions 0 to 5."""
-        step = self._step(now)
-        if not request.group_id:
-            return step.result(SyncGroupResponse(error_code=ErrorCode.INVALID_GROUP_ID))
-        if context.version >= PROTOCOL_IN_SYNC_FROM and (
-            request.protocol_type is None or request.protocol_name is None
-        ):
-            return step.result(SyncGroupResponse(error_code=ErrorCode.INCONSISTENT_GROUP_PROTOCOL))
-        group = self._state.groups.get(request.group_id)
-        reply: SyncGroupResponse | Deferred
-        if group is None:
-            reply = SyncGroupResponse(error_code=ErrorCode.UNKNOWN_MEMBER_ID)
-        elif isinstance(group, ClassicGroup):
-            reply = classic_requests.sync(
-                self._state.config, group, request, step, next(self._state.tokens)
-            )
-        else:
-            try:
-                reply = consumer_classic.sync(self._state, group, request, step)
-            except KafkaError as problem:
-                reply = SyncGroupResponse(error_code=problem.code)
-        return step.result(reply)
+
+        def sync(step: Step) -> SyncGroupResponse | Deferred:
+            if context.version >= PROTOCOL_NAMED_FROM and (
+                request.protocol_type is None or request.protocol_name is None
+            ):
+                raise KafkaError(ErrorCode.INCONSISTENT_GROUP_PROTOCOL)
+            group = self._member_group(request.group_id)
+            return kind_of(group).sync(self._state, group, request, step)
+
+        return self._decide(
+            request.group_id,
+            now,
+            sync,
+            lambda problem: SyncGroupResponse(error_code=problem.code),
+        )
 
     def handle_heartbeat(
         self, request: HeartbeatRequest, context: RequestContext, now: int
     ) -> Result[HeartbeatResponse]:
         """Heartbeat, versions 0 to 4."""
-        step = self._step(now)
-        group = self._state.groups.get(request.group_id)
-        if not request.group_id:
-            error = ErrorCode.INVALID_GROUP_ID
-        elif group is None:
-            error = ErrorCode.UNKNOWN_MEMBER_ID
-        elif isinstance(group, ClassicGroup):
-            error = classic_requests.heartbeat(group, request, step)
-        else:
-            try:
-                error = consumer_classic.heartbeat(self._state, group, request, step)
-            except KafkaError as problem:
-                error = problem.code
-        return step.result(HeartbeatResponse(error_code=error))
+
+        def heartbeat(step: Step) -> HeartbeatResponse:
+            group = self._member_group(request.group_id)
+            error = kind_of(group).heartbeat(self._state, group, request, step)
+            return HeartbeatResponse(error_code=error)
+
+        return self._decide(
+            request.group_id,
+            now,
+            heartbeat,
+            lambda problem: HeartbeatResponse(error_code=problem.code),
+        )
+
+    def _member_group(self, group_id: str) -> Group:
+        """The group of a member's request. Where there is none, nobody can be its member."""
+        group = self._state.groups.get(group_id)
+        if group is None:
+            raise KafkaError(ErrorCode.UNKNOWN_MEMBER_ID)
+        return group
 
     def handle_leave_group(
         self, request: LeaveGroupRequest, context: RequestContext, now: int
     ) -> Result[LeaveGroupResponse]:
         """LeaveGroup, versions 0 to 5."""
-        step = self._step(now)
-        if not request.group_id:
-            return step.result(LeaveGroupResponse(error_code=ErrorCode.INVALID_GROUP_ID))
-        leaving = request.members
-        if context.version < BATCHED_LEAVE_FROM:
-            leaving = [MemberIdentity(member_id=request.member_id)]
-        group = self._state.groups.get(request.group_id)
-        if group is None:
-            results = [
-                MemberResponse(
-                    member_id=identity.member_id,
-                    group_instance_id=identity.group_instance_id,
-                    error_code=ErrorCode.UNKNOWN_MEMBER_ID,
-                )
-                for identity in leaving
-            ]
-        elif isinstance(group, ClassicGroup):
-            results = classic_requests.leave(self._state.config, group, leaving, step)
-        else:
-            try:
-                results = consumer_classic.leave(self._state, group, leaving, step)
-            except KafkaError as problem:
-                return Step(now).result(LeaveGroupResponse(error_code=problem.code))
-        if context.version < BATCHED_LEAVE_FROM:
-            return step.result(LeaveGroupResponse(error_code=results[0].error_code))
-        return step.result(LeaveGroupResponse(members=results))
+
+        def leave(step: Step) -> LeaveGroupResponse:
+            leaving = request.members
+            if context.version < BATCHED_LEAVE_FROM:
+                leaving = [MemberIdentity(member_id=request.member_id)]
+            group = self._state.groups.get(request.group_id)
+            if group is None:
+                results = unknown_members(leaving)
+            else:
+                results = kind_of(group).leave(self._state, group, leaving, step)
+            if context.version < BATCHED_LEAVE_FROM:
+                return LeaveGroupResponse(error_code=results[0].error_code)
+            return LeaveGroupResponse(members=results)
+
+        return self._decide(
+            request.group_id,
+            now,
+            leave,
+            lambda problem: LeaveGroupResponse(error_code=problem.code),
+        )
 
     def handle_consumer_group_heartbeat(
         self, request: ConsumerGroupHeartbeatRequest, context: RequestContext, now: int
@@ -352,10 +312,12 @@ class GroupShard:
         Only the replay of its records changes anything, so where the log refuses the producer,
         the Result can be thrown away, and the shard goes on.
         """
-        step = self._step(now)
-        if not request.group_id:
-            return step.result(_refuse_all(request, ErrorCode.INVALID_GROUP_ID))
-        result = step.result(commit_in_transaction(self._state, request, context, step))
+        result = self._decide(
+            request.group_id,
+            now,
+            lambda step: commit_in_transaction(self._state, request, context, step),
+            lambda problem: refuse_txn_commit(request, problem.code),
+        )
         if result.records:
             result.producer = ProducerIdentity(request.producer_id, request.producer_epoch)
         return result
@@ -376,15 +338,17 @@ class GroupShard:
         self, request: OffsetDeleteRequest, context: RequestContext, now: int
     ) -> Result[OffsetDeleteResponse]:
         """OffsetDelete, version 0."""
-        step = self._step(now)
-        step.is_atomic = False
-        if not request.group_id:
-            return step.result(OffsetDeleteResponse(error_code=ErrorCode.INVALID_GROUP_ID))
-        try:
-            reply = delete_offsets(self._state, request, step)
-        except KafkaError as problem:
-            return Step(now).result(OffsetDeleteResponse(error_code=problem.code))
-        return step.result(reply)
+
+        def delete(step: Step) -> OffsetDeleteResponse:
+            step.is_atomic = False
+            return delete_offsets(self._state, request, step)
+
+        return self._decide(
+            request.group_id,
+            now,
+            delete,
+            lambda problem: OffsetDeleteResponse(error_code=problem.code),
+        )
 
     def handle_delete_groups(
         self, group_ids: Sequence[str], context: RequestContext, now: int
@@ -424,20 +388,3 @@ class GroupShard:
         """The groups of this shard that a ListGroups asks for."""
         groups = self._state.groups.values()
         return Step(now).result(listed(groups, request.states_filter, request.types_filter))
-
-
-def _refuse_all(request: TxnOffsetCommitRequest, error: ErrorCode) -> TxnOffsetCommitResponse:
-    return TxnOffsetCommitResponse(
-        topics=[
-            TxnOffsetCommitResponseTopic(
-                name=topic.name,
-                partitions=[
-                    TxnOffsetCommitResponsePartition(
-                        partition_index=partition.partition_index, error_code=error
-                    )
-                    for partition in topic.partitions
-                ],
-            )
-            for topic in request.topics
-        ]
-    )

@@ -1,7 +1,8 @@
-"""The group coordinators of this broker.
+"""The group coordinator of this broker, with a runner for each `__consumer_offsets` partition led.
 
 Rules kept here:
-1. A group's id is checked here, once for all requests: a classic group may not be nameless.
+1. A request goes to the shard that its group belongs to, which checks everything in it, also the
+   group's id. Where that shard is not here, the client gets NOT_COORDINATOR and looks for it again.
 2. Offsets committed in a transaction count when its marker reaches the partition.
 3. Groups learn of topics from the image, and of a change when it is carried out.
 4. A setting that changes, of the broker or of one group, counts from the next request on; timers
@@ -16,7 +17,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from ottla.broker.coordinators.coordinators import Coordinators, segment_bytes
-from ottla.broker.coordinators.gathered import Gathered
+from ottla.broker.coordinators.latest_records import LatestRecords
 from ottla.broker.coordinators.shard_runner import ShardRunner
 from ottla.broker.patterns import full_matcher
 from ottla.broker.replicas.partition import Partition
@@ -30,10 +31,10 @@ from ottla.config.group_configs import (
 )
 from ottla.config.topic_names import GROUP_METADATA
 from ottla.coordinator.group_config import GroupConfig
-from ottla.coordinator.groups import GroupShard
+from ottla.coordinator.group_shard import GroupShard
 from ottla.coordinator.offsets.records import is_offset_key
 from ottla.coordinator.shard import CoordinatorRecord, Result
-from ottla.coordinator.topics import TopicInfo
+from ottla.coordinator.topics import TopicSummary
 from ottla.later import Later
 from ottla.metadata.image import TopicImage
 from ottla.records.control import Marker, MarkerType, decode_marker
@@ -53,11 +54,11 @@ class Topics:
         self._node = node
         self.version = 0
 
-    def by_name(self, name: str) -> TopicInfo | None:
+    def by_name(self, name: str) -> TopicSummary | None:
         """The topic of a name."""
         return _info(self._node.image.topics.get(name))
 
-    def by_id(self, topic_id: uuid.UUID) -> TopicInfo | None:
+    def by_id(self, topic_id: uuid.UUID) -> TopicSummary | None:
         """The topic of an id."""
         return _info(self._node.image.topics_by_id.get(topic_id))
 
@@ -67,15 +68,15 @@ class Topics:
         return {name for name in self._node.image.topics if matches(name)}
 
 
-def _info(topic: TopicImage | None) -> TopicInfo | None:
-    return None if topic is None else TopicInfo(topic.name, topic.id, len(topic.assignment))
+def _info(topic: TopicImage | None) -> TopicSummary | None:
+    return None if topic is None else TopicSummary(topic.name, topic.id, len(topic.assignment))
 
 
 class GroupRunner(ShardRunner[GroupShard]):
     """Runs one partition of `__consumer_offsets`."""
 
     def replay_batch(
-        self, shard: GroupShard, gathered: Gathered, header: BatchHeader, batch: memoryview
+        self, shard: GroupShard, gathered: LatestRecords, header: BatchHeader, batch: memoryview
     ) -> int:
         """Replay one batch: records, records of a transaction, or a transaction's end.
 
@@ -111,8 +112,8 @@ class GroupRunner(ShardRunner[GroupShard]):
             shard.complete_transaction(producer_id, commit=commit)
 
 
-class Groups(Coordinators[GroupRunner]):
-    """The group coordinators of this broker."""
+class GroupCoordinator(Coordinators[GroupRunner]):
+    """The groups of this broker."""
 
     topic = GROUP_METADATA
 
@@ -256,7 +257,7 @@ class Groups(Coordinators[GroupRunner]):
         """Topics were created, deleted or given partitions."""
         self._topics.version += 1
         if deleted:
-            gone = [TopicInfo(topic.name, topic.id, len(topic.assignment)) for topic in deleted]
+            gone = [TopicSummary(topic.name, topic.id, len(topic.assignment)) for topic in deleted]
             for runner in self:
                 runner.perform(lambda shard, now: shard.topics_deleted(gone, now))
 
