@@ -41,6 +41,9 @@ SHORT_BYTES: Final = 512
 """Requests up to this size have too few elements to be noticed."""
 LONG_BYTES: Final = 16 << 10
 """Longer requests are read by a thread."""
+KEPT_FRAME_BYTES: Final = 2 << 20
+"""A larger frame is its handler's to keep: its buffer is not received into again. A smaller one is
+copied by who needs it after the handler has returned."""
 
 _WAITS_FOR: Final[dict[int, WaitsFor]] = {
     ApiKey.CREATE_TOPICS: WaitsFor.STORE,
