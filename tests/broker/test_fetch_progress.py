@@ -34,14 +34,14 @@ from hypothesis.stateful import (
 )
 from msgspec.structs import replace
 
-from ottla.broker.coordinators.transactions import marker_batch
+from ottla.broker.coordinators.transaction_coordinator import marker_batch
 from ottla.broker.metadata.topics import delete_topic
 from ottla.broker.node import Node
 from ottla.broker.replicas.fetch_sessions import NO_SESSION, Wanted
 from ottla.broker.replicas.fetching import Answer, Fetch
 from ottla.broker.replicas.partition import Partition
 from ottla.later import Later
-from ottla.log.files import Slice
+from ottla.log.storage.file_cache import Slice
 from ottla.records.control import Marker, MarkerType
 from ottla.replication.replicas import Leadership
 from ottla.wire.batch import TRANSACTIONAL, headers

@@ -96,6 +96,18 @@ async def test_a_zookeeper_that_says_nothing_is_one_clear_line() -> None:
 
 
 @on_a_loop
+async def test_servers_that_answer_slowly_are_reached(zookeeper: Ensemble, chroot: str) -> None:
+    port = zookeeper.servers[0].port
+    async with Proxy(port) as one, Proxy(port) as two, Proxy(port) as three:
+        for each in (one, two, three):
+            # An attempt of the first round has a third of the session's timeout for it.
+            each.first_answer_after = 1.5
+        store = await _open_through(chroot, one, two, three, session_timeout=3.0)
+        await store.commit([Put("a", b"")])
+        await store.close()
+
+
+@on_a_loop
 async def test_a_store_of_a_newer_version_is_refused(
     backing: ZooKeeperBacking, chroot: str, raw: KazooClient
 ) -> None:

@@ -2,9 +2,8 @@
 
 import pytest
 
-from ottla.api.registry import KEPT_FRAME_BYTES
 from ottla.server.protocol import Answer
-from ottla.wire.headers import RequestHeader
+from ottla.wire.headers import KEPT_FRAME_BYTES, RequestHeader
 from tests.server.fake_shell import METADATA, PRODUCE, FakeShell, request
 
 

@@ -5,11 +5,11 @@ from collections.abc import Iterator, Sequence
 import pytest
 
 from ottla.api.produce_many import MOST_READ_AT_ONCE
-from ottla.api.registry import KEPT_FRAME_BYTES
 from ottla.embedded import Broker
 from ottla.records import decode_batch
 from ottla.wire.batch import TRANSACTIONAL
 from ottla.wire.errors import ErrorCode
+from ottla.wire.headers import KEPT_FRAME_BYTES
 from ottla.wire.messages.fetch import FetchResponse
 from ottla.wire.messages.produce import (
     PartitionProduceData,

@@ -27,13 +27,14 @@ from ottla.api.produce_replies import (
     refuse_without_id,
     response,
 )
-from ottla.api.registry import KEPT_FRAME_BYTES, Outcome, Request, raw_api
+from ottla.api.registry import Outcome, Request, raw_api
 from ottla.broker.replicas.partition import Partition
 from ottla.broker.replicas.verification import Verdict, is_transactional, verify
-from ottla.log.looking import LongBodyError
+from ottla.log.validation.inspection import LongBodyError
 from ottla.wire import produce as wire
 from ottla.wire.apis import ApiKey
 from ottla.wire.errors import ErrorCode
+from ottla.wire.headers import KEPT_FRAME_BYTES
 from ottla.wire.produce import ManyPartitionsError, PartitionResult, ProduceRequest, TopicKey
 from ottla.wire.reply import Parts
 

@@ -23,7 +23,7 @@ from ottla.api.produce_replies import (
     refuse_all,
     refuse_without_id,
 )
-from ottla.api.registry import KEPT_FRAME_BYTES, Request
+from ottla.api.registry import Request
 from ottla.broker.replicas.decoding import WaitsFor, unhurried
 from ottla.broker.replicas.partition import Partition
 from ottla.broker.replicas.verification import Verdict, is_transactional, verify
@@ -31,6 +31,7 @@ from ottla.broker.scheduling.turns import Turns
 from ottla.wire import produce as wire
 from ottla.wire.errors import ErrorCode
 from ottla.wire.fields import DecodeError
+from ottla.wire.headers import KEPT_FRAME_BYTES
 from ottla.wire.produce import ProduceRequest
 from ottla.wire.reply import Parts, UnanswerableError
 

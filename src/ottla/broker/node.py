@@ -11,7 +11,6 @@ Rules kept here:
 from __future__ import annotations
 
 import asyncio
-import random
 import resource
 import time
 import uuid
@@ -19,6 +18,7 @@ from collections import deque
 from collections.abc import Callable, Iterable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from random import Random
 from typing import Any, Final, NamedTuple, TypeVar
 
 import structlog
@@ -26,9 +26,9 @@ from msgspec.structs import replace
 
 from ottla.broker.audit.log_counts import Audit
 from ottla.broker.coordinators.coordinators import Coordinators
-from ottla.broker.coordinators.groups import Groups
-from ottla.broker.coordinators.shard_runner import ShardRunner
-from ottla.broker.coordinators.transactions import Transactions, marker_batch
+from ottla.broker.coordinators.group_coordinator import GroupCoordinator
+from ottla.broker.coordinators.lingering import LingeringWrites
+from ottla.broker.coordinators.transaction_coordinator import TransactionCoordinator, marker_batch
 from ottla.broker.logs.cleaner import Cleaner
 from ottla.broker.logs.closing import close_logs
 from ottla.broker.logs.flusher import Flusher
@@ -59,8 +59,9 @@ from ottla.broker.start_error import StartError
 from ottla.config import BrokerConfig, ConfigError
 from ottla.config.listeners import Listener
 from ottla.config.topic_names import GROUP_METADATA, TRANSACTION_STATE
-from ottla.log.files import FileCache, Files
-from ottla.log.folder import DataFolder, FolderError, uuid_to_text
+from ottla.log.storage.file_cache import FileCache
+from ottla.log.storage.files import Files
+from ottla.log.storage.folder import DataFolder, FolderError, uuid_to_text
 from ottla.metadata import documents
 from ottla.metadata.clock import boottime
 from ottla.metadata.controller import has_controller
@@ -73,6 +74,7 @@ from ottla.wire.errors import ErrorCode, KafkaError
 
 log = structlog.get_logger()
 
+_CHANCE = Random()  # of its own: a program that embeds a broker may seed the other
 CONFLICTS_BEFORE_GIVING_UP: Final = 20
 EXPLAINED_BY_LAG: Final = frozenset(
     {
@@ -106,7 +108,7 @@ class Node:
         self.partitions = Partitions()
         self.topic_metrics: dict[str, TopicMetrics] = {}
         self.fetch_sessions = FetchSessions(
-            config.max_incremental_fetch_session_cache_slots, lambda: random.randrange(1, 2**31)
+            config.max_incremental_fetch_session_cache_slots, lambda: _CHANCE.randrange(1, 2**31)
         )
         self.parked_fetches = 0
         self.parked_produces = 0
@@ -114,8 +116,7 @@ class Node:
         self.metadata_changes = 0
         self.kept_answers = KeptAnswers(self)
         self.wished_topics = WishedTopics(self)
-        self.lingering: list[ShardRunner[Any]] = []
-        """The coordinators with records that are not appended yet."""
+        self.lingering = LingeringWrites()
         self.loading = asyncio.Lock()
         """Held by the coordinator that is loaded: a broker may get dozens at once, and each takes
         turns of the loop."""
@@ -150,8 +151,8 @@ class Node:
         self.balance = LeaderBalance(self)
         self.roles = Roles(self)
         self.peers = Peers(self)
-        self.transactions = Transactions(self)
-        self.groups = Groups(self)
+        self.transactions = TransactionCoordinator(self)
+        self.groups = GroupCoordinator(self)
         self.cleaner = Cleaner(self)
         self.audit = Audit(self)
 
@@ -396,7 +397,7 @@ class Node:
         while self._carrying_out is not None:
             await asyncio.shield(self._carrying_out)
 
-    async def renew_store(self) -> None:
+    async def renew_store(self, patience: float) -> None:
         """Begin a new session, and learn what has changed since the last one ended.
 
         Raises StoreError, also where that is an older copy, or another cluster's: its topics are
@@ -405,7 +406,7 @@ class Node:
         assert self._store is not None
         known = self._store.position()
         await self._store.close()
-        store = await open_store(self.config)
+        store = await open_store(self.config, patience)
         try:
             await store.check_history(known)
             store.on_session_end(self.membership.session_ended)
@@ -482,14 +483,6 @@ class Node:
         if topic == GROUP_METADATA:
             return self.groups
         return self.transactions if topic == TRANSACTION_STATE else None
-
-    def write_out(self) -> set[int]:
-        """Append what coordinators let linger; the connections whose replies may not leave."""
-        lingering, self.lingering = self.lingering, []
-        lost: set[int] = set()
-        for runner in lingering:
-            lost |= runner.write_out()
-        return lost
 
     def new_topic(self, name: str) -> NewTopic:
         """A topic as it is made where a client only named it."""

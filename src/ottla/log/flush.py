@@ -19,7 +19,8 @@ import os
 from collections.abc import Sequence
 from threading import Lock
 
-from ottla.log.files import CREATE_EMPTY, DISK_IS_FULL, Files, OpenFile
+from ottla.log.storage.file_cache import OpenFile
+from ottla.log.storage.files import CREATE_EMPTY, DISK_IS_FULL, Files
 
 
 class Flush:

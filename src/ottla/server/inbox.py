@@ -12,7 +12,7 @@ Rules kept here:
 from struct import Struct
 from typing import Final
 
-from ottla.api.registry import KEPT_FRAME_BYTES
+from ottla.wire.headers import KEPT_FRAME_BYTES
 
 SHARED_BYTES: Final = 128 << 10
 SMALLEST_BUFFER: Final = 4 << 10
