@@ -55,7 +55,7 @@ class _Attempts:
     def seconds(self, first: float) -> float:
         """What `first`, right for the first round, has become in this one."""
         rounds = max(self._failed - 1, 0) // self._servers
-        return max(first, min(first * 2 ** min(rounds, 10), self._longest))
+        return max(first, min(first * (1 << min(rounds, 10)), self._longest))
 
 
 class LastWarning(logging.Handler):
