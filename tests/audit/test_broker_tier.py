@@ -149,7 +149,7 @@ def test_a_topic_made_anew_is_counted_from_its_beginning(tmp_path: Path) -> None
         async with running(tmp_path, ON) as node:
             write(await topic(node, "orders"), 5)
             await count(node)
-            await delete_topic(node, "orders")
+            await delete_topic(node.metadata, "orders")
             write(await topic(node, "orders"), 2)
             await count(node)
             assert counted(node) == 7

@@ -5,6 +5,7 @@ from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
 from pathlib import Path
 
+from ottla.broker.logs.cleaner import Cleaner
 from ottla.broker.metadata.topics import create_topic
 from ottla.broker.node import Node
 from ottla.broker.replicas.partition import Partition
@@ -29,6 +30,11 @@ def new_node(folder: Path, settings: Mapping[str, str] | None = None) -> Node:
     )
 
 
+def new_cleaner(node: Node) -> Cleaner:
+    """Another log cleaner of a node."""
+    return Cleaner(node.dynamic_config, node.clock, node.partitions, node.files, node.maintenance)
+
+
 @asynccontextmanager
 async def running(folder: Path, settings: Mapping[str, str] | None = None) -> AsyncIterator[Node]:
     """A node from its start to its stop."""
@@ -50,7 +56,7 @@ def killed(folder: Path, copy: Path) -> Path:
 async def topic(node: Node, name: str, partitions: int = 1, **configs: str) -> Partition:
     """Make a topic; its first partition."""
     settings = {key.replace("_", "."): text for key, text in configs.items()}
-    await create_topic(node, NewTopic(name, partitions, configs=settings))
+    await create_topic(node.metadata, NewTopic(name, partitions, configs=settings))
     return node.partitions.find(name, 0)
 
 

@@ -54,8 +54,8 @@ async def beside_another(folder: Path) -> AsyncIterator[tuple[Node, Silent]]:
     endpoint = documents.Endpoint("PLAINTEXT", host, port, "PLAINTEXT")
     value = documents.encode(documents.Broker(OTHER, [endpoint], None, False))
     async with running(folder) as node:
-        await node.store.commit([Create(documents.broker_key(OTHER), value)])
-        await node.caught_up()
+        await node.metadata.store.commit([Create(documents.broker_key(OTHER), value)])
+        await node.metadata.caught_up()
         try:
             yield node, silent
         finally:

@@ -73,7 +73,7 @@ def test_a_topic_made_again_begins_at_the_beginning(tmp_path: Path) -> None:
 
     async def live() -> None:
         async with running(tmp_path) as node:
-            await delete_topic(node, "a")
+            await delete_topic(node.metadata, "a")
             made = await topic(node, "a", partitions=2)
             assert (made.log.start_offset, made.log.end_offset) == (0, 0)
             assert checkpoint(tmp_path) == {("b", 0): 10}
@@ -89,7 +89,7 @@ def test_a_topic_made_again_survives_a_kill(tmp_path: Path) -> None:
 
     async def live() -> Path:
         async with running(folder) as node:
-            await delete_topic(node, "a")
+            await delete_topic(node.metadata, "a")
             write(await topic(node, "a"))
             return killed(folder, tmp_path / "killed")
 
@@ -114,7 +114,7 @@ def test_a_topic_made_again_begins_at_the_beginning_also_after_a_kill_before_its
             await old.flush()
             old.log.raise_start_offset(3)
             await node.maintenance.checkpoint()
-            await delete_topic(node, name)
+            await delete_topic(node.metadata, name)
             with monkeypatch.context() as patched:
                 patched.setattr(LogOpener, "open_new_partitions", nothing)
                 with pytest.raises(KafkaError):
@@ -154,11 +154,11 @@ def test_the_folder_of_a_deleted_partition_goes_after_its_offsets(
             await node.maintenance.checkpoint()
             with monkeypatch.context() as patched:
                 patched.setattr(DataFolder, "write_checkpoint", full)
-                await delete_topic(node, "a")
+                await delete_topic(node.metadata, "a")
                 await until(lambda: [list(each.iterdir()) for each in deleted()] == [[]])
                 await until(lambda: not len(node.background))
             assert len(deleted()) == 1
-            await delete_topic(node, "b")
+            await delete_topic(node.metadata, "b")
             await until(lambda: len(deleted()) == 1)
             assert checkpoint(tmp_path) == {}
         async with running(tmp_path):
@@ -191,7 +191,7 @@ def test_the_offsets_of_many_replicas_that_move_away_go_together(
             assert len(checkpoint(tmp_path)) == 100
             monkeypatch.setattr(DataFolder, "write_checkpoint", count)
             elsewhere = {index: [node.id + 1] for index in range(100)}
-            await node.store.commit([change_assignment(node.image.topics["a"], elsewhere)])
+            await node.metadata.store.commit([change_assignment(node.image.topics["a"], elsewhere)])
             await until(lambda: not [*tmp_path.glob("a-*")])
             assert checkpoint(tmp_path) == checkpoint(tmp_path, HIGH_WATERMARKS) == {}
 
@@ -221,7 +221,7 @@ def test_a_topic_made_again_while_the_offsets_of_the_old_one_are_written(
             loop = asyncio.get_running_loop()
             writing = loop.create_task(node.maintenance.checkpoints.write_recovery_points())
             await loop.run_in_executor(None, begun.wait, 10)
-            await delete_topic(node, "a")
+            await delete_topic(node.metadata, "a")
             loop.call_later(0.05, may_end.set)
             await topic(node, "a")
             await writing
@@ -235,7 +235,7 @@ def test_the_offsets_of_a_deleted_topic_go(tmp_path: Path) -> None:
 
     async def live() -> None:
         async with running(tmp_path) as node:
-            await delete_topic(node, "a")
+            await delete_topic(node.metadata, "a")
 
     asyncio.run(live())
     assert checkpoint(tmp_path) == {("b", 0): 10}
@@ -348,7 +348,7 @@ def test_a_deleted_topic_is_forgotten_where_the_write_that_named_it_failed_at_it
                 with pytest.raises(OSError, match="not on disk"):
                     await node.maintenance.checkpoints.write()
             assert checkpoint(tmp_path) == {("a", 0): 10}
-            await delete_topic(node, "a")
+            await delete_topic(node.metadata, "a")
             await node.maintenance.checkpoints.forget_deleted(("a", 0))
             assert checkpoint(tmp_path) == {}
 

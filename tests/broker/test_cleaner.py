@@ -16,7 +16,6 @@ from ottla.broker.logs.cleaner import RETRY_MS, Cleaner
 from ottla.broker.metadata.topics import create_topic, delete_topic
 from ottla.broker.node import Node
 from ottla.broker.replicas.partition import Partition
-from ottla.broker.replication.copying import Copying
 from ottla.config import BrokerConfig
 from ottla.log.config import LogConfig
 from ottla.log.folder import CLEANER_OFFSETS, RECOVERY_POINTS
@@ -24,7 +23,7 @@ from ottla.metadata.topics import NewTopic
 from ottla.replication.follower import Following
 from ottla.wire.fetch_answer import PartitionAnswer
 from testkit.waiting import until_on_loop as until
-from tests.broker.nodes import killed, running
+from tests.broker.nodes import killed, new_cleaner, running
 from tests.log.compacting import keyed, offsets
 
 SLOW = {"log.cleaner.io.max.bytes.per.second": "200000"}
@@ -34,7 +33,7 @@ SLOW = {"log.cleaner.io.max.bytes.per.second": "200000"}
 @asynccontextmanager
 async def cleaning(node: Node) -> AsyncIterator[Cleaner]:
     """A cleaner that works when it is told to; it knows what an earlier one noted."""
-    cleaner = Cleaner(node)
+    cleaner = new_cleaner(node)
     try:
         yield cleaner
     finally:
@@ -44,7 +43,7 @@ async def cleaning(node: Node) -> AsyncIterator[Cleaner]:
 async def dirty(node: Node, name: str, records: int = 300, keys: int = 5) -> Partition:
     """A partition with many values for a few keys, most of them in sealed segments."""
     configs = {"cleanup.policy": "compact", "file.delete.delay.ms": "0"}
-    await create_topic(node, NewTopic(name, 1, configs=configs))
+    await create_topic(node.metadata, NewTopic(name, 1, configs=configs))
     partition = node.partitions.find(name, 0)
     write(node, partition, records, keys)
     return partition
@@ -124,7 +123,7 @@ def test_what_is_written_where_a_clean_log_was_cut_is_dirty(tmp_path: Path) -> N
             log = partition.log
             asked = following.fetch(log.end_offset, log.epochs, log.start_offset)
             answer = PartitionAnswer(0, 0, -1, 0, (partition.leader_epoch, 10), memoryview(b""))
-            assert await Copying(node).take(partition, asked, answer)
+            assert await node.roles.copying.take(partition, asked, answer)
             assert log.end_offset <= 10
             partition.lead(partition.leader_epoch, None)
             write(node, partition)
@@ -228,7 +227,7 @@ async def interfered(
 
 def test_a_deleted_partition_is_left_at_once(tmp_path: Path) -> None:
     async def delete(node: Node, cleaner: Cleaner, partition: Partition) -> None:
-        await delete_topic(node, "table")
+        await delete_topic(node.metadata, "table")
         cleaner.forget(partition)
 
     asyncio.run(interfered(tmp_path, delete))
@@ -262,8 +261,8 @@ def test_a_stop_ends_a_compaction_under_way(tmp_path: Path) -> None:
             partition = await dirty(node, "table")
             size = partition.log.size
             settings = {"log.dirs": str(tmp_path), "log.cleaner.backoff.ms": "0", **SLOW}
-            node.config = BrokerConfig.from_static(settings)
-            cleaner = Cleaner(node)
+            node.dynamic_config.current = BrokerConfig.from_static(settings)
+            cleaner = new_cleaner(node)
             cleaner.start()
             await until(lambda: leftovers(partition))
             await cleaner.stop()
@@ -278,7 +277,7 @@ def test_a_partition_that_comes_after_one_of_its_name_is_all_dirty(tmp_path: Pat
         async with running(tmp_path) as node, cleaning(node) as cleaner:
             partition = await dirty(node, "table")
             assert await cleaner.clean_dirtiest_logs()
-            await delete_topic(node, "table")
+            await delete_topic(node.metadata, "table")
             cleaner.forget(partition)
             await until(lambda: node.folder.read_checkpoint(CLEANER_OFFSETS) == {})
             partition = await dirty(node, "table", records=1000)
@@ -324,8 +323,10 @@ def test_a_topic_created_again_is_all_dirty_where_the_checkpoint_could_not_be_wr
                 rename(old, new)
 
             node.files.rename = refuse
-            await delete_topic(node, "table")
-            await create_topic(node, NewTopic("table", 1, configs={"cleanup.policy": "compact"}))
+            await delete_topic(node.metadata, "table")
+            await create_topic(
+                node.metadata, NewTopic("table", 1, configs={"cleanup.policy": "compact"})
+            )
             assert node.partitions.get("table", 0) is None
             node.files.rename = rename
             await until(lambda: node.partitions.get("table", 0) is not None)
@@ -395,7 +396,7 @@ def test_a_child_that_was_killed_is_no_reason_to_give_a_log_up(
             assert sorted(len(values(each)) == 5 for each in (first, second)) == [False, True]
             assert not await cleaner.clean_dirtiest_logs(), "it is tried again later"
             later = node.elapsed_ms() + RETRY_MS + 1
-            node.elapsed_ms = lambda: later  # type: ignore[method-assign]  # time passes
+            node.clock.elapsed_ms = lambda: later  # type: ignore[method-assign]  # time passes
             assert await cleaner.clean_dirtiest_logs()
             assert [len(values(each)) for each in (first, second)] == [5, 5]
 
@@ -420,7 +421,7 @@ def test_a_full_disk_is_no_reason_to_give_a_log_up(tmp_path: Path) -> None:
             assert not leftovers(partition)
             node.files.rename = rename
             later = node.elapsed_ms() + RETRY_MS + 1
-            node.elapsed_ms = lambda: later  # type: ignore[method-assign]  # time passes
+            node.clock.elapsed_ms = lambda: later  # type: ignore[method-assign]  # time passes
             assert await cleaner.clean_dirtiest_logs()
             assert len(values(partition)) == 5
 

@@ -8,7 +8,6 @@ import pytest
 
 from ottla.broker.logs.checkpoints import Checkpoints
 from ottla.broker.replicas.partition import Partition
-from ottla.broker.replication.copying import Copying
 from ottla.records import Record, encode_batch
 from ottla.replication.follower import Fetch, Following
 from ottla.wire.errors import ErrorCode
@@ -47,7 +46,7 @@ def test_batches_of_a_newer_epoch_are_not_copied(tmp_path: Path) -> None:
                 record = Record(KEPT, now_ms(), None, b"x")
                 batch = encode_batch([record], base_offset=KEPT, leader_epoch=epoch)
                 answer = PartitionAnswer(0, 0, KEPT, 0, None, memoryview(batch))
-                assert await Copying(node).take(partition, asked, answer) is taken
+                assert await node.roles.copying.take(partition, asked, answer) is taken
                 assert partition.log.end_offset == KEPT + taken
 
     asyncio.run(live())
@@ -87,7 +86,7 @@ def test_a_log_that_is_flushed_while_it_is_being_cut_is_not_taken_for_damaged(
                 await write_recovery_points(checkpoints)
 
             monkeypatch.setattr(Checkpoints, "write_recovery_points", flush_first)
-            assert await Copying(node).take(partition, asked, parting(KEPT))
+            assert await node.roles.copying.take(partition, asked, parting(KEPT))
             assert partition.log.end_offset == KEPT
             killed(tmp_path / "alive", tmp_path / "dead")
         async with running(tmp_path / "dead") as node:
@@ -106,7 +105,7 @@ def test_what_is_copied_below_an_earlier_start_offset_survives_a_kill(tmp_path: 
             partition.log.raise_start_offset(WRITTEN - 1)
             await node.maintenance.checkpoint_start_offsets()
             asked = follow(partition)
-            assert await Copying(node).take(partition, asked, parting(KEPT))
+            assert await node.roles.copying.take(partition, asked, parting(KEPT))
             partition.lead(EPOCH, None)
             write(partition, 2)
             killed(tmp_path / "alive", tmp_path / "dead")
@@ -162,7 +161,7 @@ def test_a_log_is_not_cut_in_another_term_than_the_one_that_asked(
 
             with monkeypatch.context() as patched:
                 patched.setattr(Checkpoints, "write_recovery_points", change_first)
-                await Copying(node).take(partition, asked, answer)
+                await node.roles.copying.take(partition, asked, answer)
             assert (partition.log.start_offset, partition.log.end_offset) == (0, WRITTEN)
 
     asyncio.run(live())

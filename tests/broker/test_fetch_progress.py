@@ -34,7 +34,7 @@ from hypothesis.stateful import (
 )
 from msgspec.structs import replace
 
-from ottla.broker.coordinators.transactions import marker_batch
+from ottla.broker.coordinators.markers import marker_batch
 from ottla.broker.metadata.topics import delete_topic
 from ottla.broker.node import Node
 from ottla.broker.replicas.fetch_sessions import NO_SESSION, Wanted
@@ -91,7 +91,7 @@ async def answered(
 ) -> tuple[int, Answer]:
     """The session and the answer of a fetch; something may happen so many turns after it began."""
     session, full = node.fetch_sessions.begin(asked, BY_NAME, node.now_ms())
-    answer = Fetch(node, session, full, asked, "PLAINTEXT").begin()
+    answer = Fetch(node.fetches, session, full, asked, "PLAINTEXT").begin()
     if not isinstance(answer, Later):
         return session.id, answer
     done = asyncio.get_running_loop().create_future()
@@ -268,7 +268,7 @@ class Progress(RuleBasedStateMachine):
                 self._fetch(1, 1 << 20, 0, 1)
             assert not self.due(0), "records that are never returned"
         finally:
-            self.run(delete_topic(self.node, TOPIC))
+            self.run(delete_topic(self.node.metadata, TOPIC))
 
     def run(self, work: Awaitable[T]) -> T:
         async def wait() -> T:
@@ -352,7 +352,7 @@ class Progress(RuleBasedStateMachine):
                 self.led.add(index)
                 self.run_on_loop(lambda: self._lead(partition, alone=kind == "lead"))
             case "create_again":
-                self.run(delete_topic(self.node, TOPIC))
+                self.run(delete_topic(self.node.metadata, TOPIC))
                 self.run(self._create())
             case "evict":
                 self.node.fetch_sessions.remove(reader.session[0])
@@ -548,7 +548,7 @@ class Progress(RuleBasedStateMachine):
 
     @invariant()
     def nothing_is_parked(self) -> None:
-        assert self.node.parked_fetches == 0
+        assert self.node.delayed.fetches == 0
 
 
 @pytest.mark.usefixtures("looks_in_turns")

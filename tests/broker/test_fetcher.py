@@ -18,11 +18,13 @@ def test_a_leader_of_nothing_but_broken_logs_is_not_asked(tmp_path: Path) -> Non
 
     async def live() -> None:
         async with beside_another(tmp_path) as (node, leader):
-            await create_topic(node, NewTopic("t", assignment={0: [node.id]}))
+            await create_topic(node.metadata, NewTopic("t", assignment={0: [node.id]}))
             partition = node.partitions.find("t", 0)
             partition.follow(0, Following(OTHER, 0))
             partition.log.fail(OSError("Input/output error"))
-            fetcher = ReplicaFetcher(node, OTHER)
+            fetcher = ReplicaFetcher(
+                OTHER, node.state, node.dynamic_config, node.image, node.roles.copying
+            )
             fetcher.add(partition)
             try:
                 await until(lambda: leader.connections == 1)
@@ -40,7 +42,7 @@ def test_a_replica_that_is_given_back_is_named_again(tmp_path: Path) -> None:
 
     async def live() -> None:
         async with beside_another(tmp_path) as (node, leader):
-            await create_topic(node, NewTopic("t", assignment={0: [OTHER, node.id]}))
+            await create_topic(node.metadata, NewTopic("t", assignment={0: [OTHER, node.id]}))
             await until(lambda: leader.asked == 1)
             (fetcher,) = node.roles.fetchers._fetchers.values()
             fetcher._session = (1, 1)  # a session that is under way, in which nothing is new
@@ -55,8 +57,8 @@ def test_a_replica_that_is_given_back_is_named_again(tmp_path: Path) -> None:
                 removes_replica=True,
             )
             assert given_back is not None
-            await node.store.commit([change_partition(state, given_back)])
-            await node.caught_up()
+            await node.metadata.store.commit([change_partition(state, given_back)])
+            await node.metadata.caught_up()
             (topic,) = fetcher._request().topics
             assert [(each.partition, each.current_leader_epoch) for each in topic.partitions] == [
                 (0, state.leader_epoch + 1)

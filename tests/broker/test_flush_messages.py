@@ -125,7 +125,7 @@ def test_a_marker_is_told_when_it_is_on_disk(tmp_path: Path) -> None:
         async with slow(tmp_path, "1") as (node, disk):
             told: list[ErrorCode] = []
             markers = TxnMarkers("id", 1, 5, 0, 0, True, 2, (WHERE,))
-            assert write_marker(node, WHERE, markers, told.append) is None
+            assert write_marker(node.coordinators, WHERE, markers, told.append) is None
             await until(disk.is_asked.is_set)
             assert not told
             disk.go()
@@ -143,7 +143,7 @@ def test_a_marker_whose_disk_fails_is_not_said_to_be_written(tmp_path: Path) -> 
         async with slow(tmp_path, "1") as (node, disk):
             told: list[ErrorCode] = []
             markers = TxnMarkers("id", 1, 5, 0, 0, True, 2, (WHERE,))
-            write_marker(node, WHERE, markers, told.append)
+            write_marker(node.coordinators, WHERE, markers, told.append)
             disk.fail()
             await until(lambda: told)
             assert told == [ErrorCode.NOT_LEADER_OR_FOLLOWER]

@@ -9,9 +9,9 @@ import pytest
 
 from ottla.broker.metadata.topics import create_topic
 from ottla.broker.node import Node
+from ottla.broker.replicas.follower_fetches import Follower, check, note_positions
 from ottla.broker.replicas.partition import Partition
 from ottla.broker.replication import isr_changes
-from ottla.broker.replication.follower_fetches import Follower, check, note_positions
 from ottla.metadata.image import PartitionImage
 from ottla.metadata.store import Conflict, Op, StoreError, UnknownOutcome
 from ottla.metadata.topics import NewTopic
@@ -30,7 +30,7 @@ DELETED = 4
 async def led(folder: Path) -> AsyncIterator[tuple[Node, Partition, Leadership]]:
     """A partition with another replica, which is not in sync and has asked for nothing."""
     async with beside_another(folder) as (node, _):
-        await create_topic(node, NewTopic("t", assignment={0: [node.id]}))
+        await create_topic(node.metadata, NewTopic("t", assignment={0: [node.id]}))
         partition = node.partitions.find("t", 0)
         write(partition, WRITTEN)
         now = node.image.partitions["t", 0]
@@ -43,7 +43,7 @@ async def led(folder: Path) -> AsyncIterator[tuple[Node, Partition, Leadership]]
             [node.id],
             now.partition_epoch,
             now.version,
-            [node.broker_epoch],
+            [node.state.epoch],
         )
         leadership = Leadership(
             node.id,
@@ -73,7 +73,7 @@ def fetch(node: Node, partition: Partition, offset: int, *, own_start: int = 0) 
     request = FetchRequest(
         OTHER, other(node).broker_epoch, 0, 0, 1 << 20, 0, 0, -1, [("t", asks)], [], "", None
     )
-    note_positions(node, other(node), request.topics)
+    note_positions(node.fetches, other(node), request.topics)
 
 
 # Where a follower's log ends before the leader's begins --------------------------------------
@@ -132,7 +132,7 @@ def test_a_follower_that_may_have_joined_counts(
                 tried.append(ops)
                 raise problem
 
-            monkeypatch.setattr(node.store, "commit", lose)
+            monkeypatch.setattr(node.metadata.store, "commit", lose)
             fetch(node, partition, WRITTEN)
             await until(lambda: tried and node.roles.isr_changes._committing is None)
             write(partition)
@@ -157,7 +157,7 @@ def test_a_follower_that_was_refused_does_not_count(
                 tried.append(ops)
                 raise Conflict("partitions/t/0")
 
-            monkeypatch.setattr(node.store, "commit", refuse)
+            monkeypatch.setattr(node.metadata.store, "commit", refuse)
             fetch(node, partition, WRITTEN)
             await until(lambda: tried and node.roles.isr_changes._committing is None)
             write(partition)

@@ -59,7 +59,7 @@ def test_a_new_topic_a_deleted_one_and_a_broken_disk_are_told_at_once(tmp_path: 
             assert answer["b"].partitions[0].leader_id == node.id
             partition.log.fail(OSError("broken"))
             assert topics(ask(node))["b"].partitions[0].leader_id == -1
-            await delete_topic(node, "a")
+            await delete_topic(node.metadata, "a")
             assert set(topics(ask(node))) == {"b"}
 
     asyncio.run(live())

@@ -79,7 +79,7 @@ def test_a_parked_fetch_looks_at_what_has_changed(
                 write(node.partitions.find(TOPIC, index))
             asked = request(asks(), session=(NO_SESSION, session), min_bytes=LARGE, wait_ms=LONG_MS)
             found, full = node.fetch_sessions.begin(asked, BY_NAME, node.now_ms())
-            parked = Fetch(node, found, full, asked, "PLAINTEXT").begin()
+            parked = Fetch(node.fetches, found, full, asked, "PLAINTEXT").begin()
             assert isinstance(parked, Later)
             looked = count_looks(monkeypatch)
             for index in (7, 7, 8):
@@ -214,7 +214,7 @@ def test_a_client_that_goes_leaves_nothing_behind(
                         await asyncio.sleep(0.001)
                 assert len(node.background) == tasks
                 assert pins(node) == 0
-                assert node.parked_fetches == 0
+                assert node.delayed.fetches == 0
                 for each in waiting(node):
                     assert isinstance(each, Wanted)
                     assert each.session.id != NO_SESSION

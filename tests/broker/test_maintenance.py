@@ -11,12 +11,13 @@ from pathlib import Path
 import pytest
 from structlog.testing import capture_logs
 
-from ottla.broker.logs import flusher, maintenance
+from ottla.broker.logs import maintenance
 from ottla.broker.logs.maintenance import LATEST_FLUSH_OF_LITTLE_MS, LITTLE
 from ottla.broker.metadata.topics import delete_topic
 from ottla.broker.node import Node
 from ottla.broker.replicas import partition as partition_module
 from ottla.broker.replicas.partition import Partition
+from ottla.broker.scheduling import flusher
 from ottla.log.flush import Flush, run_together
 from ottla.log.folder import DataFolder
 from ottla.log.log import Log
@@ -408,7 +409,7 @@ def test_a_topic_whose_folder_is_gone_can_be_deleted_and_made_again(tmp_path: Pa
             await topic(node, "a", partitions=3)
             shutil.rmtree(tmp_path / "a-1")
             with capture_logs() as said:
-                await delete_topic(node, "a")
+                await delete_topic(node.metadata, "a")
             assert [line["event"] for line in said] == [
                 "failed to delete the folder of a deleted partition; retrying at the next start"
             ]

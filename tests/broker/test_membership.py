@@ -36,9 +36,9 @@ def test_a_session_that_ends_while_it_is_joined_again_is_followed_by_another(
             )
             monkeypatch.setattr("ottla.broker.metadata.membership.REJOIN_SECONDS", 0.0)
             node.membership.session_ended("silence")
-            await until(lambda: node.membership.epoch >= 0)
+            await until(lambda: node.state.epoch >= 0)
             assert len(registered) == 2
-            assert node.membership.epoch == registered[-1]
+            assert node.state.epoch == registered[-1]
             await until(lambda: node.image.brokers[node.id].epoch == registered[-1])
 
     asyncio.run(live())
@@ -75,7 +75,7 @@ def test_a_broker_whose_id_another_one_has_ends(
     async def live() -> None:
         async with running(tmp_path) as node:
             ended: list[str] = []
-            node.on_end = ended.append
+            node.membership.on_end = ended.append
             mine = node.image.brokers[node.id]
             node.membership.session_ended("silence")
             await until(lambda: conflicts)
@@ -88,7 +88,7 @@ def test_a_broker_whose_id_another_one_has_ends(
                 await until(lambda: ended)
                 # It does not try for ever.
                 await until(lambda: node.membership._rejoining is None)
-                assert node.away
+                assert node.state.fenced
                 assert f"another broker is registered with id {node.id}" in ended[0]
 
     asyncio.run(live())

@@ -150,7 +150,7 @@ def test_a_topic_that_is_deleted_meanwhile_is_not_served(
     async def live() -> None:
         async with running(unclean.folder) as node:
             await until(gate.reached.is_set)
-            deleting = asyncio.create_task(delete_topic(node, "a"))
+            deleting = asyncio.create_task(delete_topic(node.metadata, "a"))
             await until(lambda: "a" not in node.image.topics)
             # Somebody still works in the folder, so it is still there.
             assert not deleting.done()

@@ -110,7 +110,7 @@ def test_traffic_and_sizes_are_told_by_topic(tmp_path: Path) -> None:
             assert found["kafka_log_log_size", "a"] == size
             assert found["kafka_server_replicamanager_partitioncount", ""] == 2
             assert found["kafka_server_replicamanager_offlinereplicacount", ""] == 0
-            await delete_topic(node, "a")
+            await delete_topic(node.metadata, "a")
             assert ("kafka_log_log_size", "a") not in samples((await get(server, "/metrics"))[1])
 
     asyncio.run(live())

@@ -60,7 +60,7 @@ def test_the_only_replica_raises_the_epoch_and_goes_on(tmp_path: Path) -> None:
 
 async def with_newer_log(node: Node, replicas: list[int]) -> Partition:
     """A replica whose log has batches of later epochs than the store."""
-    await create_topic(node, NewTopic("t", assignment={0: replicas}))
+    await create_topic(node.metadata, NewTopic("t", assignment={0: replicas}))
     partition = node.partitions.get("t", 0)
     assert partition is not None
     records = memoryview(bytearray(values(b"x")))
@@ -83,7 +83,7 @@ def refusals(folder: Path, replicas: Callable[[int], list[int]]) -> list[dict[st
             assert partition.following is None
             assert partition.log.end_offset == 1
             assert partition.log.epochs.latest == LOG_EPOCH
-            await node.caught_up()
+            await node.metadata.caught_up()
             assert node.image.partitions["t", 0].leader_epoch == 0
 
     with capture_logs() as said:
@@ -108,7 +108,9 @@ def test_the_replica_that_a_partition_is_reassigned_to_is_served(tmp_path: Path)
             partition.follow(0, None)
             node.roles.take_all()
             assert not partition.leads
-            assert await alter_reassignments(node, {("t", 0): [node.id]}) == {("t", 0): None}
+            assert await alter_reassignments(node.metadata, {("t", 0): [node.id]}) == {
+                ("t", 0): None
+            }
             await until(lambda: partition.leads)
             assert partition.leader_epoch == LOG_EPOCH + 1
             write(partition, 1)

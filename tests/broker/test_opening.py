@@ -214,7 +214,7 @@ def test_a_deletion_that_a_stop_interrupted_is_finished(tmp_path: Path) -> None:
     async def delete() -> None:
         async with running(tmp_path) as node:
             await topic(node, "a", partitions=3)
-            await delete_topic(node, "a")
+            await delete_topic(node.metadata, "a")
 
     async def live() -> None:
         async with running(tmp_path):
@@ -331,7 +331,7 @@ def test_a_topic_deleted_and_made_again_during_its_recovery_is_the_new_one(
         async with running(unclean.folder) as node:
             for name in ("a", "b"):
                 assert error_of(node, name) == ErrorCode.NOT_LEADER_OR_FOLLOWER
-                await delete_topic(node, name)
+                await delete_topic(node.metadata, name)
             write(await topic(node, "b"))
             await until(lambda: error_of(node, "c") is None)
             assert error_of(node, "a") == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
@@ -359,7 +359,7 @@ def test_nobody_works_in_the_folder_of_a_topic_made_again_during_its_recovery(
         async with running(unclean.folder) as node:
             await until(lambda: started.exists() and started.read_text().endswith("\n"))
             for name in "abc":
-                await delete_topic(node, name)
+                await delete_topic(node.metadata, name)
                 await topic(node, name)
             for process in map(int, started.read_text().split()):
                 with pytest.raises(ProcessLookupError):
@@ -461,7 +461,7 @@ def test_a_replica_that_nobody_leads_compacts_only_what_is_known_as_committed(
                 isr_epochs=[1],
             )
             replicas = change_assignment(node.image.topics["t"], {0: [node.id, elsewhere]})
-            await node.change(
+            await node.metadata.change(
                 lambda image: (
                     None,
                     []

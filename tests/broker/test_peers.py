@@ -77,7 +77,7 @@ def test_nobody_waits_for_an_answer_of_a_broker_that_has_gone(tmp_path: Path) ->
         async with beside_another(tmp_path) as (node, silent):
             question = ask(node)
             await until(lambda: silent.asked == 1)
-            await node.store.commit([Delete(documents.broker_key(OTHER))])
+            await node.metadata.store.commit([Delete(documents.broker_key(OTHER))])
             async with asyncio.timeout(SECONDS):
                 with pytest.raises(LinkError):
                     await question

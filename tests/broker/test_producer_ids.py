@@ -3,12 +3,11 @@
 import asyncio
 from collections.abc import Awaitable, Callable
 from pathlib import Path
-from typing import Any, cast
+from typing import Any
 
 import pytest
 
 from ottla.broker.metadata.producer_ids import BLOCK, ProducerIdSource
-from ottla.broker.node import Node
 from ottla.broker.scheduling.background import Background
 from ottla.metadata.store import Document, StoreError
 from ottla.metadata.stores.sqlite_store import SqliteStore
@@ -42,7 +41,7 @@ class Host:
         await asyncio.gather(*self.background)
 
     def source(self) -> ProducerIdSource:
-        return ProducerIdSource(cast(Node, self))
+        return ProducerIdSource(self, self.background)
 
 
 def with_store(folder: Path, claim: Callable[[SqliteStore], Awaitable[None]]) -> None:

@@ -68,7 +68,7 @@ async def runner_of(
     folder: Path, settings: Mapping[str, str] | None = None
 ) -> AsyncIterator[tuple[Node, ShardRunner[Told]]]:
     async with running(folder, settings) as node:
-        runner = ShardRunner(node, await topic(node, "state"), Told)
+        runner = ShardRunner(node.coordinators, await topic(node, "state"), Told)
         runner.load()
         await until(lambda: runner._shard is not None)
         try:
@@ -137,9 +137,9 @@ def test_a_batch_that_cannot_be_read_does_not_keep_a_coordinator_from_loading(
 def test_coordinators_are_loaded_one_after_the_other(tmp_path: Path) -> None:
     async def live() -> None:
         async with runner_of(tmp_path) as (node, runner):
-            async with node.loading:
+            async with node.coordinators.loading:
                 runner.drop(reload=True)
-                other = ShardRunner(node, await topic(node, "other"), Told)
+                other = ShardRunner(node.coordinators, await topic(node, "other"), Told)
                 other.load()
                 for _ in range(20):
                     await asyncio.sleep(0)
@@ -204,9 +204,9 @@ def test_lingering_records_count_at_once_and_are_appended_when_asked_for(tmp_pat
                 runner.ask_lingering(lambda _, __, key=key: Result("done", records(key)), 1)  # type: ignore[misc]  # mypy cannot infer a default
             assert runner.shard.replayed == [b"a", b"b"]
             assert runner.partition.log.end_offset == 0
-            assert not node.write_out()
+            assert not node.coordinators.write_out()
             assert runner.partition.log.end_offset == 2
-            assert not node.lingering
+            assert not node.coordinators.lingering
 
     asyncio.run(live())
 
@@ -224,8 +224,8 @@ def test_lingering_records_that_are_lost_are_told_once(
                 patched.setattr(type(runner.partition), "append_own", full)
                 with pytest.raises(KafkaError):
                     runner.ask(lambda _, __: Result("done", records(b"b")))
-            assert node.write_out() == {1}
-            assert not node.write_out()
+            assert node.coordinators.write_out() == {1}
+            assert not node.coordinators.write_out()
             await until(lambda: runner._shard is not None)
             assert runner.shard.replayed == []
 
@@ -247,7 +247,7 @@ def test_a_disk_that_is_full_is_not_told_by_every_coordinator(
                 patched.setattr(node.files, "pwrite", full)
                 for _ in range(3):
                     runner.ask_lingering(lambda _, __: Result("done", records(b"a")), 1)
-                    assert node.write_out() == {1}
+                    assert node.coordinators.write_out() == {1}
                     await until(lambda: runner._shard is not None)
                     runner.perform(lambda _, __: Result(None, records(b"b")))
                     await until(lambda: runner._shard is not None)
@@ -295,7 +295,7 @@ def test_a_shard_that_a_full_disk_refuses_is_not_loaded_all_the_time(
 
     async def live() -> None:
         async with running(tmp_path) as node:
-            runner = ShardRunner(node, await topic(node, "state"), Writing)
+            runner = ShardRunner(node.coordinators, await topic(node, "state"), Writing)
             with monkeypatch.context() as patched:
                 patched.setattr(node.files, "pwrite", full)
                 began = time.monotonic()
@@ -407,16 +407,16 @@ def test_commits_to_a_full_disk_cost_the_shard_once(
             (runner,) = node.groups
             await until(lambda: runner._shard is not None)
             assert commit(node, 7) == ErrorCode.NONE
-            assert not node.write_out()
+            assert not node.coordinators.write_out()
             with monkeypatch.context() as patched:
                 patched.setattr(node.files, "pwrite", full)
                 commit(node, 8)
-                assert node.write_out() == {1}, "this one has no answer"
+                assert node.coordinators.write_out() == {1}, "this one has no answer"
                 await until(lambda: runner._shard is not None)
                 shard = runner.shard
                 for offset in range(9, 20):
                     assert commit(node, offset) == ErrorCode.NOT_COORDINATOR
-                    assert not node.write_out()
+                    assert not node.coordinators.write_out()
                 assert runner.shard is shard
                 assert committed(node) == 7
             assert commit(node, 20) == ErrorCode.NONE

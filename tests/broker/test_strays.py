@@ -48,20 +48,20 @@ def killed_after(
 
 
 async def delete_a(node: Node) -> None:
-    await delete_topic(node, "a")
+    await delete_topic(node.metadata, "a")
 
 
 async def lose_a(node: Node) -> None:
     """As where the metadata are an older copy, or the record of the deletion is not kept."""
     topic_id = node.image.topics["a"].id
-    await delete_topic(node, "a")
-    await node.store.commit([Delete(deleted_topic_key(topic_id))])
+    await delete_topic(node.metadata, "a")
+    await node.metadata.store.commit([Delete(deleted_topic_key(topic_id))])
 
 
 async def move_a(node: Node) -> None:
     """Another broker has the partition."""
     moved = change_assignment(node.image.topics["a"], {0: [node.id + 1]})
-    await node.store.commit([moved])
+    await node.metadata.store.commit([moved])
 
 
 def started(folder: Path) -> list[str]:
@@ -130,9 +130,11 @@ def test_a_topic_that_goes_without_a_record_under_a_running_broker_is_set_aside(
                 node.partitions.remove(partition)
                 assert node._opener is not None
                 node._opener._unopened.add(("a", 0))
-            gone = [Delete(each.key) for each in await node.store.scan("") if "/a" in each.key]
-            await node.store.commit(gone)
-            await node.caught_up()
+            gone = [
+                Delete(each.key) for each in await node.metadata.store.scan("") if "/a" in each.key
+            ]
+            await node.metadata.store.commit(gone)
+            await node.metadata.caught_up()
             assert node.partitions.get("b", 0) is not None
             await topic(node, "a", 2)
             assert node.partitions.find("a", 0).log.end_offset == 0

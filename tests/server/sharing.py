@@ -28,7 +28,7 @@ def shared(broker: Broker, topic: str, *, committed: int | None = None) -> Parti
             [node.id, SOMEBODY_ELSE],
             now.partition_epoch,
             now.version,
-            [node.broker_epoch, 1],
+            [node.state.epoch, 1],
         )
         partition.get_replicas(
             Leadership(

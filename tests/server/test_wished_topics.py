@@ -33,7 +33,7 @@ def broker() -> Iterator[Broker]:
 @pytest.fixture
 def hold_commits(broker: Broker, monkeypatch: pytest.MonkeyPatch) -> Callable[[], None]:
     """From now on the store commits nothing before what is returned is called."""
-    store = running(broker).server.node.store
+    store = running(broker).server.node.metadata.store
     commit, may_commit = store.commit, asyncio.Event()
 
     async def late(ops: Sequence[Op]) -> list[int]:

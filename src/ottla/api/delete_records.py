@@ -58,7 +58,7 @@ async def delete_records(request: Request, asked: DeleteRecordsRequest) -> Delet
     problem_of_store: Exception | None = None
     if offsets:
         try:
-            await node.change(
+            await node.metadata.change(
                 lambda image: (None, record_deletions(image, offsets, node.id, node.broker_epoch))
             )
         except StoreError as problem:

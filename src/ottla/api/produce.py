@@ -16,7 +16,6 @@ from msgspec.structs import replace
 
 from ottla.api.registry import Outcome, Request, error_of, raw_api
 from ottla.broker.replicas.acknowledging import ALL, Uncommitted, check_append, when_committed
-from ottla.broker.replicas.leader_hints import leader_endpoints, leader_hint
 from ottla.broker.replicas.partition import Partition
 from ottla.broker.replicas.verification import (
     FIRST_THAT_ADDS,
@@ -276,7 +275,7 @@ class _Appending:
             if moment is not None and moment.is_over:
                 raise overtaken()
             if partition.leadership is not None:
-                check_append(node, partition.leadership, self._asked.acks)
+                check_append(node.state, partition.leadership, self._asked.acks)
             now = node.now_ms()
             refusals = node.refusals or None
             if refusals is not None:
@@ -352,7 +351,8 @@ def _produce_in_transaction(request: Request, asked: ProduceRequest) -> Outcome:
                     begun.append((partition, records))
                 except KafkaError:
                     pass  # the append says what is wrong
-    verdict = verify(request.node, asked.transactional_id, request.version, begun)
+    node = request.node
+    verdict = verify(node.transactions, node.config, asked.transactional_id, request.version, begun)
     if isinstance(verdict, dict):
         return _append(request, asked, verdict)
     return _append_when_verified(request, _copied(asked), verdict)
@@ -402,7 +402,7 @@ def _check_may_write_internal(request: Request, partition: Partition) -> None:
 
 def _response(request: Request, results: Results) -> bytes:
     hinted = {each.leader[0] for _, answers in results for each in answers if each.leader}
-    endpoints = leader_endpoints(request.node, request.listener, hinted) if hinted else ()
+    endpoints = request.node.leaders.endpoints(request.listener, hinted) if hinted else ()
     return wire.response(request.version, results, endpoints=endpoints)
 
 
@@ -420,10 +420,10 @@ def _refused(
     start = -1
     leader = None
     if code == ErrorCode.NOT_LEADER_OR_FOLLOWER:
-        leader = leader_hint(node, topic, index)
+        leader = node.leaders.hint(topic, index)
     if partition is not None:
         partition.metrics.failed_produces += 1
-        node.roles.refused(partition, reason)
+        node.isr_leaving.append_failed(partition, reason)
         if reason not in WITHOUT_LOG_START:
             start = partition.log.start_offset
     blamed = problem.record_errors if isinstance(problem, KafkaError) else ()
@@ -462,10 +462,10 @@ def _answer_later(
     """The answer waits for the fsync where `flush.messages` is reached, and for the commit."""
     later: Later[Parts | None] = Later()
     node = request.node
-    node.parked_produces += 1
+    node.delayed.produces += 1
 
     def answer() -> None:
-        node.parked_produces -= 1
+        node.delayed.produces -= 1
         later.make(lambda: (_response(request, results),))
 
     def answer_when_committed() -> None:

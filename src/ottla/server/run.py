@@ -138,7 +138,7 @@ async def _run(static: Mapping[str, str], heart: Heart | None) -> int:
         ended.append(reason)
         stopped.set()
 
-    broker.node.on_end = end
+    broker.node.membership.on_end = end
     starting = loop.create_task(broker.start())
     stopping = loop.create_task(stopped.wait())
     await asyncio.wait((starting, stopping), return_when=asyncio.FIRST_COMPLETED)

@@ -59,7 +59,7 @@ class Server:
 
     def __init__(self, node: Node, metrics: NetworkMetrics) -> None:
         self.node = node
-        node.on_away = self._hang_up
+        node.membership.on_fenced = self._hang_up
         self.loop = asyncio.get_running_loop()
         self.metrics = metrics
         self.receive_buffer = memoryview(bytearray(SHARED_BYTES))
@@ -169,7 +169,7 @@ class Server:
         self._resume = self.loop.call_later(seconds, self._accept_again)
 
     def _admit(self, sock: socket.socket, host: str, listener: str) -> None:
-        if self.node.away:
+        if self.node.state.fenced:
             sock.close()
             return
         config = self.node.config
@@ -250,7 +250,7 @@ class Server:
         self._to_send[connection] = None
 
     def _send_all(self) -> None:
-        if self.node.lingering:
+        if self.node.coordinators.lingering:
             self.write_out()
         connections, self._to_send = self._to_send, {}
         for connection in connections:
@@ -262,7 +262,7 @@ class Server:
 
     def write_out(self) -> None:
         """Write what coordinators let linger; whose records are lost gets no reply."""
-        lost = self.node.write_out()
+        lost = self.node.coordinators.write_out()
         if lost:
             for connection in [each for each in self.connections if each.id in lost]:
                 connection.close()

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import Any, TypeVar
 
 from ottla.broker.coordinators.coordinators import Coordinators, segment_bytes
 from ottla.broker.coordinators.shard_runner import ShardRunner
@@ -24,7 +24,6 @@ from ottla.coordinator.transactions.result import NeedsProducerId, TxnMarkers, T
 from ottla.coordinator.transactions.shard import TransactionConfig, TransactionShard
 from ottla.later import Later
 from ottla.metadata.elections import NO_LEADER
-from ottla.records.control import Marker, encode_marker
 from ottla.wire.errors import ErrorCode, KafkaError
 from ottla.wire.messages.add_partitions_to_txn import (
     AddPartitionsToTxnRequest,
@@ -32,9 +31,6 @@ from ottla.wire.messages.add_partitions_to_txn import (
     AddPartitionsToTxnResult,
     AddPartitionsToTxnTransaction,
 )
-
-if TYPE_CHECKING:
-    pass
 
 R = TypeVar("R")
 RETRY_MS = 1000
@@ -170,8 +166,3 @@ class Transactions(Coordinators[TransactionRunner]):
             answer.fail(problem)
         else:
             answer.complete(result)
-
-
-def marker_batch(marker: Marker, now: int) -> memoryview:
-    """A marker's batch, in memory that can be stamped."""
-    return memoryview(bytearray(encode_marker(marker, now)))

@@ -21,22 +21,23 @@ import asyncio
 import errno
 from collections import deque
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import Final, NamedTuple
 
 import structlog
 
-from ottla.broker.logs.checkpoints import in_turns
+from ottla.broker.context.clock import Clock
+from ottla.broker.context.dynamic_config import DynamicConfig
 from ottla.broker.logs.child import Child
+from ottla.broker.logs.maintenance import Maintenance
 from ottla.broker.replicas.partition import Partition
+from ottla.broker.replicas.partitions import Partitions
+from ottla.broker.scheduling.turns import in_turns
 from ottla.log.compaction_order import Cleaned, Failed, Finished, reply_from_line
 from ottla.log.compaction_plan import Plan, plan
-from ottla.log.files import DISK_IS_FULL
+from ottla.log.files import DISK_IS_FULL, Files
 from ottla.log.scan import CorruptLog
 from ottla.log.segment_names import CLEANED
 from ottla.wire.errors import KafkaError
-
-if TYPE_CHECKING:
-    from ottla.broker.node import Node
 
 log = structlog.get_logger()
 
@@ -55,14 +56,25 @@ class _Job(NamedTuple):
 class Cleaner:
     """The log cleaner of one node."""
 
-    def __init__(self, node: Node) -> None:
-        self._node = node
+    def __init__(
+        self,
+        config: DynamicConfig,
+        clock: Clock,
+        partitions: Partitions,
+        files: Files,
+        maintenance: Maintenance,
+    ) -> None:
+        self._config = config
+        self._clock = clock
+        self._partitions = partitions
+        self._files = files
+        self._maintenance = maintenance
         self._task: asyncio.Task[None] | None = None
-        self._checkpoints = node.maintenance.checkpoints
+        self._checkpoints = maintenance.checkpoints
         self._uncleanable: set[Partition] = set()
         self._not_before: dict[Partition, int] = {}
         self._children: dict[Partition, Child] = {}
-        self._last_run = node.elapsed_ms()
+        self._last_run = clock.elapsed_ms()
         self._dirtiest = 0.0
         self._most_overdue_ms = 0
         self._last_round: list[Finished] = []
@@ -71,7 +83,7 @@ class Cleaner:
 
     def start(self) -> None:
         """Begin, if `log.cleaner.enable` says so."""
-        if self._node.config.log_cleaner_enable:
+        if self._config.current.log_cleaner_enable:
             self._task = asyncio.get_running_loop().create_task(self._repeat())
 
     async def stop(self) -> None:
@@ -93,7 +105,7 @@ class Cleaner:
     async def _repeat(self) -> None:
         failing = ""
         while True:
-            backoff_ms = max(self._node.config.log_cleaner_backoff_ms, SHORTEST_BACKOFF_MS)
+            backoff_ms = max(self._config.current.log_cleaner_backoff_ms, SHORTEST_BACKOFF_MS)
             await asyncio.sleep(backoff_ms / 1000)
             try:
                 while await self.clean_dirtiest_logs():
@@ -108,12 +120,12 @@ class Cleaner:
 
     async def clean_dirtiest_logs(self) -> bool:
         """Compact the logs that need it most; False where none could be."""
-        threads = self._node.config.log_cleaner_threads
+        threads = self._config.current.log_cleaner_threads
         jobs = await self._due() if threads else []
         jobs = [job for job in jobs if await _is_flushed(job)]
         if not jobs:
             return False
-        await self._node.maintenance.checkpoint()
+        await self._maintenance.checkpoint()
         waiting = deque(jobs)
         self._last_round = []
         async with asyncio.TaskGroup() as workers:
@@ -126,10 +138,10 @@ class Cleaner:
 
     async def _due(self) -> list[_Job]:
         """The dirtiest logs that are due, dirtiest first."""
-        self._last_run = elapsed = self._node.elapsed_ms()
-        now = self._node.now_ms()
+        self._last_run = elapsed = self._clock.elapsed_ms()
+        now = self._clock.now_ms()
         found: list[_Job] = []
-        async for partition in in_turns(self._node.partitions):
+        async for partition in in_turns(self._partitions):
             if (
                 "compact" in partition.log.config.cleanup_policy
                 and not partition.log.offline
@@ -194,10 +206,10 @@ class Cleaner:
 
     async def _converse(self, job: _Job, child: Child) -> Finished | Failed | None:
         """Give an order and carry out what comes back; None where the child or the plan ended."""
-        config = self._node.config
+        config = self._config.current
         threads = max(1, config.log_cleaner_threads)
         order = job.plan.order(
-            self._node.now_ms(),
+            self._clock.now_ms(),
             memory=config.log_cleaner_dedupe_buffer_size // threads,
             bytes_per_second=config.log_cleaner_io_max_bytes_per_second / threads,
         )
@@ -224,14 +236,14 @@ class Cleaner:
         return None
 
     async def _put_in_place(self, job: _Job, cleaned: Cleaned) -> None:
-        job.plan.carry_out(cleaned, self._node.now_ms())
-        sync = self._node.files.sync_directory
+        job.plan.carry_out(cleaned, self._clock.now_ms())
+        sync = self._files.sync_directory
         directory = str(job.partition.log.directory)
         await asyncio.get_running_loop().run_in_executor(None, sync, directory)
-        self._node.maintenance.remove_doomed(job.partition)
+        self._maintenance.remove_doomed(job.partition)
 
     def _remove_leftovers(self, partition: Partition) -> None:
-        files = self._node.files
+        files = self._files
         directory = str(partition.log.directory)
         try:
             for name in files.listdir(directory):
@@ -266,7 +278,7 @@ class Cleaner:
 
     def _failed(self, partition: Partition, outcome: Failed | None) -> None:
         if outcome is None or outcome.errno in NOT_NOW:
-            self._not_before[partition] = self._node.elapsed_ms() + RETRY_MS
+            self._not_before[partition] = self._clock.elapsed_ms() + RETRY_MS
             reason = "the compaction process died" if outcome is None else outcome.reason
             log.warning("log compaction failed; retrying", partition=str(partition), reason=reason)
         else:
@@ -318,7 +330,7 @@ class Cleaner:
         yield (
             "kafka_log_logcleanermanager_time_since_last_run_ms",
             "When the cleaner last looked for dirty logs.",
-            self._node.elapsed_ms() - self._last_run,
+            self._clock.elapsed_ms() - self._last_run,
         )
         yield (
             "kafka_log_logcleanermanager_uncleanable_partitions_count",

@@ -24,17 +24,23 @@ from collections import deque
 from collections.abc import Awaitable, Callable
 from pathlib import Path
 from random import Random
-from typing import TYPE_CHECKING, Final, TypeVar
+from typing import Final, TypeVar
 
 import structlog
 
-from ottla.broker.logs.checkpoints import Checkpoints, Key, in_turns
+from ottla.broker.context.broker_state import BrokerState
+from ottla.broker.context.clock import Clock
+from ottla.broker.context.dynamic_config import DynamicConfig
+from ottla.broker.logs.checkpoints import Checkpoints, Key
+from ottla.broker.logs.log_dir import LogDir
+from ottla.broker.replicas.isr_leaving import IsrLeaving
 from ottla.broker.replicas.partition import Partition
+from ottla.broker.replicas.partitions import Partitions
 from ottla.broker.scheduling.agenda import Agenda
+from ottla.broker.scheduling.background import Background
+from ottla.broker.scheduling.turns import in_turns
+from ottla.metadata.image import Image
 from ottla.wire.errors import KafkaError
-
-if TYPE_CHECKING:
-    from ottla.broker.node import Node
 
 log = structlog.get_logger()
 
@@ -61,25 +67,44 @@ T = TypeVar("T")
 class Maintenance:
     """The background work of one node."""
 
-    def __init__(self, node: Node) -> None:
-        self._node = node
+    def __init__(
+        self,
+        *,
+        broker: BrokerState,
+        config: DynamicConfig,
+        clock: Clock,
+        log_dir: LogDir,
+        image: Image,
+        partitions: Partitions,
+        isr_leaving: IsrLeaving,
+        background: Background,
+    ) -> None:
+        self._broker = broker
+        self._config = config
+        self._clock = clock
+        self._log_dir = log_dir
+        self._partitions = partitions
+        self._isr_leaving = isr_leaving
+        self._background = background
         self._tasks: list[asyncio.Task[None]] = []
         self._due: deque[Partition] = deque()
         self._flushing: asyncio.Task[None] | None = None
         self._agenda: Agenda[tuple[Partition, float]] = Agenda(LOOK_SECONDS, self._all_due)
-        self.checkpoints = Checkpoints(node)
+        self.checkpoints = Checkpoints(
+            broker.id, image, partitions, log_dir.folder, log_dir.full_disk
+        )
         self._chance = Random()  # of its own: a program that embeds a broker may seed the other
 
     def start(self) -> None:
         """Begin."""
         loop = asyncio.get_running_loop()
         for work, every_ms in (
-            (self.checkpoint, lambda: self._node.config.log_flush_offset_checkpoint_interval_ms),
+            (self.checkpoint, lambda: self._config.current.log_flush_offset_checkpoint_interval_ms),
             (
                 self.checkpoints.write_high_watermarks,
-                lambda: self._node.config.replica_high_watermark_checkpoint_interval_ms,
+                lambda: self._config.current.replica_high_watermark_checkpoint_interval_ms,
             ),
-            (self.maintain_logs, lambda: self._node.config.log_retention_check_interval_ms),
+            (self.maintain_logs, lambda: self._config.current.log_retention_check_interval_ms),
         ):
             self._tasks.append(loop.create_task(self._repeat(work, every_ms)))
 
@@ -137,13 +162,13 @@ class Maintenance:
         self._flush_in(FLUSH_AGAIN_MS, partition, LATEST_FLUSH_OF_LITTLE_MS)
 
     def _flush_due(self, partition: Partition, waited_ms: float) -> None:
-        if partition.deleted or partition.log.offline or not self._node.running:
+        if partition.deleted or partition.log.offline or not self._broker.running:
             return
         if waited_ms < _latest(partition) and _has_little_to_flush(partition):
             self._wait_to_flush(partition, waited_ms)
             return
         if _is_urgent(partition):
-            self._node.background.run(self._flush(partition))
+            self._background.run(self._flush(partition))
             return
         self._due.append(partition)
         if self._flushing is None:
@@ -151,7 +176,7 @@ class Maintenance:
 
     async def _flush_all_due(self) -> None:
         try:
-            while self._due and self._node.running:
+            while self._due and self._broker.running:
                 await asyncio.sleep(self._rest())
                 group = [self._due.popleft() for _ in range(min(len(self._due), FLUSHED_TOGETHER))]
                 await asyncio.gather(*(self._flush(partition) for partition in group))
@@ -172,9 +197,9 @@ class Maintenance:
                     log.error(
                         "partition is offline", partition=str(partition), reason=problem.message
                     )
-                    self._node.roles.disk_failed(partition)
+                    self._isr_leaving.disk_failed(partition)
                 return
-            self._node.full_disk.refused(str(partition), str(problem))
+            self._log_dir.full_disk.refused(str(partition), str(problem))
             self._flush_again(partition)
             return
         except Exception:
@@ -199,8 +224,8 @@ class Maintenance:
 
     async def maintain_logs(self) -> None:
         """Roll and delete segments by age and size, and forget silent producers."""
-        now = self._node.now_ms()
-        async for partition in in_turns(self._node.partitions):
+        now = self._clock.now_ms()
+        async for partition in in_turns(self._partitions):
             if partition.log.offline:
                 continue
             before = partition.log.start_offset
@@ -208,7 +233,7 @@ class Maintenance:
                 partition.log.maintain(now)
             except KafkaError as problem:
                 if not partition.log.offline:
-                    self._node.full_disk.refused(str(partition), str(problem))
+                    self._log_dir.full_disk.refused(str(partition), str(problem))
             except Exception:
                 log.exception("failed to roll or delete log segments", partition=str(partition))
             if partition.log.start_offset != before or partition.log.offline:
@@ -218,10 +243,10 @@ class Maintenance:
     def remove_doomed(self, partition: Partition) -> None:
         """Remove a log's renamed files, each when its time has come."""
         doomed, partition.log.doomed = partition.log.doomed, []
-        now, longest = self._node.now_ms(), partition.log.config.file_delete_delay_ms
+        now, longest = self._clock.now_ms(), partition.log.config.file_delete_delay_ms
         for path, due in doomed:
             delay = min(max(0, due - now), longest)  # longer: the clock was set back meanwhile
-            self._later(delay, self._node.files.unlink_if_exists, path)
+            self._later(delay, self._log_dir.files.unlink_if_exists, path)
 
     def delete_log(self, partition: Partition) -> None:
         """Take a deleted partition's folder out of the way now, and remove it later."""
@@ -243,19 +268,19 @@ class Maintenance:
 
     def _remove_in(self, delay_ms: int, directory: Path, key: Key | None) -> None:
         def begin() -> None:
-            if self._node.running:
-                self._node.background.run(self._remove(directory, key))
+            if self._broker.running:
+                self._background.run(self._remove(directory, key))
 
         asyncio.get_running_loop().call_later(delay_ms / 1000, begin)
 
     async def _remove(self, directory: Path, key: Key | None) -> None:
         loop = asyncio.get_running_loop()
-        folder = self._node.folder
+        folder = self._log_dir.folder
         try:
             await loop.run_in_executor(None, folder.empty, directory)
             if key is not None:
                 await self.checkpoints.forget_deleted(key)
-                made_again = self._node.files.exists(str(folder.partition_path(*key)))
+                made_again = self._log_dir.files.exists(str(folder.partition_path(*key)))
                 if self.checkpoints.knows(key) and not made_again:
                     self._remove_in(REMOVE_AGAIN_MS, directory, key)
                     return
@@ -272,7 +297,7 @@ class Maintenance:
         loop = asyncio.get_running_loop()
 
         def begin() -> None:
-            if self._node.running:
+            if self._broker.running:
                 loop.run_in_executor(None, work, argument).add_done_callback(_tell_failure)
 
         loop.call_later(delay_ms / 1000, begin)

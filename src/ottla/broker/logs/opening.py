@@ -26,29 +26,35 @@ from collections.abc import Callable, Collection
 from dataclasses import asdict
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from typing import Any, Final, NamedTuple
 from uuid import UUID
 
 import structlog
 
+from ottla.broker.context.broker_state import BrokerState
+from ottla.broker.context.clock import Clock
+from ottla.broker.context.dynamic_config import DynamicConfig
 from ottla.broker.logs.checkpoints import Key
+from ottla.broker.logs.log_dir import LogDir
 from ottla.broker.logs.log_settings import log_config
 from ottla.broker.logs.lost_logs import LostLogs
+from ottla.broker.logs.maintenance import Maintenance
 from ottla.broker.logs.memory_recovery import NO_ROOM, MemoryRecovery
 from ottla.broker.logs.recovery_process import RecoveryProcess
-from ottla.broker.logs.strays import sweep
+from ottla.broker.logs.strays import StraySweep
+from ottla.broker.metrics.counters import TopicMetrics
+from ottla.broker.replicas.isr_leaving import IsrLeaving
 from ottla.broker.replicas.partition import Partition
+from ottla.broker.replicas.partitions import Partitions
+from ottla.broker.scheduling.background import Background
 from ottla.broker.scheduling.turns import Turns
 from ottla.log.files import DISK_IS_FULL, FileCache, Files
 from ottla.log.folder import FolderError, deleted_name, deleted_stem, stray_name
 from ottla.log.log import Log
 from ottla.log.recovery import Recovered, needs_recovery_bytes, recover
 from ottla.log.scan import CorruptLog
-from ottla.metadata.image import TopicImage
+from ottla.metadata.image import Image, TopicImage
 from ottla.wire.errors import ErrorCode, KafkaError
-
-if TYPE_CHECKING:
-    from ottla.broker.node import Node
 
 log = structlog.get_logger()
 
@@ -81,43 +87,66 @@ class _OfAnotherTopicError(Exception):
 class LogOpener:
     """Opens logs for one node."""
 
-    def __init__(self, node: Node) -> None:
-        self._node = node
+    def __init__(
+        self,
+        *,
+        broker: BrokerState,
+        config: DynamicConfig,
+        clock: Clock,
+        image: Image,
+        log_dir: LogDir,
+        partitions: Partitions,
+        maintenance: Maintenance,
+        isr_leaving: IsrLeaving,
+        background: Background,
+        metrics_of: Callable[[str], TopicMetrics],
+        serve: Callable[[Partition], None],
+    ) -> None:
+        """`serve` is called with each partition that was opened."""
+        self._broker = broker
+        self._config = config
+        self._clock = clock
+        self._image = image
+        self._log_dir = log_dir
+        self._partitions = partitions
+        self._maintenance = maintenance
+        self._background = background
+        self._metrics_of = metrics_of
+        self._serve_partition = serve
+        self._strays = StraySweep(broker.id, image, partitions, log_dir, maintenance)
         self._recovering: asyncio.Task[None] | None = None
         self._child = RecoveryProcess()
         self._in_memory = MemoryRecovery()
         self._terms: dict[Key, int] = {}
-        self.lost = LostLogs(node, self._begin_empty)
+        self.lost = LostLogs(broker.id, image, isr_leaving, self._begin_empty)
         self._told: dict[Key, str] = {}
         """Why partitions are offline, as it was last said."""
         self._unopened: set[Key] = {
-            (topic.name, index)
-            for topic in node.image.topics.values()
-            for index in self._own(topic)
+            (topic.name, index) for topic in image.topics.values() for index in self._own(topic)
         }
-        self._checkpoints = node.maintenance.checkpoints
+        self._checkpoints = maintenance.checkpoints
         self._checkpoints.load()
-        self._deleted = {stem for stem, _ in node.folder.deleted()}
+        self._deleted = {stem for stem, _ in log_dir.folder.deleted()}
         """Partitions that were deleted in an earlier life, by the stem of their folders' names."""
-        self._clean = node.folder.take_clean_mark()
+        self._clean = log_dir.folder.take_clean_mark()
 
     def _own(self, topic: TopicImage) -> list[int]:
-        me = self._node.id
+        me = self._broker.id
         return [index for index, replicas in enumerate(topic.assignment) if me in replicas]
 
     @property
     def all_open(self) -> bool:
         """True if every partition was opened: then, and only then, can a stop be clean."""
-        return self._unopened.isdisjoint(self._node.image.partitions)
+        return self._unopened.isdisjoint(self._image.partitions)
 
     async def open_all(self) -> None:
         """Open every replica of this broker; large recoveries go on after this returns."""
-        await sweep(self._node, self._unopened)
+        await self._strays.sweep(self._unopened)
         large: list[tuple[int, _Place]] = []
         new: list[_Place] = []
         turns = Turns()
-        for topic in list(self._node.image.topics.values()):
-            self._node.partitions.expect(topic.name, topic.id, len(topic.assignment))
+        for topic in list(self._image.topics.values()):
+            self._partitions.expect(topic.name, topic.id, len(topic.assignment))
             for index in self._own(topic):
                 place = self._place(topic, index)
                 if place.key not in self._unopened:
@@ -141,11 +170,11 @@ class LogOpener:
             self._recovering = asyncio.get_running_loop().create_task(self._recover_all(places))
 
     def _begin_empty(self, topic: TopicImage, index: int) -> None:
-        self._node.background.run(self._open_new([self._place(topic, index)]))
+        self._background.run(self._open_new([self._place(topic, index)]))
 
     async def open_new_partitions(self, topic: TopicImage) -> None:
         """Open the replicas of a topic that this broker has got."""
-        partitions = self._node.partitions
+        partitions = self._partitions
         partitions.expect(topic.name, topic.id, len(topic.assignment))
         places = [
             self._place(topic, index)
@@ -164,7 +193,7 @@ class LogOpener:
         except OSError as problem:
             for place in places:
                 self._failed(place, problem)
-            self._later(lambda: self._node.background.run(self._open_new(places)))
+            self._later(lambda: self._background.run(self._open_new(places)))
             return
         turns = Turns()
         for place in places:
@@ -191,7 +220,7 @@ class LogOpener:
             if self._is_of(topic, place):
                 names.append(stray_name(*place.key))
                 target = place.directory.with_name(names[-1])
-                self._node.files.rename(str(place.directory), str(target))
+                self._log_dir.files.rename(str(place.directory), str(target))
         return names
 
     def _forget_unopened(self, topic: TopicImage, kept: Collection[int] = ()) -> list[_Place]:
@@ -215,14 +244,14 @@ class LogOpener:
 
     def _is_of(self, topic: TopicImage, place: _Place) -> bool:
         try:
-            return self._node.folder.read_topic_id(place.directory) == topic.id
+            return self._log_dir.folder.read_topic_id(place.directory) == topic.id
         except FolderError:
             return False
 
     def _delete_folders(self, topic: TopicImage, places: list[_Place]) -> None:
         for place in places:
             try:
-                if self._node.folder.read_topic_id(place.directory) == topic.id:
+                if self._log_dir.folder.read_topic_id(place.directory) == topic.id:
                     self._delete_folder(place)
             except (OSError, FolderError) as problem:
                 log.error(
@@ -243,7 +272,7 @@ class LogOpener:
         return _Place(
             topic,
             index,
-            self._node.folder.path / f"{topic.name}-{index}",
+            self._log_dir.folder.path / f"{topic.name}-{index}",
             self._checkpoints.recovery_point(key),
             self._checkpoints.start_offset(key),
             self._terms.get(key, 0),
@@ -251,7 +280,7 @@ class LogOpener:
 
     def _bytes_to_scan(self, place: _Place) -> int:
         try:
-            return needs_recovery_bytes(place.directory, place.recovery_point, self._node.files)
+            return needs_recovery_bytes(place.directory, place.recovery_point, self._log_dir.files)
         except OSError:  # scanning it says what is wrong, or finds that nothing is any more
             return 1
 
@@ -259,25 +288,25 @@ class LogOpener:
         try:
             self._try_to_open(place, clean=clean)
         except _OfAnotherTopicError:
-            self._node.background.run(self._open_new([place]))
+            self._background.run(self._open_new([place]))
 
     def _try_to_open(self, place: _Place, *, clean: bool) -> None:
         if not self._is_wanted(place):
             return
-        node = self._node
+        log_dir = self._log_dir
         try:
             place = self._prepare(place)
-            settings = log_config(place.topic.configs, node.config)
+            settings = log_config(place.topic.configs, self._config.current)
             if clean:
                 opened = Log.open(
                     place.directory,
                     settings,
-                    files=node.files,
-                    cache=node.file_cache,
+                    files=log_dir.files,
+                    cache=log_dir.cache,
                     recovery_point=place.recovery_point,
                     start_offset=place.start_offset,
                     clean=True,
-                    now=node.now_ms(),
+                    now=self._clock.now_ms(),
                 )
                 if opened.end_offset < place.recovery_point:
                     raise CorruptLog(
@@ -285,37 +314,37 @@ class LogOpener:
                         f"recovery point {place.recovery_point}"
                     )
             else:
-                opened, found = self._recover(place, node.files, node.file_cache)
+                opened, found = self._recover(place, log_dir.files, log_dir.cache)
                 _tell(place, found)
         except (OSError, CorruptLog, FolderError, KafkaError) as problem:
             self._failed(place, problem)
             if _may_pass(problem):
-                node.full_disk.refused(place.directory.name, str(problem))
+                log_dir.full_disk.refused(place.directory.name, str(problem))
                 self._later(lambda: self._open(place, clean=clean))
             return
         self._serve(place, opened)
 
     def _later(self, work: Callable[[], object]) -> None:
         def begin() -> None:
-            if self._node.running:
+            if self._broker.running:
                 work()
 
         asyncio.get_running_loop().call_later(TRY_AGAIN_SECONDS, begin)
 
     def _is_wanted(self, place: _Place) -> bool:
         """False where the topic was deleted, or the replica moved away meanwhile."""
-        topic = self._node.image.topics.get(place.topic.name)
+        topic = self._image.topics.get(place.topic.name)
         return (
             topic is not None
             and topic.id == place.topic.id
             and place.term == self._terms.get(place.key, 0)
             and place.partition < len(topic.assignment)
-            and self._node.id in topic.assignment[place.partition]
+            and self._broker.id in topic.assignment[place.partition]
         )
 
     def _prepare(self, place: _Place) -> _Place:
         """Have a folder that belongs to this topic and not to an older one of the same name."""
-        folder, files = self._node.folder, self._node.files
+        folder, files = self._log_dir.folder, self._log_dir.files
         directory = place.directory
         found = folder.read_topic_id(directory)
         if found == place.topic.id:
@@ -335,7 +364,7 @@ class LogOpener:
 
     def _take_away(self, place: _Place, owner: UUID) -> None:
         """Make room where the folder of another topic with this name is."""
-        if owner in self._node.image.deleted_topics:
+        if owner in self._image.deleted_topics:
             self._delete_folder(place)
             return
         stray = place.directory.with_name(stray_name(*place.key))
@@ -344,7 +373,7 @@ class LogOpener:
             folder=place.directory.name,
             now=stray.name,
         )
-        self._node.files.rename(str(place.directory), str(stray))
+        self._log_dir.files.rename(str(place.directory), str(stray))
 
     def _begin_without_folder(self, place: _Place) -> _Place:
         """Where a log begins whose folder is not there: it is new, or its records are lost."""
@@ -358,33 +387,32 @@ class LogOpener:
 
     def _delete_folder(self, place: _Place) -> None:
         target = place.directory.with_name(deleted_name(*place.key))
-        self._node.files.rename(str(place.directory), str(target))
-        self._node.maintenance.remove_directory(target, place.key)
+        self._log_dir.files.rename(str(place.directory), str(target))
+        self._maintenance.remove_directory(target, place.key)
 
     def _serve(self, place: _Place, opened: Log) -> None:
-        node = self._node
         topic = place.topic
-        state = node.image.partitions.get(place.key)
+        state = self._image.partitions.get(place.key)
         partition = Partition(
             topic.name,
             topic.id,
             place.partition,
             0 if state is None else state.leader_epoch,
             opened,
-            node.metrics_of(topic.name),
-            node.maintenance.flush_later,
-            node.flusher,
+            self._metrics_of(topic.name),
+            self._maintenance.flush_later,
+            self._log_dir.flusher,
         )
         partition.opened(self._checkpoints.high_watermark(place.key))
         self._checkpoints.opened(partition)
         self._unopened.discard(place.key)
         if self._told.pop(place.key, None) is not None:
             log.warning("partition is online again", partition=place.directory.name)
-        node.serve(partition)
+        self._serve_partition(partition)
         if opened.unflushed_messages and not partition.has_unflushed:
             # What was scanned need not be scanned again after the next kill.
             partition.has_unflushed = True
-            node.maintenance.flush_later(partition)
+            self._maintenance.flush_later(partition)
 
     def _failed(self, place: _Place, problem: Exception) -> None:
         if not self._is_wanted(place):
@@ -393,7 +421,7 @@ class LogOpener:
         if self._told.get(place.key) != reason:  # it may be tried again for hours
             self._told[place.key] = reason
             log.error("partition is offline", partition=place.directory.name, reason=reason)
-        self._node.partitions.put_failed(
+        self._partitions.put_failed(
             place.topic.name, place.partition, KafkaError(ErrorCode.KAFKA_STORAGE_ERROR, reason)
         )
         self.lost.failed(place.key, place.topic, problem)
@@ -435,21 +463,21 @@ class LogOpener:
     def _recover(self, place: _Place, files: Files, cache: FileCache) -> tuple[Log, Recovered]:
         return recover(
             place.directory,
-            log_config(place.topic.configs, self._node.config),
+            log_config(place.topic.configs, self._config.current),
             files=files,
             cache=cache,
             recovery_point=place.recovery_point,
             start_offset=place.start_offset,
-            now=self._node.now_ms(),
+            now=self._clock.now_ms(),
         )
 
     async def _recover_in_memory(self, place: _Place) -> bool:
         """The disk is full: recover and write nothing; False where it is to be tried again."""
-        node = self._node
-        node.full_disk.refused(place.directory.name, "not enough disk space for indexes")
+        log_dir = self._log_dir
+        log_dir.full_disk.refused(place.directory.name, "not enough disk space for indexes")
         try:
             opened, found = await self._in_memory.recover(
-                str(place.directory), partial(self._recover, place), node.files, node.file_cache
+                str(place.directory), partial(self._recover, place), log_dir.files, log_dir.cache
             )
         except (OSError, CorruptLog, KafkaError) as problem:
             self._failed(place, problem)
@@ -463,13 +491,13 @@ class LogOpener:
 
     def _is_of_another_topic(self, place: _Place) -> bool:
         try:
-            found = self._node.folder.read_topic_id(place.directory)
+            found = self._log_dir.folder.read_topic_id(place.directory)
         except (OSError, FolderError):  # opening it says what is wrong
             return False
         return found is not None and found != place.topic.id
 
     def _order(self, place: _Place) -> dict[str, Any]:
-        settings = asdict(log_config(place.topic.configs, self._node.config))
+        settings = asdict(log_config(place.topic.configs, self._config.current))
         settings["cleanup_policy"] = sorted(settings["cleanup_policy"])
         return {
             "directory": str(place.directory),

@@ -14,19 +14,20 @@ Rules kept here:
 from __future__ import annotations
 
 import asyncio
-from typing import TYPE_CHECKING, Final
+from collections.abc import Callable
+from typing import Final
 
 import structlog
 
-from ottla.broker.logs.checkpoints import PARTITIONS_IN_ONE_TURN
+from ottla.broker.logs.cleaner import Cleaner
+from ottla.broker.logs.maintenance import Maintenance
 from ottla.broker.logs.opening import LogOpener
+from ottla.broker.metrics.counters import TopicMetrics
 from ottla.broker.replicas.partition import Partition
-from ottla.broker.scheduling.turns import Turns
+from ottla.broker.replicas.partitions import Partitions
+from ottla.broker.scheduling.turns import ELEMENTS_IN_ONE_TURN, Turns
 from ottla.log.folder import uuid_to_text
-from ottla.metadata.image import TopicImage
-
-if TYPE_CHECKING:
-    from ottla.broker.node import Node
+from ottla.metadata.image import Image, TopicImage
 
 log = structlog.get_logger()
 
@@ -34,75 +35,96 @@ NAMED: Final = 10
 """This many folders are named in one line of the log."""
 
 
-async def give_up_replicas(node: Node, opener: LogOpener, topic: TopicImage) -> None:
-    """Remove the replicas that a reassignment has taken away."""
-    kept = _assigned(node, topic)
-    latest = node.image.topics.get(topic.name)
-    if latest is not None and latest.id == topic.id:
-        kept |= _assigned(node, latest)
-    for partition in node.partitions.of_topic(topic.name):
-        if partition.index not in kept and partition.topic_id == topic.id:
-            node.partitions.remove(partition)
-            _remove(node, partition)
-    await opener.delete_unopened(topic, kept)
+class ReplicaRemoval:
+    """Ends and removes replicas of one broker."""
 
+    def __init__(
+        self,
+        broker_id: int,
+        *,
+        image: Image,
+        partitions: Partitions,
+        topic_metrics: dict[str, TopicMetrics],
+        maintenance: Maintenance,
+        cleaner: Cleaner,
+        opener: LogOpener,
+        give_up: Callable[[Partition], None],
+    ) -> None:
+        """`give_up` takes the role of a replica away."""
+        self._broker_id = broker_id
+        self._image = image
+        self._partitions = partitions
+        self._topic_metrics = topic_metrics
+        self._maintenance = maintenance
+        self._cleaner = cleaner
+        self._opener = opener
+        self._give_up = give_up
 
-async def set_topic_aside(node: Node, opener: LogOpener, topic: TopicImage) -> None:
-    """Serve a topic no more that the metadata lack, and keep its records."""
-    gone = _end_topic(node, topic)
-    turns = Turns()
-    for partition in gone:
-        _end(node, partition)
-        await turns.give_way()
-    keys = [(topic.name, index) for index in range(len(topic.assignment))]
-    names = [f"{topic.name}-{index}" for index in range(len(topic.assignment))]
-    try:
-        # First, or they would count for a topic that is created later.
-        await node.maintenance.checkpoints.forget(keys)
-        names = [partition.log.delete(keep=True).name for partition in gone]
-        names += await opener.set_unopened_aside(topic)
-    except OSError as problem:
-        log.error("failed to rename folders", topic=topic.name, reason=str(problem))
-    log.error(
-        "topic is missing from the metadata, with no record of its deletion; keeping its "
-        "folders. If the metadata was restored from an older backup, restore the newer one",
-        topic=topic.name,
-        topic_id=uuid_to_text(topic.id),
-        count=len(names),
-        folders=", ".join(names[:NAMED]),
-    )
+    async def give_up_replicas(self, topic: TopicImage) -> None:
+        """Remove the replicas that a reassignment has taken away."""
+        kept = self._assigned(topic)
+        latest = self._image.topics.get(topic.name)
+        if latest is not None and latest.id == topic.id:
+            kept |= self._assigned(latest)
+        for partition in self._partitions.of_topic(topic.name):
+            if partition.index not in kept and partition.topic_id == topic.id:
+                self._partitions.remove(partition)
+                self._remove(partition)
+        await self._opener.delete_unopened(topic, kept)
 
+    async def set_topic_aside(self, topic: TopicImage) -> None:
+        """Serve a topic no more that the metadata lack, and keep its records."""
+        gone = self._end_topic(topic)
+        turns = Turns()
+        for partition in gone:
+            self._end(partition)
+            await turns.give_way()
+        keys = [(topic.name, index) for index in range(len(topic.assignment))]
+        names = [f"{topic.name}-{index}" for index in range(len(topic.assignment))]
+        try:
+            # First, or they would count for a topic that is created later.
+            await self._maintenance.checkpoints.forget(keys)
+            names = [partition.log.delete(keep=True).name for partition in gone]
+            names += await self._opener.set_unopened_aside(topic)
+        except OSError as problem:
+            log.error("failed to rename folders", topic=topic.name, reason=str(problem))
+        log.error(
+            "topic is missing from the metadata, with no record of its deletion; keeping its "
+            "folders. If the metadata was restored from an older backup, restore the newer one",
+            topic=topic.name,
+            topic_id=uuid_to_text(topic.id),
+            count=len(names),
+            folders=", ".join(names[:NAMED]),
+        )
 
-async def delete_topic(node: Node, opener: LogOpener, topic: TopicImage) -> None:
-    """Remove all partitions of a topic."""
-    left = _end_topic(node, topic)
-    try:
-        await opener.delete_unopened(topic)
-        while left:
-            for partition in left[-PARTITIONS_IN_ONE_TURN:]:
-                _remove(node, partition)
-            del left[-PARTITIONS_IN_ONE_TURN:]
-            await asyncio.sleep(0)
-    finally:
-        for partition in left:
-            _remove(node, partition)
+    async def delete_topic(self, topic: TopicImage) -> None:
+        """Remove all partitions of a topic."""
+        left = self._end_topic(topic)
+        try:
+            await self._opener.delete_unopened(topic)
+            while left:
+                for partition in left[-ELEMENTS_IN_ONE_TURN:]:
+                    self._remove(partition)
+                del left[-ELEMENTS_IN_ONE_TURN:]
+                await asyncio.sleep(0)
+        finally:
+            for partition in left:
+                self._remove(partition)
 
+    def _assigned(self, topic: TopicImage) -> set[int]:
+        return {
+            index for index, replicas in enumerate(topic.assignment) if self._broker_id in replicas
+        }
 
-def _assigned(node: Node, topic: TopicImage) -> set[int]:
-    return {index for index, replicas in enumerate(topic.assignment) if node.id in replicas}
+    def _end_topic(self, topic: TopicImage) -> list[Partition]:
+        self._topic_metrics.pop(topic.name, None)
+        return self._partitions.remove_topic(topic.name)
 
+    def _remove(self, partition: Partition) -> None:
+        self._end(partition)
+        self._maintenance.delete_log(partition)
 
-def _end_topic(node: Node, topic: TopicImage) -> list[Partition]:
-    node.topic_metrics.pop(topic.name, None)
-    return node.partitions.remove_topic(topic.name)
-
-
-def _remove(node: Node, partition: Partition) -> None:
-    _end(node, partition)
-    node.maintenance.delete_log(partition)
-
-
-def _end(node: Node, partition: Partition) -> None:
-    node.roles.give_up(partition)
-    partition.retire()
-    node.cleaner.forget(partition)
+    def _end(self, partition: Partition) -> None:
+        self._give_up(partition)
+        partition.retire()
+        self._cleaner.forget(partition)

@@ -12,35 +12,41 @@ Rules kept here:
 from __future__ import annotations
 
 from collections.abc import Hashable
-from typing import TYPE_CHECKING, Final
+from typing import Final, Protocol
 
-if TYPE_CHECKING:
-    from ottla.broker.node import Node
+from ottla.broker.replicas.partitions import Partitions
 
 MANY_PARTITIONS: Final = 500
 SMALLEST_KEPT: Final = 32 << 10
 MOST_KEPT: Final = 8
 
 
+class MetadataVersion(Protocol):
+    """Knows when the metadata have changed."""
+
+    version: int
+
+
 class KeptAnswers:
     """The large answers of one node, by what was asked."""
 
-    def __init__(self, node: Node) -> None:
-        self._node = node
+    def __init__(self, metadata: MetadataVersion, partitions: Partitions) -> None:
+        self._metadata = metadata
+        self._partitions = partitions
         self._answers: dict[Hashable, bytes] = {}
         self._state: tuple[int, int, int] | None = None
 
     @property
     def may_be_large(self) -> bool:
         """True on a broker with enough partitions that looking here can be worth it."""
-        return len(self._node.partitions) >= MANY_PARTITIONS
+        return len(self._partitions) >= MANY_PARTITIONS
 
     def find(self, question: Hashable) -> bytes | None:
         """The answer that this question had, if it would be the same now."""
         state = (
-            self._node.metadata_changes,
-            self._node.partitions.changes,
-            self._node.partitions.closed_by_disk(),
+            self._metadata.version,
+            self._partitions.changes,
+            self._partitions.closed_by_disk(),
         )
         if state != self._state:
             self._state = state

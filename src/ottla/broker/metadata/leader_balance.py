@@ -6,16 +6,17 @@ The decision is in `metadata/elect_leaders.py`.
 from __future__ import annotations
 
 import asyncio
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 import structlog
 
+from ottla.broker.context.broker_state import BrokerState
+from ottla.broker.context.dynamic_config import DynamicConfig
+from ottla.broker.context.metadata_writer import MetadataWriter
 from ottla.metadata.controller import is_controller
 from ottla.metadata.elect_leaders import rebalance
+from ottla.metadata.image import Image
 from ottla.metadata.store import StoreError
-
-if TYPE_CHECKING:
-    from ottla.broker.node import Node
 
 log = structlog.get_logger()
 
@@ -27,13 +28,18 @@ ANY_IMBALANCE: Final = 0
 class LeaderBalance:
     """Looks at the leaders every `leader.imbalance.check.interval.seconds`."""
 
-    def __init__(self, node: Node) -> None:
-        self._node = node
+    def __init__(
+        self, broker: BrokerState, config: DynamicConfig, image: Image, metadata: MetadataWriter
+    ) -> None:
+        self._broker = broker
+        self._config = config
+        self._image = image
+        self._metadata = metadata
         self._task: asyncio.Task[None] | None = None
 
     def start(self) -> None:
         """Begin, unless `auto.leader.rebalance.enable` says no."""
-        if self._node.config.auto_leader_rebalance_enable:
+        if self._config.current.auto_leader_rebalance_enable:
             self._task = asyncio.get_running_loop().create_task(self._repeat())
 
     async def stop(self) -> None:
@@ -44,7 +50,7 @@ class LeaderBalance:
 
     async def _repeat(self) -> None:
         while True:
-            await asyncio.sleep(self._node.config.leader_imbalance_check_interval_seconds)
+            await asyncio.sleep(self._config.current.leader_imbalance_check_interval_seconds)
             try:
                 await self.look()
             except StoreError as problem:  # a concurrent change won: it is checked again
@@ -54,9 +60,8 @@ class LeaderBalance:
 
     async def look(self) -> None:
         """Hold the preferred elections that are due; raises StoreError."""
-        node = self._node
-        if not is_controller(node.image, node.id, node.broker_epoch):
+        if not is_controller(self._image, self._broker.id, self._broker.epoch):
             return
-        ops = rebalance(node.image, ANY_IMBALANCE, ELECTIONS_AT_ONCE)
+        ops = rebalance(self._image, ANY_IMBALANCE, ELECTIONS_AT_ONCE)
         if ops:
-            await node.store.commit(ops)
+            await self._metadata.commit(ops)

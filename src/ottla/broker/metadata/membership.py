@@ -22,21 +22,27 @@ from __future__ import annotations
 
 import asyncio
 import math
-from typing import TYPE_CHECKING, Final
+from collections.abc import Callable
+from typing import Final
 
 import structlog
 
+from ottla.broker.context.broker_state import BrokerState
+from ottla.broker.context.dynamic_config import DynamicConfig
+from ottla.broker.metadata.controller import Control
+from ottla.broker.metadata.metadata_loader import MetadataLoader
+from ottla.broker.metadata.producer_ids import ProducerIdSource
 from ottla.broker.metadata.replacement import Replacement
 from ottla.broker.metadata.stores import id_in_use
+from ottla.broker.replication.peers import Peers
+from ottla.broker.replication.roles import Roles
 from ottla.broker.start_error import StartError
+from ottla.config.listeners import Listener
 from ottla.metadata import documents
 from ottla.metadata.controller import remaining
 from ottla.metadata.image import NO_EPOCH
 from ottla.metadata.store import Conflict, StoreError, Update
 from ottla.replication.lease import Lease
-
-if TYPE_CHECKING:
-    from ottla.broker.node import Node
 
 log = structlog.get_logger()
 
@@ -55,66 +61,86 @@ class IdInUseError(StartError):
 class StoreLease(Lease):
     """A lease that reads what the store knows of its session."""
 
-    __slots__ = ("_node",)
+    __slots__ = ("_metadata",)
 
-    def __init__(self, node: Node) -> None:
+    def __init__(self, metadata: MetadataLoader) -> None:
         super().__init__()
-        self._node = node
+        self._metadata = metadata
 
     def held(self, now: float) -> bool:
         """Whether this broker may still answer on its own."""
-        facts = self._node.store.session_facts()
+        facts = self._metadata.store.session_facts()
         self.answered(facts.answered, facts.timeout)
         return super().held(now)
 
 
 class Membership:
-    """The registration of one node."""
+    """The registration of one broker."""
 
-    def __init__(self, node: Node) -> None:
-        self._node = node
-        self.epoch = NO_EPOCH
+    def __init__(
+        self,
+        *,
+        broker: BrokerState,
+        config: DynamicConfig,
+        metadata: MetadataLoader,
+        roles: Roles,
+        control: Control,
+        producer_ids: ProducerIdSource,
+        peers: Peers,
+    ) -> None:
+        self._broker = broker
+        self._config = config
+        self._metadata = metadata
+        self._image = metadata.image
+        self._roles = roles
+        self._control = control
+        self._producer_ids = producer_ids
+        self.advertised: tuple[Listener, ...] = ()
+        """The listeners, as clients and other brokers reach them."""
+        self.on_end: Callable[[str], object] = lambda _: None
+        """Called where the broker cannot go on, with the reason in one line."""
+        self.on_fenced: Callable[[], object] = lambda: None
+        """Called when the broker is fenced and cannot serve clients."""
         self._latest_epoch = NO_EPOCH
         """Of the registration that this broker has, or had last."""
         self.storage: documents.Storage | None = None
         """What the logs are kept on."""
-        self.lease: Lease | None = None
-        self._replacement = Replacement(node)
+        self._replacement = Replacement(broker, self._image, peers, self.session_ended)
         self._rejoining: asyncio.Task[None] | None = None
         self._ends = 0
         """How many sessions have been ended by others."""
 
     async def join(self) -> None:
         """Register; raises StartError."""
-        node = self._node
-        timeout = node.store.session_facts().timeout
+        broker, store = self._broker, self._metadata.store
+        timeout = store.session_facts().timeout
         patience = 0.0 if math.isinf(timeout) else timeout + 1.0
         loop = asyncio.get_running_loop()
         deadline = loop.time() + patience
         ends = self._ends
         while True:
             try:
-                registered = await node.store.register(
-                    documents.broker_key(node.id), documents.encode(self._document())
+                registered = await store.register(
+                    documents.broker_key(broker.id), documents.encode(self._document())
                 )
                 break
             except Conflict:
                 if loop.time() >= deadline and not self._is_own_registration():
-                    raise IdInUseError(id_in_use(node.id)) from None
+                    raise IdInUseError(id_in_use(broker.id)) from None
                 await asyncio.sleep(JOIN_AGAIN_SECONDS)
             except StoreError as problem:
                 raise StartError(str(problem)) from None
         if ends != self._ends:
             raise StartError("the session with the metadata store ended")
-        self.lease = None if math.isinf(timeout) else StoreLease(node)
-        self.epoch = self._latest_epoch = registered.epoch
-        if self.lease is not None:
-            node.producer_ids.prepare()
+        broker.lease = None if math.isinf(timeout) else StoreLease(self._metadata)
+        broker.epoch = self._latest_epoch = registered.epoch
+        if broker.lease is not None:
+            self._producer_ids.prepare()
             self._replacement.watch(timeout)
 
     def _is_own_registration(self) -> bool:
         """Whether the id is taken by what is left of an earlier session of this process."""
-        registered = self._node.image.brokers.get(self._node.id)
+        registered = self._image.brokers.get(self._broker.id)
         return registered is not None and registered.epoch == self._latest_epoch
 
     def session_ended(self, reason: str, *, is_cut_off: bool = False) -> None:
@@ -122,20 +148,20 @@ class Membership:
 
         Where it is cut off from the store that will take a while.
         """
-        node = self._node
+        broker = self._broker
         self._ends += 1
-        if not node.running or self._rejoining is not None:
+        if not broker.running or self._rejoining is not None:
             return
         log.error("session with the metadata store ended; leading no partitions", reason=reason)
-        self.epoch = NO_EPOCH
-        if self.lease is not None:
-            self.lease.ended()
-        node.metadata_changes += 1  # what it led, it leads no more
-        node.roles.take_all()
+        broker.epoch = NO_EPOCH
+        if broker.lease is not None:
+            broker.lease.ended()
+        self._metadata.version += 1  # what it led, it leads no more
+        self._roles.take_all()
         if is_cut_off:
-            self._go_away()
-        if math.isinf(node.store.session_facts().timeout):
-            node.on_end(f"broker {node.id} lost its session: {reason}")
+            self._fence()
+        if math.isinf(self._metadata.store.session_facts().timeout):
+            self.on_end(f"broker {broker.id} lost its session: {reason}")
             return
         self._rejoining = asyncio.get_running_loop().create_task(self._rejoin())
 
@@ -147,69 +173,68 @@ class Membership:
             await asyncio.gather(self._rejoining, return_exceptions=True)
 
     async def _rejoin(self) -> None:
-        node = self._node
+        broker = self._broker
         told = ""
         try:
-            while node.running and self.epoch == NO_EPOCH:
+            while broker.running and broker.epoch == NO_EPOCH:
                 try:
-                    await node.renew_store()
+                    await self._metadata.renew()
                     await self.join()
                 except (StoreError, StartError) as problem:
-                    self._go_away()
+                    self._fence()
                     if str(problem) != told:  # the store may be out of reach for hours
                         told = str(problem)
                         log.error("failed to register with the cluster again", reason=told)
                     if isinstance(problem, IdInUseError):
-                        node.on_end(told)
+                        self.on_end(told)
                         return
                     await asyncio.sleep(REJOIN_SECONDS)
-            node.away = False
+            broker.fenced = False
         finally:
             self._rejoining = None
-        await node.control.settle()
-        node.roles.take_all()
-        node.roles.claims.look_at_all()
-        log.info("registered with the cluster again", epoch=self.epoch)
+        await self._control.settle()
+        self._roles.take_all()
+        self._roles.claims.look_at_all()
+        log.info("registered with the cluster again", epoch=broker.epoch)
 
-    def _go_away(self) -> None:
-        if not self._node.away:
-            self._node.away = True
-            self._node.on_away()
+    def _fence(self) -> None:
+        if not self._broker.fenced:
+            self._broker.fenced = True
+            self.on_fenced()
 
     async def hand_over(self) -> None:
         """Let others lead what is led here, before this broker stops."""
-        node = self._node
+        broker, image = self._broker, self._image
         if (
-            self.epoch == NO_EPOCH
-            or len(node.image.brokers) < 2
-            or not node.config.controlled_shutdown_enable
+            broker.epoch == NO_EPOCH
+            or len(image.brokers) < 2
+            or not self._config.current.controlled_shutdown_enable
         ):
             return
         leaving = documents.encode(self._document(shutting_down=True))
-        change = Update(documents.broker_key(node.id), leaving, AS_REGISTERED)
+        change = Update(documents.broker_key(broker.id), leaving, AS_REGISTERED)
         try:
-            await node.store.commit([change])
+            await self._metadata.commit([change])
             async with asyncio.timeout(LEADERS_MOVED_WITHIN_SECONDS):
-                while remaining(node.image, node.id, self.epoch):  # noqa: ASYNC110 (rarely)
+                while remaining(image, broker.id, broker.epoch):  # noqa: ASYNC110 (rarely)
                     await asyncio.sleep(LOOK_AGAIN_SECONDS)
-            await node.caught_up()
+            await self._metadata.caught_up()
         except StoreError as problem:
             log.warning("controlled shutdown failed; leaders not moved", reason=str(problem))
         except TimeoutError:
             log.warning(
                 "controlled shutdown timed out; some leaders not moved",
-                left=len(remaining(node.image, node.id, self.epoch)),
+                left=len(remaining(image, broker.id, broker.epoch)),
             )
 
     def _document(self, *, shutting_down: bool = False) -> documents.Broker:
-        node = self._node
         return documents.Broker(
-            node.id,
+            self._broker.id,
             [
                 documents.Endpoint(one.name, one.host, one.port, one.protocol)
-                for one in node.advertised
+                for one in self.advertised
             ],
-            node.config.broker_rack,
+            self._config.current.broker_rack,
             shutting_down,
             self.storage,
         )

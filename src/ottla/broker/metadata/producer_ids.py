@@ -11,27 +11,45 @@ Rules kept here:
 from __future__ import annotations
 
 import asyncio
-from typing import TYPE_CHECKING, Final
+from collections.abc import Sequence
+from typing import Final, Protocol
 
 import structlog
 
+from ottla.broker.scheduling.background import Background
 from ottla.metadata import documents
-from ottla.metadata.store import Conflict, Create, Op, StoreError, Update
+from ottla.metadata.store import Conflict, Create, Document, Op, StoreError, Update
 from ottla.wire.errors import ErrorCode, KafkaError
-
-if TYPE_CHECKING:
-    from ottla.broker.node import Node
 
 log = structlog.get_logger()
 
 BLOCK: Final = 1000
 
 
+class DocumentStore(Protocol):
+    """As much of a metadata store as is needed here."""
+
+    async def read(self, key: str) -> Document | None:
+        """A document; raises StoreError."""
+
+    async def commit(self, ops: Sequence[Op]) -> object:
+        """Commit; raises StoreError."""
+
+
+class StoreHolder(Protocol):
+    """Has the store of the present session."""
+
+    @property
+    def store(self) -> DocumentStore:
+        """The metadata store."""
+
+
 class ProducerIdSource:
     """Gives out ids from blocks of this broker's own."""
 
-    def __init__(self, node: Node) -> None:
-        self._node = node
+    def __init__(self, metadata: StoreHolder, background: Background) -> None:
+        self._metadata = metadata
+        self._background = background
         self._free = range(0)
         self._spare = range(0)
         self._taking: asyncio.Future[None] | None = None
@@ -62,7 +80,7 @@ class ProducerIdSource:
         """Take a spare block, unless that is under way; the outcome."""
         if self._taking is None:
             self._taking = asyncio.get_running_loop().create_future()
-            self._node.background.run(self._take_spare(self._taking))
+            self._background.run(self._take_spare(self._taking))
         return self._taking
 
     async def _take_spare(self, done: asyncio.Future[None]) -> None:
@@ -83,7 +101,7 @@ class ProducerIdSource:
 
     async def _take_block(self) -> range:
         """The next block, or none if another broker was faster."""
-        store = self._node.store
+        store = self._metadata.store
         stored = await store.read(documents.PRODUCER_IDS)
         first = documents.decode(stored.value, documents.ProducerIds).next if stored else 0
         value = documents.encode(documents.ProducerIds(first + BLOCK))

@@ -15,14 +15,13 @@ Rules kept here:
 from __future__ import annotations
 
 import asyncio
-from typing import TYPE_CHECKING, Final
+from typing import Final, Protocol
 
+from ottla.broker.context.broker_state import BrokerState
 from ottla.broker.replication.link import LinkError
-from ottla.metadata.image import NO_EPOCH
+from ottla.broker.replication.peers import Peers
+from ottla.metadata.image import NO_EPOCH, Image
 from ottla.wire.messages.metadata import MetadataRequest, MetadataResponse
-
-if TYPE_CHECKING:
-    from ottla.broker.node import Node
 
 VERSION: Final = 12
 ANSWER_SECONDS: Final = 1.0
@@ -30,11 +29,23 @@ LOOKS_A_SESSION: Final = 6
 """How often it is looked within the time in which a silent broker is declared dead."""
 
 
+class SessionEnded(Protocol):
+    """Is called when the session has ended."""
+
+    def __call__(self, reason: str, *, is_cut_off: bool) -> None:
+        """`is_cut_off`: the store cannot be reached."""
+
+
 class Replacement:
     """Watches over the life of one node, as far as the others can tell."""
 
-    def __init__(self, node: Node) -> None:
-        self._node = node
+    def __init__(
+        self, broker: BrokerState, image: Image, peers: Peers, session_ended: SessionEnded
+    ) -> None:
+        self._broker = broker
+        self._image = image
+        self._peers = peers
+        self._session_ended = session_ended
         self._watching: asyncio.Task[None] | None = None
 
     def watch(self, session_timeout: float) -> None:
@@ -50,26 +61,26 @@ class Replacement:
             await asyncio.gather(self._watching, return_exceptions=True)
 
     async def _watch(self, every_seconds: float) -> None:
-        node = self._node
+        broker = self._broker
         while True:
             await asyncio.sleep(every_seconds)
-            life = node.broker_epoch
-            if life == NO_EPOCH or node.holds_lease():
+            epoch = broker.epoch
+            if epoch == NO_EPOCH or broker.holds_lease():
                 continue
-            others = [broker for broker in node.image.brokers if broker != node.id]
+            others = [other for other in self._image.brokers if other != broker.id]
             answers = await asyncio.gather(*map(self._counts_as_alive, others))
-            if False in answers and node.broker_epoch == life and not node.holds_lease():
+            if False in answers and broker.epoch == epoch and not broker.holds_lease():
                 teller = others[answers.index(False)]
                 reason = f"broker {teller} says that the session has expired"
-                node.membership.session_ended(reason, is_cut_off=True)
+                self._session_ended(reason, is_cut_off=True)
 
     async def _counts_as_alive(self, other: int) -> bool | None:
         """What another broker thinks of this one; None where it does not say."""
         no_topics = MetadataRequest(topics=[], allow_auto_topic_creation=False)
         try:
-            told = await self._node.peers.ask(
+            told = await self._peers.ask(
                 other, no_topics, MetadataResponse, VERSION, ANSWER_SECONDS
             )
         except LinkError:
             return None
-        return any(broker.node_id == self._node.id for broker in told.brokers)
+        return any(broker.node_id == self._broker.id for broker in told.brokers)

@@ -9,13 +9,11 @@ Rules kept here:
 from __future__ import annotations
 
 import asyncio
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from ottla.broker.metrics.counters import NetworkMetrics
 from ottla.broker.metrics.exposition import CONTENT_TYPE, exposition
-
-if TYPE_CHECKING:
-    from ottla.broker.node import Node
+from ottla.broker.metrics.sources import MetricsSource
 
 SECONDS_FOR_A_REQUEST: Final = 5.0
 LONGEST_REQUEST: Final = 8 << 10
@@ -26,7 +24,7 @@ SENT_IN_ONE_TURN: Final = 64 << 10
 class MetricsServer:
     """Serves one node's metrics and health."""
 
-    def __init__(self, node: Node, network: NetworkMetrics) -> None:
+    def __init__(self, node: MetricsSource, network: NetworkMetrics) -> None:
         self._node = node
         self._network = network
         self._server: asyncio.Server | None = None

@@ -13,25 +13,23 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable
 from functools import partial
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
+from ottla.broker.context.broker_state import BrokerState
 from ottla.broker.replicas.partition import Partition
 from ottla.replication.replicas import Leadership
 from ottla.wire.errors import ErrorCode
 from ottla.wire.produce import PartitionResult
 
-if TYPE_CHECKING:
-    from ottla.broker.node import Node
-
 ALL: Final = -1
 
 
-def check_append(node: Node, leadership: Leadership, acks: int) -> None:
+def check_append(broker: BrokerState, leadership: Leadership, acks: int) -> None:
     """Refuse an append whose acknowledgement could not be given; raises KafkaError."""
     if acks == ALL:
         leadership.check_enough()
     else:
-        node.check_lease()
+        broker.check_lease()
 
 
 class Uncommitted:

@@ -18,17 +18,15 @@ import asyncio
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Final
 
-from ottla.broker.replicas import nearby
+from ottla.broker.replicas import follower_fetches, nearby
 from ottla.broker.replicas.cold_reads import begin_to_read
+from ottla.broker.replicas.fetch_context import FetchContext
 from ottla.broker.replicas.fetch_sessions import Wanted
-from ottla.broker.replicas.leader_hints import leader_hint
-from ottla.broker.replication import follower_fetches
 from ottla.log.files import ColdReadError, Slice, in_page_cache, read_stretch
 from ottla.wire.errors import ErrorCode, KafkaError
 from ottla.wire.fetch import READ_COMMITTED, FetchRequest, PartitionData
 
 if TYPE_CHECKING:
-    from ottla.broker.node import Node
     from ottla.broker.replicas.partition import Partition
     from ottla.log.log import Log
 
@@ -42,10 +40,10 @@ UNKNOWN: Final = (ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, ErrorCode.UNKNOWN_TOPIC_
 class Looking:
     """How one fetch looks at partitions."""
 
-    __slots__ = ("_committed", "_listener", "_node", "_rack", "follower")
+    __slots__ = ("_committed", "_context", "_listener", "_rack", "follower")
 
-    def __init__(self, node: Node, request: FetchRequest, listener: str) -> None:
-        self._node = node
+    def __init__(self, context: FetchContext, request: FetchRequest, listener: str) -> None:
+        self._context = context
         self._committed = request.isolation_level == READ_COMMITTED
         self._rack = request.rack_id
         self._listener = listener
@@ -85,7 +83,7 @@ class Looking:
                 )
             if self._rack and partition.leads:
                 better = nearby.better_replica(
-                    self._node, partition, self._rack, ask.fetch_offset, self._listener
+                    self._context, partition, self._rack, ask.fetch_offset, self._listener
                 )
                 if better >= 0:
                     return partition, PartitionData(
@@ -127,7 +125,7 @@ class Looking:
                     start = partition.log.start_offset
             leader = None
             if problem.code in SENT_TO_THE_LEADER:
-                leader = leader_hint(self._node, wanted.topic, ask.partition)
+                leader = self._context.leaders.hint(wanted.topic, ask.partition)
             # Kafka has an empty list here where its metadata lack the partition, else a null.
             aborted = () if problem.code in UNKNOWN else None
             return partition, PartitionData(
@@ -138,11 +136,11 @@ class Looking:
         ask = wanted.ask
         epoch = ask.current_leader_epoch if self.follower is None else -1
         try:
-            return self._node.partitions.find(wanted.topic, ask.partition, epoch)
+            return self._context.partitions.find(wanted.topic, ask.partition, epoch)
         except KafkaError:
             if not self._rack:
                 raise
-            near = nearby.copy_of(self._node, wanted.topic, ask.partition, ask.fetch_offset)
+            near = nearby.copy_of(self._context, wanted.topic, ask.partition, ask.fetch_offset)
             if near is None:
                 raise
             return near
@@ -163,7 +161,7 @@ class Looking:
                 return _copy(log, found, may_wait=True) if copied and found is not None else found
             if not wanted.warming:
                 wanted.warming = True
-                reading = begin_to_read(self._node, cold)
+                reading = begin_to_read(self._context.cold_readers, cold)
                 reading.add_done_callback(lambda done: _is_warm(done, wanted, place))
             return None
 

@@ -22,19 +22,17 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Iterable, Iterator, Sequence
-from typing import TYPE_CHECKING, Final, TypeVar
+from typing import Final, TypeVar
 
+from ottla.broker.replicas import follower_fetches
+from ottla.broker.replicas.fetch_context import FetchContext
 from ottla.broker.replicas.fetch_looking import UNKNOWN, Look, Looking, unpin
 from ottla.broker.replicas.fetch_sessions import NO_SESSION, FetchSession, Wanted
-from ottla.broker.replication import follower_fetches
 from ottla.broker.scheduling.turns import Turns
 from ottla.later import Later
 from ottla.log.files import Slice
 from ottla.wire.fetch import FetchRequest, PartitionData
 from ottla.wire.produce import TopicKey
-
-if TYPE_CHECKING:
-    from ottla.broker.node import Node
 
 T = TypeVar("T")
 
@@ -56,6 +54,7 @@ class Fetch:
 
     __slots__ = (
         "_answered",
+        "_context",
         "_dirty",
         "_full",
         "_later",
@@ -63,8 +62,8 @@ class Fetch:
         "_max_bytes",
         "_max_wait_ms",
         "_min_bytes",
-        "_node",
         "_poked",
+        "_positions",
         "_size",
         "_sizes",
         "_time_over",
@@ -82,7 +81,7 @@ class Fetch:
 
     def __init__(
         self,
-        node: Node,
+        context: FetchContext,
         session: FetchSession,
         full: bool,
         request: FetchRequest,
@@ -91,16 +90,16 @@ class Fetch:
         noted: bool = False,
     ) -> None:
         """`noted`: the positions of a follower are noted already."""
-        self._node = node
+        self._context = context
         self.session = session
         self._full = full
-        self._max_bytes = min(request.max_bytes, node.config.fetch_max_bytes)
+        self._max_bytes = min(request.max_bytes, context.config.current.fetch_max_bytes)
         self._min_bytes = min(request.min_bytes, self._max_bytes)
         self._max_wait_ms = request.max_wait_ms
-        self._looking = Looking(node, request, listener)
-        follower = self._looking.follower
-        if follower is not None and not noted:
-            follower_fetches.note_positions(node, follower, request.topics)
+        self._looking = Looking(context, request, listener)
+        is_new = self._looking.follower is not None and not noted
+        self._positions = request.topics if is_new else None
+        """Where a follower has come to, until that is noted."""
         self._unknown: set[Wanted] = set()
         """Those that were not known when the request came."""
         self._timer: asyncio.TimerHandle | None = None
@@ -113,6 +112,8 @@ class Fetch:
 
     def begin(self) -> Answer | Later[Answer]:
         """The answer, now if it need not wait, or later."""
+        if self._positions is not None:
+            self._note_positions()
         least = self._min_bytes if self._max_wait_ms > 0 else WHATEVER
         session = self.session
         if len(session.wanted if self._full else session.ready) > MOST_AT_ONCE:
@@ -133,6 +134,13 @@ class Fetch:
             self._poked = True
             asyncio.get_running_loop().call_soon(self._look_again)
 
+    def _note_positions(self) -> None:
+        """Count what a follower has copied, which may commit and acknowledge records."""
+        follower, positions = self._looking.follower, self._positions
+        self._positions = None
+        if follower is not None and positions is not None:
+            follower_fetches.note_positions(self._context, follower, positions)
+
     # Waiting ------------------------------------------------------------------------------
 
     def _park(self) -> Later[Answer]:
@@ -142,7 +150,7 @@ class Fetch:
         self._later = later
         self._dirty = {}
         self.session.parked = self
-        self._node.parked_fetches += 1
+        self._context.delayed.fetches += 1
         return later
 
     def _start_timer(self) -> None:
@@ -157,7 +165,7 @@ class Fetch:
 
     def _unpark(self) -> None:
         self._answered = True
-        self._node.parked_fetches -= 1
+        self._context.delayed.fetches -= 1
         if self.session.parked is self:
             self.session.parked = None
         if self._timer is not None:
@@ -360,12 +368,12 @@ class Fetch:
 
     def _start(self, least: int | None) -> None:
         """Look at all in turns, or (None) at those that have changed."""
-        self._work = self._node.background.run(self._in_turns(least))
+        self._work = self._context.background.run(self._in_turns(least))
 
     async def _in_turns(self, least: int | None) -> None:
         answer: Answer | None = None
         try:
-            async with self._node.decoding.long_fetches:
+            async with self._context.decoding.long_fetches:
                 turns = Turns()
                 if least is None and await self._changes_are_enough(turns):
                     least = ANYTHING

@@ -10,31 +10,33 @@ Rules kept here:
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
+from ottla.broker.replicas.fetch_context import FetchContext
 from ottla.broker.replicas.partition import Partition
 from ottla.replication.read_replica import preferred_read_replica
 from ottla.wire.errors import ErrorCode, KafkaError
 from ottla.wire.produce import TopicKey
 
-if TYPE_CHECKING:
-    from ottla.broker.node import Node
-
 BY_RACK: Final = "RackAwareReplicaSelector"
 
 
-def better_replica(node: Node, partition: Partition, rack: str, offset: int, listener: str) -> int:
+def better_replica(
+    context: FetchContext, partition: Partition, rack: str, offset: int, listener: str
+) -> int:
     """The broker that a consumer of a rack should read from; -1 where it is this one."""
     leadership = partition.leadership
-    if leadership is None or not (node.config.replica_selector_class or "").endswith(BY_RACK):
+    if leadership is None or not (context.config.current.replica_selector_class or "").endswith(
+        BY_RACK
+    ):
         return -1
-    found = preferred_read_replica(leadership, rack, offset, node.image.brokers, listener)
+    found = preferred_read_replica(leadership, rack, offset, context.image.brokers, listener)
     return -1 if found is None else found
 
 
-def copy_of(node: Node, topic: TopicKey, index: int, offset: int) -> Partition | None:
+def copy_of(context: FetchContext, topic: TopicKey, index: int, offset: int) -> Partition | None:
     """The follower's copy that a consumer may read here; None where there is none."""
-    partition = node.partitions.replica(topic, index)
+    partition = context.partitions.replica(topic, index)
     if partition is None or partition.following is None:
         return None
     if offset > partition.high_watermark:

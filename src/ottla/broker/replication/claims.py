@@ -14,18 +14,20 @@ from __future__ import annotations
 
 import asyncio
 from functools import partial
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 import structlog
 
+from ottla.broker.context.broker_state import BrokerState
+from ottla.broker.context.dynamic_config import DynamicConfig
+from ottla.broker.context.metadata_writer import MetadataWriter
+from ottla.broker.replicas.isr_leaving import IsrLeaving
 from ottla.broker.replicas.partition import Partition
+from ottla.broker.replicas.partitions import Partitions
 from ottla.metadata.claims import claim_all, is_unseen_loss, is_vacant, waits_for
 from ottla.metadata.controller import PARTITIONS_IN_ONE_COMMIT
 from ottla.metadata.image import NO_EPOCH, Delta, Image, PartitionKey, TopicImage
 from ottla.metadata.store import Op, SessionEnded, StoreError
-
-if TYPE_CHECKING:
-    from ottla.broker.node import Node
 
 log = structlog.get_logger()
 
@@ -37,8 +39,21 @@ NAMED_IN_ONE_LINE: Final = 20
 class Claims:
     """The claims of one node."""
 
-    def __init__(self, node: Node) -> None:
-        self._node = node
+    def __init__(
+        self,
+        broker: BrokerState,
+        config: DynamicConfig,
+        image: Image,
+        partitions: Partitions,
+        metadata: MetadataWriter,
+        isr_leaving: IsrLeaving,
+    ) -> None:
+        self._broker = broker
+        self._config = config
+        self._image = image
+        self._partitions = partitions
+        self._metadata = metadata
+        self._isr_leaving = isr_leaving
         self._due: dict[PartitionKey, None] = {}
         self._told: dict[PartitionKey, list[int]] = {}
         self._work: asyncio.Task[None] | None = None
@@ -62,7 +77,7 @@ class Claims:
 
     def look_at_all(self) -> None:
         """Look at all replicas: brokers or settings have changed, or this broker's own life."""
-        for partition in self._node.partitions:
+        for partition in self._partitions:
             self.look_at(partition)
 
     async def settle(self) -> None:
@@ -79,9 +94,8 @@ class Claims:
             await asyncio.gather(self._work, return_exceptions=True)
 
     def _look_at(self, key: PartitionKey) -> None:
-        node = self._node
-        state = node.image.partitions.get(key)
-        if state is None or not is_vacant(state, node.image.brokers):
+        state = self._image.partitions.get(key)
+        if state is None or not is_vacant(state, self._image.brokers):
             self._told.pop(key, None)
             return
         self._due[key] = None
@@ -92,8 +106,8 @@ class Claims:
             self._work = asyncio.get_running_loop().create_task(self._claim_due())
 
     def _is_time(self) -> bool:
-        node = self._node
-        return len(self._due) >= self._least and node.running and node.broker_epoch != NO_EPOCH
+        broker = self._broker
+        return len(self._due) >= self._least and broker.running and broker.epoch != NO_EPOCH
 
     async def _claim_due(self) -> None:
         try:
@@ -103,7 +117,7 @@ class Claims:
                     self._due.clear()  # they are looked at again when they are open
                     return
                 try:
-                    claimed = await self._node.change(partial(self._decide, keys))
+                    claimed = await self._metadata.change(partial(self._decide, keys))
                 except SessionEnded:
                     return
                 except StoreError as problem:
@@ -120,33 +134,32 @@ class Claims:
     def _decide(
         self, keys: list[PartitionKey], image: Image
     ) -> tuple[list[PartitionKey], list[Op]]:
-        node = self._node
-        return claim_all(image, filter(self._is_open, keys), node.id, self._unclean, self._is_short)
+        me = self._broker.id
+        return claim_all(image, filter(self._is_open, keys), me, self._unclean, self._is_short)
 
     def _is_short(self, key: PartitionKey) -> bool:
-        partition = self._node.partitions.get(*key)
+        partition = self._partitions.get(*key)
         return partition is not None and partition.is_short
 
     def _leave_where_short(self, keys: list[PartitionKey]) -> None:
-        node = self._node
         for key in keys:
-            partition = node.partitions.get(*key)
+            partition = self._partitions.get(*key)
             if partition is None or not partition.is_short:
                 continue
-            if is_unseen_loss(node.image, key, node.id):
+            if is_unseen_loss(self._image, key, self._broker.id):
                 log.error(
                     "log ends before records that were known as committed; leaving the ISR",
                     partition=str(partition),
                     end_offset=partition.log.end_offset,
                 )
-                node.roles.leave(key, partition.topic_id, is_lost=True)
+                self._isr_leaving.leave(key, partition.topic_id, is_lost=True)
 
     def _is_open(self, key: PartitionKey) -> bool:
-        partition = self._node.partitions.get(*key)
+        partition = self._partitions.get(*key)
         return partition is not None and not partition.log.offline
 
     def _tell(self, keys: list[PartitionKey], claimed: set[PartitionKey]) -> None:
-        image = self._node.image
+        image = self._image
         unclean: list[PartitionKey] = []
         waiting: dict[tuple[int, ...], list[PartitionKey]] = {}
         for key in keys:
@@ -177,7 +190,7 @@ class Claims:
     def _unclean(self, topic: TopicImage) -> bool:
         chosen = topic.configs.get(UNCLEAN)
         if chosen is None:
-            return self._node.config.unclean_leader_election_enable
+            return self._config.current.unclean_leader_election_enable
         return chosen.strip().lower() == "true"
 
 

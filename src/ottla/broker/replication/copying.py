@@ -19,20 +19,22 @@ Rules kept here (the decision is in `replication/follower.py`):
 from __future__ import annotations
 
 import asyncio
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 import structlog
 
+from ottla.broker.context.clock import Clock
+from ottla.broker.logs.log_dir import LogDir
+from ottla.broker.logs.maintenance import Maintenance
+from ottla.broker.replicas.isr_leaving import IsrLeaving
 from ottla.broker.replicas.partition import Partition
 from ottla.broker.replication.log_starts import was_deleted
 from ottla.log.files import DISK_IS_FULL
 from ottla.log.folder import stray_name
+from ottla.metadata.image import Image
 from ottla.replication.follower import Action, Answer, Fetch, marks
 from ottla.wire.errors import ErrorCode, KafkaError
 from ottla.wire.fetch_answer import PartitionAnswer
-
-if TYPE_CHECKING:
-    from ottla.broker.node import Node
 
 log = structlog.get_logger()
 
@@ -43,8 +45,22 @@ TOLD_AT: Final = 2
 class Copying:
     """Takes answers for one node's followers."""
 
-    def __init__(self, node: Node) -> None:
-        self._node = node
+    def __init__(
+        self,
+        broker_id: int,
+        *,
+        image: Image,
+        clock: Clock,
+        log_dir: LogDir,
+        maintenance: Maintenance,
+        isr_leaving: IsrLeaving,
+    ) -> None:
+        self._broker_id = broker_id
+        self._image = image
+        self._clock = clock
+        self._log_dir = log_dir
+        self._maintenance = maintenance
+        self._isr_leaving = isr_leaving
 
     async def take(self, partition: Partition, fetch: Fetch, data: PartitionAnswer) -> bool:
         """Do what an answer leads to; False where it is better not to ask again at once."""
@@ -53,7 +69,7 @@ class Copying:
         except (KafkaError, OSError) as problem:
             self._tell(partition, problem)
             code = getattr(problem, "code", ErrorCode.KAFKA_STORAGE_ERROR)
-            self._node.roles.refused(partition, code)
+            self._isr_leaving.append_failed(partition, code)
         return False
 
     def _tell(self, partition: Partition, problem: KafkaError | OSError) -> None:
@@ -62,7 +78,7 @@ class Copying:
         else:
             is_full = problem.code == ErrorCode.KAFKA_STORAGE_ERROR and not partition.log.offline
         if is_full:
-            self._node.full_disk.refused(str(partition), str(problem))  # told once for all
+            self._log_dir.full_disk.refused(str(partition), str(problem))  # told once for all
         else:
             log.error(
                 "failed to replicate partition; retrying",
@@ -76,8 +92,8 @@ class Copying:
             return True
         answer = _answer(data)
         its_log = partition.log
-        state = self._node.image.partitions.get((partition.topic, partition.index))
-        is_explained = was_deleted(its_log, state, answer.log_start, self._node.now_ms())
+        state = self._image.partitions.get((partition.topic, partition.index))
+        is_explained = was_deleted(its_log, state, answer.log_start, self._clock.now_ms())
         step = following.answered(
             fetch,
             answer,
@@ -90,7 +106,7 @@ class Copying:
             case Action.APPEND:
                 is_all = True
                 if data.records:
-                    now = self._node.now_ms()
+                    now = self._clock.now_ms()
                     is_all = partition.copy(data.records, now, fetch.leader_epoch)
                 known = marks(
                     answer,
@@ -147,15 +163,15 @@ class Copying:
                 high_watermark=partition.high_watermark,
                 would_truncate_to=offset,
             )
-        self._node.roles.leave((partition.topic, partition.index), partition.topic_id)
+        self._isr_leaving.leave((partition.topic, partition.index), partition.topic_id)
 
     def _leaves(self, partition: Partition) -> bool:
         """Leave the ISR; False where this replica is not in it."""
-        node, key = self._node, (partition.topic, partition.index)
-        state = node.image.partitions.get(key)
-        if state is None or node.id not in state.isr:
+        key = (partition.topic, partition.index)
+        state = self._image.partitions.get(key)
+        if state is None or self._broker_id not in state.isr:
             return False
-        node.roles.leave(key, partition.topic_id)
+        self._isr_leaving.leave(key, partition.topic_id)
         return True
 
     async def _set_aside(self, partition: Partition, offset: int) -> bool:
@@ -163,12 +179,12 @@ class Copying:
         partition.halts += 1
         if self._leaves(partition) or partition.halts < TOLD_AT:
             return False
-        node, following, its_log = self._node, partition.following, partition.log
+        following, its_log = partition.following, partition.log
         name = stray_name(partition.topic, partition.index)
         problem = ""
         try:
             await asyncio.get_running_loop().run_in_executor(
-                None, node.folder.link_files, its_log.directory, name
+                None, self._log_dir.folder.link_files, its_log.directory, name
             )
         except OSError as error:
             problem = str(error)
@@ -232,16 +248,16 @@ class Copying:
 
     async def _was_cut(self, partition: Partition, started_at: int) -> None:
         partition.was_cut()
-        self._node.maintenance.remove_doomed(partition)
+        self._maintenance.remove_doomed(partition)
         if partition.log.start_offset < started_at:
-            await self._node.maintenance.checkpoint_start_offsets()
+            await self._maintenance.checkpoint_start_offsets()
 
     async def _promise_no_more(self, partition: Partition, end: int) -> bool:
         """Let the checkpoint promise nothing from an offset on; False where the term has ended."""
         its_log, following = partition.log, partition.following
         while True:
             its_log.lower_recovery_point(end)
-            await self._node.maintenance.checkpoints.write_recovery_points()
+            await self._maintenance.checkpoints.write_recovery_points()
             if partition.following is not following or partition.deleted:
                 return False
             if its_log.recovery_point <= end:

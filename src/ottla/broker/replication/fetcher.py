@@ -15,15 +15,17 @@ Rules kept here (what an answer means is in `replication/follower.py`):
 from __future__ import annotations
 
 import asyncio
-from typing import TYPE_CHECKING, Final
+from typing import Final
 from uuid import UUID
 
 import structlog
 
+from ottla.broker.context.broker_state import BrokerState
+from ottla.broker.context.dynamic_config import DynamicConfig
 from ottla.broker.replicas.partition import Partition
 from ottla.broker.replication.copying import Copying
 from ottla.broker.replication.link import Link, LinkError
-from ottla.metadata.image import NO_EPOCH, BrokerImage
+from ottla.metadata.image import NO_EPOCH, BrokerImage, Image
 from ottla.replication.follower import Fetch
 from ottla.wire.errors import ErrorCode
 from ottla.wire.fetch import INITIAL_EPOCH
@@ -37,9 +39,6 @@ from ottla.wire.messages.fetch import (
     ReplicaState,
 )
 
-if TYPE_CHECKING:
-    from ottla.broker.node import Node
-
 log = structlog.get_logger()
 
 VERSION: Final = 18
@@ -52,10 +51,19 @@ Key = tuple[UUID, int]
 class ReplicaFetcher:
     """Copies the partitions that one broker leads."""
 
-    def __init__(self, node: Node, leader: int) -> None:
-        self._node = node
+    def __init__(
+        self,
+        leader: int,
+        broker: BrokerState,
+        config: DynamicConfig,
+        image: Image,
+        copying: Copying,
+    ) -> None:
         self._leader = leader
-        self._copying = Copying(node)
+        self._broker = broker
+        self._config = config
+        self._image = image
+        self._copying = copying
         self._partitions: dict[Key, Partition] = {}
         self._changed: dict[Key, None] = {}
         self._forgotten: dict[Key, None] = {}
@@ -89,7 +97,7 @@ class ReplicaFetcher:
 
     def brokers_changed(self) -> None:
         """The leader's broker may have gone, or be found elsewhere."""
-        life = self._node.image.brokers.get(self._leader)
+        life = self._image.brokers.get(self._leader)
         if self._link is not None and (life is None or not _is_the_same(life, self._life)):
             self._link.close()
         self._news.set()
@@ -117,13 +125,12 @@ class ReplicaFetcher:
             await self._wait_for_news(self._back_off())
 
     async def _fetch_from_leader(self) -> None:
-        node = self._node
-        life = node.image.brokers.get(self._leader)
-        where = None if life is None else life.endpoint(node.config.inter_broker.name)
+        life = self._image.brokers.get(self._leader)
+        where = None if life is None else life.endpoint(self._config.current.inter_broker.name)
         if life is None or where is None or not self._partitions:
             await self._wait_for_news(None)
             return
-        timeout = node.config.replica_socket_timeout_ms / 1000
+        timeout = self._config.current.replica_socket_timeout_ms / 1000
         self._life = life
         self._link = await Link.open(where, timeout)
         self._session = (0, INITIAL_EPOCH)
@@ -149,14 +156,14 @@ class ReplicaFetcher:
             pass
 
     def _back_off(self) -> float:
-        return max(self._node.config.replica_fetch_backoff_ms / 1000, SHORTEST_TRY_SECONDS)
+        return max(self._config.current.replica_fetch_backoff_ms / 1000, SHORTEST_TRY_SECONDS)
 
     # Asking -------------------------------------------------------------------------------
 
     def _has_something_to_ask(self) -> bool:
-        if self._node.broker_epoch == NO_EPOCH:
+        if self._broker.epoch == NO_EPOCH:
             return False
-        begins = self._session[1] == INITIAL_EPOCH or self._session_of != self._node.broker_epoch
+        begins = self._session[1] == INITIAL_EPOCH or self._session_of != self._broker.epoch
         return not begins or any(map(self._can_be_asked_for, self._partitions))
 
     def _can_be_asked_for(self, key: Key) -> bool:
@@ -173,9 +180,9 @@ class ReplicaFetcher:
         self._forgotten[key] = None
 
     def _request(self) -> FetchRequest:
-        config = self._node.config
-        if self._session_of != self._node.broker_epoch:
-            self._session_of = self._node.broker_epoch
+        config = self._config.current
+        if self._session_of != self._broker.epoch:
+            self._session_of = self._broker.epoch
             self._session = (0, INITIAL_EPOCH)
         session_id, session_epoch = self._session
         if session_epoch == INITIAL_EPOCH:
@@ -188,9 +195,9 @@ class ReplicaFetcher:
             forgotten = self._forgotten
         self._forgotten = {}
         return FetchRequest(
-            cluster_id=self._node.cluster_id,
+            cluster_id=self._image.cluster_id or "",
             replica_state=ReplicaState(
-                replica_id=self._node.id, replica_epoch=self._node.broker_epoch
+                replica_id=self._broker.id, replica_epoch=self._broker.epoch
             ),
             max_wait_ms=config.replica_fetch_wait_max_ms,
             min_bytes=config.replica_fetch_min_bytes,
@@ -202,7 +209,7 @@ class ReplicaFetcher:
         )
 
     def _topics(self, wanted: dict[Key, None]) -> list[FetchTopic]:
-        most = self._node.config.replica_fetch_max_bytes
+        most = self._config.current.replica_fetch_max_bytes
         topics: dict[UUID, FetchTopic] = {}
         for key in wanted:
             partition = self._partitions.get(key)

@@ -3,20 +3,25 @@
 from __future__ import annotations
 
 import asyncio
-from typing import TYPE_CHECKING
 
+from ottla.broker.context.broker_state import BrokerState
+from ottla.broker.context.dynamic_config import DynamicConfig
 from ottla.broker.replicas.partition import Partition
+from ottla.broker.replication.copying import Copying
 from ottla.broker.replication.fetcher import ReplicaFetcher
-
-if TYPE_CHECKING:
-    from ottla.broker.node import Node
+from ottla.metadata.image import Image
 
 
 class ReplicaFetchers:
     """The fetchers of one node, by the leader's broker id."""
 
-    def __init__(self, node: Node) -> None:
-        self._node = node
+    def __init__(
+        self, broker: BrokerState, config: DynamicConfig, image: Image, copying: Copying
+    ) -> None:
+        self._broker = broker
+        self._config = config
+        self._image = image
+        self._copying = copying
         self._fetchers: dict[int, ReplicaFetcher] = {}
         self._of: dict[Partition, ReplicaFetcher] = {}
 
@@ -24,7 +29,9 @@ class ReplicaFetchers:
         """Copy a partition from a leader."""
         fetcher = self._fetchers.get(leader)
         if fetcher is None:
-            fetcher = self._fetchers[leader] = ReplicaFetcher(self._node, leader)
+            fetcher = self._fetchers[leader] = ReplicaFetcher(
+                leader, self._broker, self._config, self._image, self._copying
+            )
         self._of[partition] = fetcher
         fetcher.add(partition)
 

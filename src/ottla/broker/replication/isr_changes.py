@@ -10,19 +10,21 @@ Rules kept here (the arithmetic is in `replication/replicas.py`):
 from __future__ import annotations
 
 import asyncio
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 import structlog
 
-from ottla.broker.logs.checkpoints import in_turns
+from ottla.broker.context.dynamic_config import DynamicConfig
+from ottla.broker.context.metadata_writer import MetadataWriter
+from ottla.broker.replicas.isr_leaving import IsrLeaving
 from ottla.broker.replicas.partition import Partition
+from ottla.broker.replicas.partitions import Partitions
+from ottla.broker.scheduling.turns import in_turns
 from ottla.metadata.controller import change_isr
+from ottla.metadata.image import Image
 from ottla.metadata.isr_proposal import Proposal
 from ottla.metadata.store import Conflict, StoreError, UnknownOutcome
 from ottla.replication.replicas import Leadership
-
-if TYPE_CHECKING:
-    from ottla.broker.node import Node
 
 log = structlog.get_logger()
 
@@ -36,8 +38,19 @@ Change = tuple[Partition, Leadership, Proposal]
 class IsrChanges:
     """The changes of all partitions that one node leads."""
 
-    def __init__(self, node: Node) -> None:
-        self._node = node
+    def __init__(
+        self,
+        config: DynamicConfig,
+        image: Image,
+        partitions: Partitions,
+        metadata: MetadataWriter,
+        isr_leaving: IsrLeaving,
+    ) -> None:
+        self._config = config
+        self._image = image
+        self._partitions = partitions
+        self._metadata = metadata
+        self._isr_leaving = isr_leaving
         self._due: list[Change] = []
         self._committing: asyncio.Task[None] | None = None
         self._watching: asyncio.Task[None] | None = None
@@ -59,7 +72,7 @@ class IsrChanges:
         if leadership is None:
             return
         now = asyncio.get_running_loop().time()
-        proposal = leadership.propose(self._node.image.brokers, now)
+        proposal = leadership.propose(self._image.brokers, now)
         if proposal is not None:
             self._due.append((partition, leadership, proposal))
             if self._committing is None:
@@ -67,15 +80,15 @@ class IsrChanges:
 
     async def _watch(self) -> None:
         while True:
-            lag = self._node.config.replica_lag_time_max_ms / 1000
+            lag = self._config.current.replica_lag_time_max_ms / 1000
             await asyncio.sleep(lag / LOOKS_IN_A_LAG)
             now = asyncio.get_running_loop().time()
-            async for partition in in_turns(self._node.partitions):
+            async for partition in in_turns(self._partitions):
                 if partition.leadership is not None:
                     partition.leadership.passes(now)
                     self.look_at(partition)
                     if partition.log.offline:
-                        self._node.roles.disk_failed(partition)
+                        self._isr_leaving.disk_failed(partition)
 
     async def _commit_all(self) -> None:
         try:
@@ -86,14 +99,14 @@ class IsrChanges:
             self._committing = None
 
     async def _commit(self, changes: list[Change]) -> None:
-        image = self._node.image
+        image = self._image
         ops = [
             op
             for partition, _, proposal in changes
             for op in change_isr(image, (partition.topic, partition.index), proposal)
         ]
         try:
-            await self._node.store.commit(ops)
+            await self._metadata.commit(ops)
         except Conflict:
             if len(changes) > 1:
                 for change in changes:

@@ -5,53 +5,86 @@ Rules kept here:
 2. A new leader epoch is a new term, also for who led before: everybody who waits is sent away, and
    coordinators load again.
 3. Within a term the leader learns what else the store says of the partition.
-4. A replica whose disk has failed or is full, or that cannot be opened, leaves the ISR, if anybody
-   else is in it and lives: a leader hands over, and for a follower nobody waits until
-   `replica.lag.time.max.ms` is over. So does a follower whose leader lacks committed records. Where
-   nobody lives, only a replica whose log is lost leaves: a disk that is full may still be read.
-5. A replica that is not assigned to this broker has no role. Its log may be deleted at any time, so
+4. A replica that is not assigned to this broker has no role. Its log may be deleted at any time, so
    no fetch is sent for it: the leader would count the position if the replica is added again.
-6. No role is taken in a leader epoch that is older than the log's (`older_epochs`).
+5. No role is taken in a leader epoch that is older than the log's (`older_epochs`).
 """
 
 from __future__ import annotations
 
 import asyncio
-from typing import TYPE_CHECKING
-from uuid import UUID
+from typing import Protocol
 
-import structlog
-
+from ottla.broker.context.broker_state import BrokerState
+from ottla.broker.context.clock import Clock
+from ottla.broker.context.dynamic_config import DynamicConfig
+from ottla.broker.context.metadata_writer import MetadataWriter
+from ottla.broker.logs.log_dir import LogDir
+from ottla.broker.logs.maintenance import Maintenance
+from ottla.broker.replicas.isr_leaving import IsrLeaving
 from ottla.broker.replicas.partition import Partition
+from ottla.broker.replicas.partitions import Partitions
 from ottla.broker.replication.claims import Claims
+from ottla.broker.replication.copying import Copying
 from ottla.broker.replication.fetchers import ReplicaFetchers
 from ottla.broker.replication.isr_changes import IsrChanges
 from ottla.broker.replication.older_epochs import OlderEpochs
-from ottla.metadata.claims import withdraw
-from ottla.metadata.controller import hand_over
+from ottla.broker.replication.peers import Peers
+from ottla.broker.scheduling.background import Background
 from ottla.metadata.elections import NO_LEADER, leads
-from ottla.metadata.image import Delta, PartitionImage, PartitionKey, TopicImage
-from ottla.metadata.store import StoreError
+from ottla.metadata.image import Delta, Image, PartitionImage, TopicImage
 from ottla.replication.follower import Following
 from ottla.replication.replicas import Leadership
-from ottla.wire.errors import ErrorCode
 
-if TYPE_CHECKING:
-    from ottla.broker.node import Node
 
-log = structlog.get_logger()
+class LeadershipListener(Protocol):
+    """Does more with partitions that this broker leads, as coordinators do."""
+
+    def begins_to_lead(self, partition: Partition) -> None:
+        """This broker leads a partition from now on."""
+
+    def ends_to_lead(self, partition: Partition) -> None:
+        """This broker leads a partition no more."""
 
 
 class Roles:
     """Leads and follows for one node."""
 
-    def __init__(self, node: Node) -> None:
-        self._node = node
-        self.fetchers = ReplicaFetchers(node)
-        self.isr_changes = IsrChanges(node)
-        self.claims = Claims(node)
-        self._older_epochs = OlderEpochs(node)
-        self._handing_over: set[tuple[PartitionKey, UUID]] = set()
+    def __init__(
+        self,
+        *,
+        broker: BrokerState,
+        config: DynamicConfig,
+        image: Image,
+        partitions: Partitions,
+        clock: Clock,
+        metadata: MetadataWriter,
+        log_dir: LogDir,
+        maintenance: Maintenance,
+        isr_changes: IsrChanges,
+        isr_leaving: IsrLeaving,
+        peers: Peers,
+        background: Background,
+        listener: LeadershipListener,
+    ) -> None:
+        self._broker = broker
+        self._config = config
+        self._image = image
+        self._partitions = partitions
+        self.copying = Copying(
+            broker.id,
+            image=image,
+            clock=clock,
+            log_dir=log_dir,
+            maintenance=maintenance,
+            isr_leaving=isr_leaving,
+        )
+        self.fetchers = ReplicaFetchers(broker, config, image, self.copying)
+        self.isr_changes = isr_changes
+        self.claims = Claims(broker, config, image, partitions, metadata, isr_leaving)
+        self._older_epochs = OlderEpochs(broker, image, metadata, background)
+        self._peers = peers
+        self._listener = listener
 
     def start(self) -> None:
         """Begin to watch over followers."""
@@ -69,29 +102,29 @@ class Roles:
         for topic in delta.changed_topics:
             touched.update((topic.name, index) for index in range(len(topic.assignment)))
         for key in touched:
-            partition = self._node.partitions.get(*key)
+            partition = self._partitions.get(*key)
             if partition is not None:
                 self.take(partition)
         if delta.brokers_up or delta.brokers_down:
             self.fetchers.brokers_changed()
-            self._node.peers.brokers_changed()
+            self._peers.brokers_changed()
         self.claims.learned(delta)
 
-    def opened(self, partition: Partition) -> None:
-        """A replica was opened: give it its role, or claim one."""
+    def serve(self, partition: Partition) -> None:
+        """A replica was opened: serve it in its role, or claim one."""
+        self._partitions.put(partition)
         self.take(partition)
         self.claims.look_at(partition)
 
     def take_all(self) -> None:
         """This broker lives a new life: every role is to be looked at."""
-        for partition in self._node.partitions:
+        for partition in self._partitions:
             self.take(partition)
 
     def take(self, partition: Partition) -> None:
         """Give a replica the role that the image has for it."""
-        node = self._node
-        state = node.image.partitions.get((partition.topic, partition.index))
-        topic = node.image.topics.get(partition.topic)
+        state = self._image.partitions.get((partition.topic, partition.index))
+        topic = self._image.topics.get(partition.topic)
         if (
             state is None
             or topic is None
@@ -99,10 +132,10 @@ class Roles:
             or state.topic_id != partition.topic_id
         ):
             return  # it is being deleted
-        if node.id not in topic.assignment[partition.index]:
+        if self._broker.id not in topic.assignment[partition.index]:
             self._stand_by(partition, state)
             return
-        is_leader = leads(state, node.id, node.broker_epoch)
+        is_leader = leads(state, self._broker.id, self._broker.epoch)
         if self._older_epochs.refuses(partition, state, leads=is_leader):
             self._resign(partition)
             partition.follow(partition.log.epochs.latest, None)
@@ -130,7 +163,7 @@ class Roles:
         self._resign(partition)
         leadership = None if len(replicas) == 1 else self._leadership(partition, state, replicas)
         partition.lead(state.leader_epoch, leadership)
-        self._node.begins_to_lead(partition)
+        self._listener.begins_to_lead(partition)
 
     def _go_on(self, partition: Partition, state: PartitionImage, replicas: list[int]) -> None:
         leadership = partition.leadership
@@ -150,51 +183,22 @@ class Roles:
         self, partition: Partition, state: PartitionImage, replicas: list[int]
     ) -> Leadership:
         return Leadership(
-            self._node.id,
+            self._broker.id,
             state,
             replicas,
             log_end=partition.log.end_offset,
             high_watermark=partition.high_watermark,
             min_isr=partition.log.config.min_insync_replicas,
-            lag=self._node.config.replica_lag_time_max_ms / 1000,
+            lag=self._config.current.replica_lag_time_max_ms / 1000,
             now=self.now(),
         )
-
-    def refused(self, partition: Partition, code: int) -> None:
-        """An append was refused: where it was for the disk, let the others go on without it."""
-        if partition.log.offline or code == ErrorCode.KAFKA_STORAGE_ERROR:
-            self.disk_failed(partition)
-
-    def disk_failed(self, partition: Partition) -> None:
-        """A log cannot be written: let the others go on without it."""
-        if partition.leadership is not None or partition.following is not None:
-            self.leave((partition.topic, partition.index), partition.topic_id)
-
-    def leave(self, key: PartitionKey, topic_id: UUID, *, is_lost: bool = False) -> None:
-        """A replica cannot be served here: let the others go on without it, if there are any."""
-        if (key, topic_id) not in self._handing_over:
-            self._handing_over.add((key, topic_id))
-            self._node.background.run(self._hand_over(key, topic_id, is_lost))
-
-    async def _hand_over(self, key: PartitionKey, topic_id: UUID, is_lost: bool) -> None:
-        node = self._node
-        try:
-            await node.change(lambda image: (None, hand_over(image, key, topic_id, node.id)))
-            if is_lost:
-                await node.change(lambda image: (None, withdraw(image, key, topic_id, node.id)))
-        except StoreError as problem:
-            log.error(
-                "failed to resign leadership of an offline log", partition=key, reason=str(problem)
-            )
-        finally:
-            self._handing_over.discard((key, topic_id))
 
     def configured(self, partition: Partition) -> None:
         """The settings of a partition have changed."""
         leadership = partition.leadership
         if leadership is not None and leadership.configured(
             partition.log.config.min_insync_replicas,
-            self._node.config.replica_lag_time_max_ms / 1000,
+            self._config.current.replica_lag_time_max_ms / 1000,
         ):
             partition.high_watermark_grew()
 
@@ -202,7 +206,7 @@ class Roles:
 
     def _follow(self, partition: Partition, state: PartitionImage) -> None:
         following = partition.following
-        leader = NO_LEADER if state.leader == self._node.id else state.leader
+        leader = NO_LEADER if state.leader == self._broker.id else state.leader
         known = NO_LEADER if following is None else following.leader
         same_term = partition.leader_epoch == state.leader_epoch and known == leader
         if same_term and not partition.leads:
@@ -222,7 +226,7 @@ class Roles:
         self.fetchers.remove(partition)
         if partition.leads:
             partition.stand_by()
-            self._node.ends_to_lead(partition)
+            self._listener.ends_to_lead(partition)
             partition.send_away()
 
     @staticmethod

@@ -11,17 +11,15 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Iterable
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
+from ottla.broker.replicas.fetch_context import FetchContext
 from ottla.broker.replicas.partition import Partition
 from ottla.replication.epochs import check_start
 from ottla.replication.replicas import Leadership
 from ottla.wire.errors import ErrorCode, KafkaError
 from ottla.wire.fetch import FetchPartition, FetchRequest
 from ottla.wire.produce import TopicKey
-
-if TYPE_CHECKING:
-    from ottla.broker.node import Node
 
 
 class Follower(NamedTuple):
@@ -37,16 +35,18 @@ def follower_of(request: FetchRequest) -> Follower | None:
 
 
 def note_positions(
-    node: Node, follower: Follower, topics: Iterable[tuple[TopicKey, list[FetchPartition]]]
+    context: FetchContext,
+    follower: Follower,
+    topics: Iterable[tuple[TopicKey, list[FetchPartition]]],
 ) -> None:
     """Note how far the follower has come; what is wrong with a fetch is told in its answer."""
     now = asyncio.get_running_loop().time()
     for topic, asks in topics:
         for ask in asks:
             try:
-                partition = node.partitions.find(topic, ask.partition)
+                partition = context.partitions.find(topic, ask.partition)
                 if check(partition, follower, ask) is None:
-                    _note(node, partition, follower, ask, now)
+                    _note(context, partition, follower, ask, now)
             except KafkaError:
                 pass
 
@@ -69,7 +69,7 @@ def check(partition: Partition, follower: Follower, ask: FetchPartition) -> tupl
 
 
 def _note(
-    node: Node, partition: Partition, follower: Follower, ask: FetchPartition, now: float
+    context: FetchContext, partition: Partition, follower: Follower, ask: FetchPartition, now: float
 ) -> None:
     leadership = _leadership(partition)
     grew = leadership.fetched(
@@ -79,7 +79,7 @@ def _note(
         partition.high_watermark_grew()
     known = leadership.isr.get(follower.broker)
     if known != follower.broker_epoch:
-        node.roles.isr_changes.look_at(partition)
+        context.isr_watch.look_at(partition)
 
 
 def _leadership(partition: Partition) -> Leadership:
