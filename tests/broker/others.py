@@ -5,7 +5,7 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
 
-from ottla.broker.node import Node
+from ottla.broker.broker_server import BrokerServer
 from ottla.metadata import documents
 from ottla.metadata.store import Create
 from ottla.wire import codec
@@ -47,7 +47,7 @@ class Silent:
 
 
 @asynccontextmanager
-async def beside_another(folder: Path) -> AsyncIterator[tuple[Node, Silent]]:
+async def beside_another(folder: Path) -> AsyncIterator[tuple[BrokerServer, Silent]]:
     silent = Silent()
     server = await asyncio.start_server(silent.serve, "127.0.0.1", 0)
     host, port = server.sockets[0].getsockname()

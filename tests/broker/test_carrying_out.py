@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from ottla.broker.logs.opening import LogOpener
+from ottla.broker.logs.log_loader import LogLoader
 from ottla.broker.metadata.topics import create_topic, delete_topic
 from ottla.metadata.controller import change_assignment
 from ottla.metadata.documents import PartitionState
@@ -19,19 +19,19 @@ from tests.broker.others import OTHER, beside_another
 def test_a_topic_behind_one_that_cannot_be_made_is_served(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    open_new_partitions = LogOpener.open_new_partitions
+    open_new_partitions = LogLoader.open_new_partitions
 
     async def live() -> None:
         async with running(tmp_path) as node:
             good_is_known = asyncio.Event()
 
-            async def fail_for_bad(opener: LogOpener, topic: TopicImage) -> None:
+            async def fail_for_bad(opener: LogLoader, topic: TopicImage) -> None:
                 if topic.name == "bad":
                     await good_is_known.wait()
                     raise RuntimeError("nobody thought of this")
                 await open_new_partitions(opener, topic)
 
-            monkeypatch.setattr(LogOpener, "open_new_partitions", fail_for_bad)
+            monkeypatch.setattr(LogLoader, "open_new_partitions", fail_for_bad)
             creating = [
                 asyncio.get_running_loop().create_task(create_topic(node.metadata, NewTopic(name)))
                 for name in ("bad", "good")
@@ -52,7 +52,7 @@ def test_a_replica_that_was_taken_away_and_given_back_meanwhile_keeps_its_log(
 
     While the latest image has no such replica here, no fetch is sent for it.
     """
-    open_new_partitions = LogOpener.open_new_partitions
+    open_new_partitions = LogLoader.open_new_partitions
 
     async def live() -> None:
         async with beside_another(tmp_path) as (node, _):
@@ -62,12 +62,12 @@ def test_a_replica_that_was_taken_away_and_given_back_meanwhile_keeps_its_log(
             assert not replica.leads
             all_is_known = asyncio.Event()
 
-            async def wait(opener: LogOpener, topic: TopicImage) -> None:
+            async def wait(opener: LogLoader, topic: TopicImage) -> None:
                 if topic.name == "large":
                     await all_is_known.wait()
                 await open_new_partitions(opener, topic)
 
-            monkeypatch.setattr(LogOpener, "open_new_partitions", wait)
+            monkeypatch.setattr(LogLoader, "open_new_partitions", wait)
             creating = asyncio.get_running_loop().create_task(
                 create_topic(node.metadata, NewTopic("large"))
             )
@@ -77,7 +77,7 @@ def test_a_replica_that_was_taken_away_and_given_back_meanwhile_keeps_its_log(
                 moved = change_assignment(node.image.topics["moved"], {0: replicas})
                 await node.metadata.store.commit([moved])
                 await asyncio.sleep(0)
-                node.roles.take_all()
+                node.replica_manager.take_all()
                 assert (replica.following is not None) == (node.id in replicas)
             all_is_known.set()
             await creating
@@ -106,7 +106,7 @@ def test_a_queued_change_of_the_isr_does_not_reach_a_topic_created_since(tmp_pat
             await delete_topic(node.metadata, "again")
             await create_topic(node.metadata, replicated)
             before = node.image.partitions["again", 0]
-            await node.roles.isr_changes._commit(
+            await node.replica_manager.alter_partition._commit(
                 [(partition, leadership, Proposal(epochs, state, old.version))]
             )
             await node.metadata.caught_up()

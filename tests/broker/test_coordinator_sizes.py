@@ -9,11 +9,11 @@ from random import Random
 
 import pytest
 
+from ottla.broker.broker_server import BrokerServer
 from ottla.broker.coordinators.groups import GroupRunner
 from ottla.broker.coordinators.shard_runner import ShardRunner
 from ottla.broker.coordinators.transactions import TransactionRunner
 from ottla.broker.metadata.topics import delete_topic
-from ottla.broker.node import Node
 from ottla.broker.scheduling.waiting import settled
 from ottla.coordinator.shard import RequestContext, Result
 from ottla.wire.errors import ErrorCode
@@ -55,7 +55,9 @@ PARTITIONS = 30
 
 
 @asynccontextmanager
-async def small_batches(folder: Path, **settings: str) -> AsyncIterator[tuple[Node, GroupRunner]]:
+async def small_batches(
+    folder: Path, **settings: str
+) -> AsyncIterator[tuple[BrokerServer, GroupRunner]]:
     """A broker whose topics take small batches, with the topic t."""
     given = {
         "offsets.topic.num.partitions": "1",
@@ -74,7 +76,7 @@ async def small_batches(folder: Path, **settings: str) -> AsyncIterator[tuple[No
 
 
 def commit(
-    node: Node,
+    node: BrokerServer,
     group: str,
     *partitions: int,
     offset: int = 7,

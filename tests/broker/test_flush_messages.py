@@ -7,8 +7,8 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 from threading import Event
 
+from ottla.broker.broker_server import BrokerServer
 from ottla.broker.coordinators.txn_markers import write_marker
-from ottla.broker.node import Node
 from ottla.broker.replicas.partition import Partition
 from ottla.broker.scheduling.waiting import settled
 from ottla.coordinator.shard import RequestContext
@@ -31,7 +31,7 @@ WHERE = TopicPartition("t", 0)
 class SlowDisk:
     """An fsync returns when it is let, or fails."""
 
-    def __init__(self, node: Node) -> None:
+    def __init__(self, node: BrokerServer) -> None:
         self._sync = node.files.fdatasync
         self._may_go = Event()
         self._fails = False
@@ -54,7 +54,7 @@ class SlowDisk:
 
 
 @asynccontextmanager
-async def slow(folder: Path, flush_messages: str) -> AsyncIterator[tuple[Node, SlowDisk]]:
+async def slow(folder: Path, flush_messages: str) -> AsyncIterator[tuple[BrokerServer, SlowDisk]]:
     settings = {
         "offsets.topic.num.partitions": "1",
         "log.flush.interval.messages": flush_messages,
@@ -71,7 +71,7 @@ async def slow(folder: Path, flush_messages: str) -> AsyncIterator[tuple[Node, S
             disk.go()
 
 
-def commit(node: Node, offset: int) -> OffsetCommitResponse | Later[OffsetCommitResponse]:
+def commit(node: BrokerServer, offset: int) -> OffsetCommitResponse | Later[OffsetCommitResponse]:
     place = OffsetCommitRequestPartition(partition_index=0, committed_offset=offset)
     request = OffsetCommitRequest(
         group_id="g",
@@ -86,7 +86,7 @@ def commit(node: Node, offset: int) -> OffsetCommitResponse | Later[OffsetCommit
     )
 
 
-def offsets_partition(node: Node) -> Partition:
+def offsets_partition(node: BrokerServer) -> Partition:
     return node.partitions.find("__consumer_offsets", 0)
 
 

@@ -7,11 +7,11 @@ from pathlib import Path
 
 import pytest
 
+from ottla.broker.broker_server import BrokerServer
 from ottla.broker.metadata.topics import create_topic
-from ottla.broker.node import Node
-from ottla.broker.replicas.follower_fetches import Follower, check, note_positions
+from ottla.broker.replicas.follower_fetches import FollowerEpoch, check, note_positions
 from ottla.broker.replicas.partition import Partition
-from ottla.broker.replication import isr_changes
+from ottla.broker.replication import alter_partition
 from ottla.metadata.image import PartitionImage
 from ottla.metadata.store import Conflict, Op, StoreError, UnknownOutcome
 from ottla.metadata.topics import NewTopic
@@ -27,7 +27,7 @@ DELETED = 4
 
 
 @asynccontextmanager
-async def led(folder: Path) -> AsyncIterator[tuple[Node, Partition, Leadership]]:
+async def led(folder: Path) -> AsyncIterator[tuple[BrokerServer, Partition, Leadership]]:
     """A partition with another replica, which is not in sync and has asked for nothing."""
     async with beside_another(folder) as (node, _):
         await create_topic(node.metadata, NewTopic("t", assignment={0: [node.id]}))
@@ -53,21 +53,21 @@ async def led(folder: Path) -> AsyncIterator[tuple[Node, Partition, Leadership]]
             high_watermark=WRITTEN,
             min_isr=1,
             lag=1000.0,
-            now=node.roles.now(),
+            now=node.replica_manager.now(),
         )
         partition.get_replicas(leadership)
         yield node, partition, leadership
 
 
-def other(node: Node) -> Follower:
-    return Follower(OTHER, node.image.brokers[OTHER].epoch)
+def other(node: BrokerServer) -> FollowerEpoch:
+    return FollowerEpoch(OTHER, node.image.brokers[OTHER].epoch)
 
 
 def ask(partition: Partition, offset: int, *, own_start: int = 0) -> FetchPartition:
     return FetchPartition(0, partition.leader_epoch, offset, -1, own_start, 1 << 20)
 
 
-def fetch(node: Node, partition: Partition, offset: int, *, own_start: int = 0) -> None:
+def fetch(node: BrokerServer, partition: Partition, offset: int, *, own_start: int = 0) -> None:
     """What the other one's fetch of the partition does here."""
     asks = [ask(partition, offset, own_start=own_start)]
     request = FetchRequest(
@@ -122,7 +122,7 @@ def test_a_follower_that_may_have_joined_counts(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, problem: StoreError
 ) -> None:
     """Where its place in the ISR is not known, a commit without it could be lost."""
-    monkeypatch.setattr(isr_changes, "AGAIN_SECONDS", 0.0)
+    monkeypatch.setattr(alter_partition, "AGAIN_SECONDS", 0.0)
     tried: list[object] = []
 
     async def live() -> None:
@@ -134,7 +134,7 @@ def test_a_follower_that_may_have_joined_counts(
 
             monkeypatch.setattr(node.metadata.store, "commit", lose)
             fetch(node, partition, WRITTEN)
-            await until(lambda: tried and node.roles.isr_changes._committing is None)
+            await until(lambda: tried and node.replica_manager.alter_partition._committing is None)
             write(partition)
             assert partition.high_watermark == WRITTEN
             assert leadership.undecided
@@ -159,7 +159,7 @@ def test_a_follower_that_was_refused_does_not_count(
 
             monkeypatch.setattr(node.metadata.store, "commit", refuse)
             fetch(node, partition, WRITTEN)
-            await until(lambda: tried and node.roles.isr_changes._committing is None)
+            await until(lambda: tried and node.replica_manager.alter_partition._committing is None)
             write(partition)
             assert partition.high_watermark == WRITTEN + 1
             assert not leadership.undecided

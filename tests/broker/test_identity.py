@@ -14,8 +14,8 @@ from random import Random
 
 import pytest
 
+from ottla.broker.broker_server import BrokerServer
 from ottla.broker.metadata.topics import delete_topic
-from ottla.broker.node import Node
 from ottla.broker.replicas.partition import Partition
 from ottla.log.checkpoint import decode_lines
 from ottla.log.folder import (
@@ -69,7 +69,7 @@ class Run:
         self.folder = folder / "data"
         self.copy = folder / "copy"
         self.random = Random(seed)
-        self.node: Node | None = None
+        self.node: BrokerServer | None = None
         self.life: Life | None = None
         self.is_elsewhere = False
         self.did: list[str] = []
@@ -150,14 +150,14 @@ class Run:
             return
         self.life.start = self.random.randint(self.life.start, len(self.life.entries))
         partition.log.raise_start_offset(self.life.start)
-        await self.node.maintenance.checkpoint_start_offsets()
+        await self.node.log_manager.checkpoint_start_offsets()
 
     async def note(self) -> None:
         assert self.node is not None
         partition = self.partition()
         if partition is not None:
             await partition.flush()
-        await self.node.maintenance.checkpoint()
+        await self.node.log_manager.checkpoint()
 
     async def create(self) -> None:
         assert self.node is not None

@@ -8,13 +8,13 @@ from pathlib import Path
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
+from ottla.broker.broker_server import BrokerServer
 from ottla.broker.metadata.topics import delete_topic
 from ottla.broker.metrics import exposition as exposition_module
 from ottla.broker.metrics import metrics_server
 from ottla.broker.metrics.counters import NetworkMetrics
 from ottla.broker.metrics.exposition import exposition
 from ottla.broker.metrics.metrics_server import LONGEST_REQUEST, MOST_CLIENTS, MetricsServer
-from ottla.broker.node import Node
 from ottla.wire.apis import ApiKey
 from testkit.waiting import until_on_loop as until
 from tests.broker.nodes import new_node, running, topic, write
@@ -23,7 +23,7 @@ Client = tuple[asyncio.StreamReader, asyncio.StreamWriter]
 
 
 @asynccontextmanager
-async def served(node: Node) -> AsyncIterator[MetricsServer]:
+async def served(node: BrokerServer) -> AsyncIterator[MetricsServer]:
     """The metrics of a node, on a free port."""
     server = MetricsServer(node, NetworkMetrics())
     await server.start("127.0.0.1", 0)
@@ -205,7 +205,7 @@ def test_all_who_ask_at_once_share_one_answer(
 ) -> None:
     written_out = 0
 
-    async def counted(node: Node, network: NetworkMetrics) -> bytes:
+    async def counted(node: BrokerServer, network: NetworkMetrics) -> bytes:
         nonlocal written_out
         written_out += 1
         await until(lambda: server._clients == 5)

@@ -11,9 +11,9 @@ from typing import Any
 import pytest
 from structlog.testing import capture_logs
 
+from ottla.broker.broker_server import BrokerServer
 from ottla.broker.coordinators import shard_runner
 from ottla.broker.coordinators.shard_runner import ShardRunner
-from ottla.broker.node import Node
 from ottla.broker.replicas import log_reading
 from ottla.broker.scheduling.waiting import settled
 from ottla.coordinator.shard import (
@@ -66,7 +66,7 @@ class Told:
 @asynccontextmanager
 async def runner_of(
     folder: Path, settings: Mapping[str, str] | None = None
-) -> AsyncIterator[tuple[Node, ShardRunner[Told]]]:
+) -> AsyncIterator[tuple[BrokerServer, ShardRunner[Told]]]:
     async with running(folder, settings) as node:
         runner = ShardRunner(node.coordinators, await topic(node, "state"), Told)
         runner.load()
@@ -313,7 +313,7 @@ def test_a_shard_that_a_full_disk_refuses_is_not_loaded_all_the_time(
     asyncio.run(live())
 
 
-def lose_replicas(node: Node, runner: ShardRunner[Any]) -> None:
+def lose_replicas(node: BrokerServer, runner: ShardRunner[Any]) -> None:
     """Let the partition have two replicas that are needed, and one of them in sync."""
     partition = runner.partition
     partition.get_replicas(
@@ -369,7 +369,7 @@ def test_offsets_that_too_few_replicas_would_get_do_not_cost_the_shard(tmp_path:
     asyncio.run(live())
 
 
-def commit(node: Node, offset: int) -> ErrorCode:
+def commit(node: BrokerServer, offset: int) -> ErrorCode:
     """Commit an offset of partition t-0 for the group g."""
     place = OffsetCommitRequestPartition(partition_index=0, committed_offset=offset)
     request = OffsetCommitRequest(
@@ -388,7 +388,7 @@ def commit(node: Node, offset: int) -> ErrorCode:
     return ErrorCode(codes[0] if codes else answer.throttle_time_ms)
 
 
-def committed(node: Node) -> int:
+def committed(node: BrokerServer) -> int:
     """What the group g has committed for t-0."""
     (runner,) = node.groups
     asked = OffsetFetchRequestGroup(group_id="g", topics=None)

@@ -13,10 +13,10 @@ from pathlib import Path
 import pytest
 from structlog.testing import capture_logs
 
+from ottla.broker.broker_server import BrokerServer
 from ottla.broker.logs.closing import closed_at_once
 from ottla.broker.metadata.stores import METADATA_FILE
 from ottla.broker.metadata.topics import delete_topic
-from ottla.broker.node import Node
 from ottla.broker.scheduling import flusher
 from ottla.broker.start_error import StartError
 from ottla.log import flush
@@ -30,7 +30,7 @@ from tests.broker.nodes import new_node, running, topic, write
 class SyncedFolders:
     """Counts how often each folder is synced."""
 
-    def __init__(self, node: Node) -> None:
+    def __init__(self, node: BrokerServer) -> None:
         self.count: Counter[str] = Counter()
         self._paths: dict[int, str] = {}
         node.files.open = self._open

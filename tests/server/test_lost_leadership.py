@@ -55,7 +55,7 @@ def lose_all_roles(broker: Broker) -> None:
 
     def lose() -> None:
         node.state.epoch = NO_EPOCH
-        node.roles.take_all()
+        node.replica_manager.take_all()
 
     on_loop(broker, lose)
 

@@ -36,7 +36,7 @@ def test_who_was_answered_hears_it_before_the_broker_hangs_up(
 
     def then_hang_up(server: Server, connection: ServedConnection) -> None:
         send_soon(server, connection)
-        server.node.membership.on_fenced()
+        server.node.lifecycle.on_fenced()
 
     with Broker() as broker, Connection(broker.bootstrap_servers) as client:
         monkeypatch.setattr(Server, "send_soon", then_hang_up)

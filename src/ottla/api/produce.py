@@ -15,12 +15,12 @@ from typing import Any, Final, NamedTuple
 from msgspec.structs import replace
 
 from ottla.api.registry import Outcome, Request, error_of, raw_api
-from ottla.broker.replicas.acknowledging import ALL, Uncommitted, check_append, when_committed
+from ottla.broker.replicas.delayed_produce import ALL, Uncommitted, check_append, when_committed
 from ottla.broker.replicas.partition import Partition
 from ottla.broker.replicas.verification import (
     FIRST_THAT_ADDS,
-    Moment,
     Verdict,
+    VerificationGuard,
     is_transactional,
     overtaken,
     verify,
@@ -116,7 +116,7 @@ def _append_one(
             _check_may_write_internal(request, partition)
         partition.metrics.produces += 1
         now = node.now_ms()
-        refusals = node.refusals or None
+        refusals = node.rejected_batches or None
         if refusals is not None:
             refusals.check(
                 (topic, index), records, partition.log.producers.by_id, node.elapsed_ms()
@@ -161,7 +161,7 @@ class _Appending:
     ) -> None:
         self._is_own = is_own
         """True where the records are copies: the receive buffer waits for nobody."""
-        self._moments: dict[tuple[TopicKey, int], Moment] = {}
+        self._moments: dict[tuple[TopicKey, int], VerificationGuard] = {}
         self._request = request
         self._asked = asked
         self._refused = refused
@@ -200,7 +200,7 @@ class _Appending:
                         partition = self._request.node.partitions.find(topic, index)
                     except KafkaError:
                         continue  # the append says what is wrong
-                    self._moments[topic, index] = Moment.of_batch(partition, records)
+                    self._moments[topic, index] = VerificationGuard.of_batch(partition, records)
 
     async def _append_in_turns(self) -> Parts | None:
         turns = Turns()
@@ -277,7 +277,7 @@ class _Appending:
             if partition.leadership is not None:
                 check_append(node.state, partition.leadership, self._asked.acks)
             now = node.now_ms()
-            refusals = node.refusals or None
+            refusals = node.rejected_batches or None
             if refusals is not None:
                 refusals.check(
                     (topic, index), records, partition.log.producers.by_id, node.elapsed_ms()
@@ -416,7 +416,7 @@ def _refused(
 ) -> PartitionResult:
     node = request.node
     reason, message = error_of(problem)
-    code = node.refusals.told((topic, index), records, reason, node.elapsed_ms())
+    code = node.rejected_batches.told((topic, index), records, reason, node.elapsed_ms())
     start = -1
     leader = None
     if code == ErrorCode.NOT_LEADER_OR_FOLLOWER:

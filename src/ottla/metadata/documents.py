@@ -98,7 +98,7 @@ class ClusterInfo(msgspec.Struct, frozen=True):
     cluster_id: str
 
 
-class Controller(msgspec.Struct, frozen=True):
+class ControllerInfo(msgspec.Struct, frozen=True):
     """The broker that acts as controller, in which life of it, and the epoch it does so under."""
 
     broker: int

@@ -34,7 +34,7 @@ from ottla.server.inbox import SHARED_BYTES
 from ottla.server.listening import ListenError, bind, why
 
 if TYPE_CHECKING:
-    from ottla.broker.node import Node
+    from ottla.broker.broker_server import BrokerServer
 
 log = structlog.get_logger()
 
@@ -57,9 +57,9 @@ T = TypeVar("T")
 class Server:
     """Accepts clients and keeps their connections."""
 
-    def __init__(self, node: Node, metrics: NetworkMetrics) -> None:
+    def __init__(self, node: BrokerServer, metrics: NetworkMetrics) -> None:
         self.node = node
-        node.membership.on_fenced = self._hang_up
+        node.lifecycle.on_fenced = self._hang_up
         self.loop = asyncio.get_running_loop()
         self.metrics = metrics
         self.receive_buffer = memoryview(bytearray(SHARED_BYTES))

@@ -25,7 +25,7 @@ from ottla.metadata.image import Image
 from ottla.records.control import Marker
 
 
-class ProducerIds(Protocol):
+class ProducerIdAllocation(Protocol):
     """Gives out producer ids."""
 
     async def next(self) -> int:
@@ -73,7 +73,7 @@ class CoordinatorContext:
         leaders: Leaders,
         isr_leaving: IsrLeaving,
         peers: Peers,
-        producer_ids: ProducerIds,
+        producer_ids: ProducerIdAllocation,
         background: Background,
     ) -> None:
         self.id = broker.id

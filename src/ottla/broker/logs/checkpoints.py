@@ -6,7 +6,7 @@ Rules kept here:
    one into the other.
 2. Offsets belong to a topic, not to its name: before a partition is made, those of an older one of
    its name are out of the files. A kill before that is found out at the next start: until the files
-   have forgotten a deleted partition, the folder that it was renamed to stays (see `maintenance`).
+   have forgotten a deleted partition, the folder that it was renamed to stays (see `log_manager`).
 3. One file is written at a time, and a write that has begun ends before the next one begins.
 4. A file whose content has not changed is not written, unless its last write failed: that may have
    been after the file was replaced.
@@ -48,7 +48,7 @@ class _Clean(NamedTuple):
     truncations: int
 
 
-class Checkpoints:
+class OffsetCheckpoints:
     """The checkpoint files of one node."""
 
     def __init__(

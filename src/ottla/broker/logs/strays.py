@@ -26,7 +26,7 @@ import structlog
 
 from ottla.broker.logs.checkpoints import Key
 from ottla.broker.logs.log_dir import LogDir
-from ottla.broker.logs.maintenance import Maintenance
+from ottla.broker.logs.log_manager import LogManager
 from ottla.broker.replicas.partitions import Partitions
 from ottla.log.folder import FolderError, PartitionFolder, deleted_name, deleted_stem, stray_name
 from ottla.metadata.image import Image
@@ -51,20 +51,20 @@ class StraySweep:
         image: Image,
         partitions: Partitions,
         log_dir: LogDir,
-        maintenance: Maintenance,
+        log_manager: LogManager,
     ) -> None:
         self._broker_id = broker_id
         self._image = image
         self._partitions = partitions
         self._folder = log_dir.folder
         self._files = log_dir.files
-        self._maintenance = maintenance
+        self._log_manager = log_manager
 
     async def sweep(self, to_be_opened: Collection[Key]) -> None:
         """Finish deletions that a stop interrupted, and set aside what nobody claims."""
-        known = {deleted_stem(*key): key for key in self._maintenance.checkpoints.known()}
+        known = {deleted_stem(*key): key for key in self._log_manager.checkpoints.known()}
         for stem, directory in self._folder.deleted():
-            self._maintenance.remove_directory(directory, known.get(stem))
+            self._log_manager.remove_directory(directory, known.get(stem))
         stray: list[PartitionFolder] = []
         deleted: list[PartitionFolder] = []
         unknown: list[str] = []
@@ -111,7 +111,7 @@ class StraySweep:
         """Delete the folders of topics that were deleted while this broker was down."""
         names = []
         try:
-            await self._maintenance.checkpoints.forget(
+            await self._log_manager.checkpoints.forget(
                 (each.topic, each.partition) for each in folders
             )
             for each in folders:
@@ -119,7 +119,7 @@ class StraySweep:
                     continue
                 target = each.path.with_name(deleted_name(each.topic, each.partition))
                 self._files.rename(str(each.path), str(target))
-                self._maintenance.remove_directory(target, (each.topic, each.partition))
+                self._log_manager.remove_directory(target, (each.topic, each.partition))
                 names.append(each.path.name)
         except OSError as problem:  # the next start tries again
             log.error(
@@ -136,7 +136,7 @@ class StraySweep:
     async def _set_aside(self, strays: list[PartitionFolder]) -> None:
         names = []
         try:
-            await self._maintenance.checkpoints.forget(
+            await self._log_manager.checkpoints.forget(
                 (each.topic, each.partition) for each in strays
             )
             for each in strays:

@@ -36,7 +36,7 @@ class _Making(NamedTuple):
     waited_for_until: float
 
 
-class WishedTopics:
+class AutoTopicCreation:
     """The topics that are being made on this broker because a client requested them."""
 
     def __init__(

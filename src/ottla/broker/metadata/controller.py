@@ -29,7 +29,7 @@ AGAIN_SECONDS: Final = 1.0
 RAISED_AT_ONCE: Final = 100
 
 
-class Control:
+class ControllerRole:
     """What this broker does as controller, while it is."""
 
     def __init__(

@@ -17,13 +17,13 @@ import structlog
 
 from ottla.broker.context.broker_state import BrokerState
 from ottla.broker.context.dynamic_config import DynamicConfig
+from ottla.broker.logs.log_loader import LogLoader
 from ottla.broker.logs.log_settings import log_config
-from ottla.broker.logs.opening import LogOpener
-from ottla.broker.logs.removing import ReplicaRemoval
-from ottla.broker.metadata.controller import Control
+from ottla.broker.logs.replica_removal import ReplicaRemoval
+from ottla.broker.metadata.controller import ControllerRole
 from ottla.broker.replicas.fetch_sessions import FetchSessions
 from ottla.broker.replicas.partitions import Partitions
-from ottla.broker.replication.roles import Roles
+from ottla.broker.replication.replica_manager import ReplicaManager
 from ottla.metadata.image import Delta, Image, TopicImage
 
 log = structlog.get_logger()
@@ -47,8 +47,8 @@ class MetadataPublisher:
         image: Image,
         partitions: Partitions,
         fetch_sessions: FetchSessions,
-        roles: Roles,
-        control: Control,
+        replica_manager: ReplicaManager,
+        controller: ControllerRole,
         groups: TopicsListener,
         session_ended: Callable[[str], None],
     ) -> None:
@@ -57,26 +57,26 @@ class MetadataPublisher:
         self._image = image
         self._partitions = partitions
         self._fetch_sessions = fetch_sessions
-        self._roles = roles
-        self._control = control
+        self._replica_manager = replica_manager
+        self._controller = controller
         self._groups = groups
         self.session_ended = session_ended
-        self._opener: LogOpener | None = None
+        self._log_loader: LogLoader | None = None
         self._removal: ReplicaRemoval | None = None
 
-    def begin(self, opener: LogOpener, removal: ReplicaRemoval) -> None:
+    def begin(self, log_loader: LogLoader, removal: ReplicaRemoval) -> None:
         """Logs can be opened and removed from now on."""
-        self._opener = opener
+        self._log_loader = log_loader
         self._removal = removal
 
     def learned(self, delta: Delta) -> None:
         """The image has changed."""
-        self._control.learned(delta)
+        self._controller.learned(delta)
 
     async def publish(self, delta: Delta) -> None:
         """Apply one change."""
-        opener, removal = self._opener, self._removal
-        if opener is None or removal is None:
+        log_loader, removal = self._log_loader, self._removal
+        if log_loader is None or removal is None:
             return  # rule 3
         for topic in delta.deleted_topics:
             await removal.delete_topic(topic)
@@ -85,12 +85,12 @@ class MetadataPublisher:
         for topic in (*delta.created_topics, *delta.changed_topics):
             try:
                 await removal.give_up_replicas(topic)
-                await opener.open_new_partitions(topic)
+                await log_loader.open_new_partitions(topic)
                 self._configure_topic(topic)
             except Exception:  # rule 2
                 log.exception("failed to open topic", topic=topic.name)
-        self._roles.learned(delta)
-        opener.lost.learned(delta)
+        self._replica_manager.learned(delta)
+        log_loader.lost.learned(delta)
         gone = delta.deleted_topics or delta.missing_topics
         if delta.created_topics or gone or delta.changed_topics:
             self._groups.topics_changed(delta.deleted_topics)
@@ -111,4 +111,4 @@ class MetadataPublisher:
         for partition in self._partitions.of_topic(topic.name):
             if partition.log.config != settings:
                 partition.log.set_config(settings)
-                self._roles.configured(partition)
+                self._replica_manager.configured(partition)

@@ -17,7 +17,7 @@ from ottla.metadata import topics
 from ottla.metadata.documents import Configs, Topic, decode
 from ottla.metadata.image import Image
 from ottla.metadata.store import Create, Op, Update
-from ottla.metadata.topics import NewTopic, Wanted
+from ottla.metadata.topics import NewTopic, RequestedTopic
 from ottla.wire.errors import ErrorCode, KafkaError
 
 TOPICS_IN_ONE_COMMIT: Final = 200
@@ -51,7 +51,7 @@ async def create_topics(
         topics.check_together(new, metadata.config.num_partitions)
     except KafkaError as problem:
         return [problem] * len(new)
-    wanted = [Wanted(each, uuid.uuid4(), random.randrange(1 << 16)) for each in new]
+    wanted = [RequestedTopic(each, uuid.uuid4(), random.randrange(1 << 16)) for each in new]
     outcomes: list[Topic | KafkaError] = []
     while wanted:
         some, wanted = wanted[:TOPICS_IN_ONE_COMMIT], wanted[TOPICS_IN_ONE_COMMIT:]
@@ -66,7 +66,7 @@ def _refused(outcomes: Iterable[Topic | KafkaError]) -> list[KafkaError]:
 
 
 def _decide_on_new(
-    metadata: ConfiguredWriter, wanted: Sequence[Wanted], validate_only: bool, image: Image
+    metadata: ConfiguredWriter, wanted: Sequence[RequestedTopic], validate_only: bool, image: Image
 ) -> tuple[list[Topic | KafkaError], list[Op]]:
     outcomes, ops = topics.create_topics(
         image,

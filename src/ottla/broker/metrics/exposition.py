@@ -79,7 +79,7 @@ def families(node: MetricsSource, network: NetworkMetrics) -> Iterator[Metric]:
     parked.add_metric(["Fetch"], node.delayed.fetches)
     parked.add_metric(["Produce"], node.delayed.produces)
     yield parked
-    for name, text, value in (*_gauges(node, network), *node.cleaner.gauges()):
+    for name, text, value in (*_gauges(node, network), *node.log_cleaner.gauges()):
         yield GaugeMetricFamily(name, text, value=value)
     for name, text, value in (
         (
@@ -102,7 +102,7 @@ def families(node: MetricsSource, network: NetworkMetrics) -> Iterator[Metric]:
             "Fetch sessions that made room for another.",
             node.fetch_sessions.evictions,
         ),
-        *node.cleaner.counters(),
+        *node.log_cleaner.counters(),
     ):
         yield CounterMetricFamily(name, text, value=value)
 

@@ -94,5 +94,5 @@ class MetricsSource(Protocol):
         """The requests that wait."""
 
     @property
-    def cleaner(self) -> NamedMetrics:
+    def log_cleaner(self) -> NamedMetrics:
         """The log cleaner."""

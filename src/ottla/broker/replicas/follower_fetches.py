@@ -22,21 +22,25 @@ from ottla.wire.fetch import FetchPartition, FetchRequest
 from ottla.wire.produce import TopicKey
 
 
-class Follower(NamedTuple):
+class FollowerEpoch(NamedTuple):
     """Who copies, in which life."""
 
     broker: int
     broker_epoch: int
 
 
-def follower_of(request: FetchRequest) -> Follower | None:
+def follower_of(request: FetchRequest) -> FollowerEpoch | None:
     """The broker that asks; None where it is a consumer."""
-    return Follower(request.replica_id, request.replica_epoch) if request.replica_id >= 0 else None
+    return (
+        FollowerEpoch(request.replica_id, request.replica_epoch)
+        if request.replica_id >= 0
+        else None
+    )
 
 
 def note_positions(
     context: FetchContext,
-    follower: Follower,
+    follower: FollowerEpoch,
     topics: Iterable[tuple[TopicKey, list[FetchPartition]]],
 ) -> None:
     """Note how far the follower has come; what is wrong with a fetch is told in its answer."""
@@ -51,7 +55,9 @@ def note_positions(
                 pass
 
 
-def check(partition: Partition, follower: Follower, ask: FetchPartition) -> tuple[int, int] | None:
+def check(
+    partition: Partition, follower: FollowerEpoch, ask: FetchPartition
+) -> tuple[int, int] | None:
     """Refuse a fetch that cannot be answered; says where the logs part, if they do."""
     leadership = _leadership(partition)
     leadership.check_fetch(follower.broker, follower.broker_epoch, ask.current_leader_epoch)
@@ -69,7 +75,11 @@ def check(partition: Partition, follower: Follower, ask: FetchPartition) -> tupl
 
 
 def _note(
-    context: FetchContext, partition: Partition, follower: Follower, ask: FetchPartition, now: float
+    context: FetchContext,
+    partition: Partition,
+    follower: FollowerEpoch,
+    ask: FetchPartition,
+    now: float,
 ) -> None:
     leadership = _leadership(partition)
     grew = leadership.fetched(

@@ -58,7 +58,7 @@ class TransactionCoordinators(Protocol):
         """Add partitions to a transaction, or verify them; raises KafkaError."""
 
 
-class Moment:
+class VerificationGuard:
     """What a partition knew of a producer's transactions when the coordinator was asked."""
 
     __slots__ = ("_leader_epoch", "_marker", "_partition", "_producer_id")
@@ -70,7 +70,7 @@ class Moment:
         self._marker = partition.log.producers.last_marker_of(producer_id)
 
     @classmethod
-    def of_batch(cls, partition: Partition, records: memoryview) -> Moment:
+    def of_batch(cls, partition: Partition, records: memoryview) -> VerificationGuard:
         """That of the producer who sent a batch."""
         return cls(partition, _PRODUCER.unpack_from(records, _PRODUCER_AT)[0])
 
@@ -111,7 +111,7 @@ def verify(
     if version < FIRST_THAT_ADDS and not config.transaction_partition_verification_enable:
         return {}
     topics: dict[str, AddPartitionsToTxnTopic] = {}
-    moments: dict[tuple[str, int], Moment] = {}
+    moments: dict[tuple[str, int], VerificationGuard] = {}
     producer = (-1, -1)
     for partition, records in batches:
         producer = _PRODUCER.unpack_from(records, _PRODUCER_AT)
@@ -122,7 +122,9 @@ def verify(
             )
             topic.partitions.append(partition.index)
             if version < FIRST_THAT_ADDS:
-                moments[partition.topic, partition.index] = Moment(partition, producer[0])
+                moments[partition.topic, partition.index] = VerificationGuard(
+                    partition, producer[0]
+                )
     if not topics:
         return {}
     question = AddPartitionsToTxnTransaction(
@@ -144,7 +146,7 @@ def verify(
 
 async def _verdict_later(
     answer: Later[AddPartitionsToTxnResult],
-    moments: dict[tuple[str, int], Moment],
+    moments: dict[tuple[str, int], VerificationGuard],
     topics: dict[str, AddPartitionsToTxnTopic],
     version: int,
 ) -> Verdict:

@@ -28,7 +28,7 @@ import structlog
 from ottla.broker.context.clock import Clock
 from ottla.broker.context.dynamic_config import DynamicConfig
 from ottla.broker.logs.child import Child
-from ottla.broker.logs.maintenance import Maintenance
+from ottla.broker.logs.log_manager import LogManager
 from ottla.broker.replicas.partition import Partition
 from ottla.broker.replicas.partitions import Partitions
 from ottla.broker.scheduling.turns import in_turns
@@ -53,7 +53,7 @@ class _Job(NamedTuple):
     plan: Plan
 
 
-class Cleaner:
+class LogCleaner:
     """The log cleaner of one node."""
 
     def __init__(
@@ -62,15 +62,15 @@ class Cleaner:
         clock: Clock,
         partitions: Partitions,
         files: Files,
-        maintenance: Maintenance,
+        log_manager: LogManager,
     ) -> None:
         self._config = config
         self._clock = clock
         self._partitions = partitions
         self._files = files
-        self._maintenance = maintenance
+        self._log_manager = log_manager
         self._task: asyncio.Task[None] | None = None
-        self._checkpoints = maintenance.checkpoints
+        self._checkpoints = log_manager.checkpoints
         self._uncleanable: set[Partition] = set()
         self._not_before: dict[Partition, int] = {}
         self._children: dict[Partition, Child] = {}
@@ -125,7 +125,7 @@ class Cleaner:
         jobs = [job for job in jobs if await _is_flushed(job)]
         if not jobs:
             return False
-        await self._maintenance.checkpoint()
+        await self._log_manager.checkpoint()
         waiting = deque(jobs)
         self._last_round = []
         async with asyncio.TaskGroup() as workers:
@@ -240,7 +240,7 @@ class Cleaner:
         sync = self._files.sync_directory
         directory = str(job.partition.log.directory)
         await asyncio.get_running_loop().run_in_executor(None, sync, directory)
-        self._maintenance.remove_doomed(job.partition)
+        self._log_manager.remove_doomed(job.partition)
 
     def _remove_leftovers(self, partition: Partition) -> None:
         files = self._files

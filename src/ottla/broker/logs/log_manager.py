@@ -31,7 +31,7 @@ import structlog
 from ottla.broker.context.broker_state import BrokerState
 from ottla.broker.context.clock import Clock
 from ottla.broker.context.dynamic_config import DynamicConfig
-from ottla.broker.logs.checkpoints import Checkpoints, Key
+from ottla.broker.logs.checkpoints import Key, OffsetCheckpoints
 from ottla.broker.logs.log_dir import LogDir
 from ottla.broker.replicas.isr_leaving import IsrLeaving
 from ottla.broker.replicas.partition import Partition
@@ -46,7 +46,7 @@ log = structlog.get_logger()
 
 LATEST_FLUSH_MS: Final = 60_000
 LITTLE: Final = 256 << 10
-"""This many bytes a start scans in place, in milliseconds (see `opening`)."""
+"""This many bytes a start scans in place, in milliseconds (see `log_loader`)."""
 LATEST_FLUSH_OF_LITTLE_MS: Final = 600_000
 FLUSHED_TOGETHER: Final = 16
 """Beginning this many takes the loop two milliseconds."""
@@ -64,7 +64,7 @@ REMOVE_AGAIN_MS: Final = 60_000
 T = TypeVar("T")
 
 
-class Maintenance:
+class LogManager:
     """The background work of one node."""
 
     def __init__(
@@ -90,7 +90,7 @@ class Maintenance:
         self._due: deque[Partition] = deque()
         self._flushing: asyncio.Task[None] | None = None
         self._agenda: Agenda[tuple[Partition, float]] = Agenda(LOOK_SECONDS, self._all_due)
-        self.checkpoints = Checkpoints(
+        self.checkpoints = OffsetCheckpoints(
             broker.id, image, partitions, log_dir.folder, log_dir.full_disk
         )
         self._chance = Random()  # of its own: a program that embeds a broker may seed the other
@@ -210,7 +210,7 @@ class Maintenance:
         if partition.has_unflushed:
             self.flush_later(partition)
 
-    # Checkpoints --------------------------------------------------------------------------
+    # OffsetCheckpoints --------------------------------------------------------------------------
 
     async def checkpoint(self) -> None:
         """Write the checkpoint files whose content has changed; raises OSError."""

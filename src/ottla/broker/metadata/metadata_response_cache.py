@@ -27,7 +27,7 @@ class MetadataVersion(Protocol):
     version: int
 
 
-class KeptAnswers:
+class MetadataResponseCache:
     """The large answers of one node, by what was asked."""
 
     def __init__(self, metadata: MetadataVersion, partitions: Partitions) -> None:

@@ -69,7 +69,7 @@ def sent_by(records: memoryview | None) -> Sent:
     return Sent(*_PRODUCER.unpack_from(records, _PRODUCER_AT))
 
 
-class Refusals:
+class RejectedBatches:
     """What the producers of one broker were refused for."""
 
     def __init__(self) -> None:

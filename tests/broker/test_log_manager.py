@@ -11,10 +11,10 @@ from pathlib import Path
 import pytest
 from structlog.testing import capture_logs
 
-from ottla.broker.logs import maintenance
-from ottla.broker.logs.maintenance import LATEST_FLUSH_OF_LITTLE_MS, LITTLE
+from ottla.broker.broker_server import BrokerServer
+from ottla.broker.logs import log_manager
+from ottla.broker.logs.log_manager import LATEST_FLUSH_OF_LITTLE_MS, LITTLE
 from ottla.broker.metadata.topics import delete_topic
-from ottla.broker.node import Node
 from ottla.broker.replicas import partition as partition_module
 from ottla.broker.replicas.partition import Partition
 from ottla.broker.scheduling import flusher
@@ -74,7 +74,7 @@ def test_what_no_client_sent_is_flushed_too_when_it_is_enough(tmp_path: Path) ->
 
 
 def flush_times(
-    node: Node, partition: Partition, monkeypatch: pytest.MonkeyPatch
+    node: BrokerServer, partition: Partition, monkeypatch: pytest.MonkeyPatch
 ) -> tuple[list[float], list[Partition]]:
     """When a partition is looked at, in milliseconds, until it is flushed; and whether it was."""
     times: list[float] = []
@@ -85,11 +85,11 @@ def flush_times(
 
     def call(delay_ms: float, _: Partition, waited_ms: float = 0.0) -> None:
         times.append(waited_ms + delay_ms)
-        node.maintenance._flush_due(partition, waited_ms + delay_ms)
+        node.log_manager._flush_due(partition, waited_ms + delay_ms)
 
-    monkeypatch.setattr(node.maintenance, "_flush_in", call)
-    monkeypatch.setattr(node.maintenance, "_flush", flush)
-    node.maintenance.flush_later(partition)
+    monkeypatch.setattr(node.log_manager, "_flush_in", call)
+    monkeypatch.setattr(node.log_manager, "_flush", flush)
+    node.log_manager.flush_later(partition)
     return times, flushed
 
 
@@ -142,8 +142,8 @@ def test_partitions_written_to_at_once_are_not_flushed_at_once(
 def test_partitions_whose_time_comes_within_a_moment_are_flushed_together(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(maintenance, "LITTLE", 0)
-    count = maintenance.FLUSHED_TOGETHER + 1
+    monkeypatch.setattr(log_manager, "LITTLE", 0)
+    count = log_manager.FLUSHED_TOGETHER + 1
     groups: list[int] = []
 
     def run(flushes: Sequence[Flush]) -> None:
@@ -160,9 +160,9 @@ def test_partitions_whose_time_comes_within_a_moment_are_flushed_together(
             written = [node.partitions.find("a", index) for index in range(count)]
             for partition in written:
                 write(partition)
-                node.maintenance._flush_due(partition, 60_000.0)
+                node.log_manager._flush_due(partition, 60_000.0)
             await until(lambda: all(partition.log.recovery_point == 1 for partition in written))
-            assert groups == [maintenance.FLUSHED_TOGETHER, 1]
+            assert groups == [log_manager.FLUSHED_TOGETHER, 1]
 
     asyncio.run(live())
 
@@ -171,12 +171,12 @@ def test_where_very_many_are_due_rests_between_groups_get_shorter(tmp_path: Path
     async def live() -> None:
         async with running(tmp_path) as node:
             partition = await topic(node, "a")
-            its = node.maintenance
+            its = node.log_manager
             its._due.append(partition)
-            assert its._rest() == maintenance.MOMENT_SECONDS
+            assert its._rest() == log_manager.MOMENT_SECONDS
             its._due.extend([partition] * 100_000)
-            groups = len(its._due) / maintenance.FLUSHED_TOGETHER
-            assert its._rest() * groups == pytest.approx(maintenance.ALL_FLUSHED_IN_SECONDS)
+            groups = len(its._due) / log_manager.FLUSHED_TOGETHER
+            assert its._rest() * groups == pytest.approx(log_manager.ALL_FLUSHED_IN_SECONDS)
             its._due.clear()
 
     asyncio.run(live())
@@ -185,19 +185,19 @@ def test_where_very_many_are_due_rests_between_groups_get_shorter(tmp_path: Path
 def test_what_has_a_short_interval_of_its_own_waits_for_nobody(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(maintenance, "MOMENT_SECONDS", 3600)
+    monkeypatch.setattr(log_manager, "MOMENT_SECONDS", 3600)
 
     async def live() -> None:
         async with running(tmp_path) as node:
             others = await topic(node, "a")
             write(others, count=LITTLE // 100)
-            node.maintenance._flush_due(others, 60_000.0)
+            node.log_manager._flush_due(others, 60_000.0)
             hasty = await topic(node, "b", flush_ms="1")
             write(hasty)
             await until(lambda: hasty.log.recovery_point == 1)
             assert others.log.recovery_point == 0
-            assert node.maintenance._flushing is not None
-            node.maintenance._flushing.cancel()
+            assert node.log_manager._flushing is not None
+            node.log_manager._flushing.cancel()
 
     asyncio.run(live())
 
@@ -205,7 +205,7 @@ def test_what_has_a_short_interval_of_its_own_waits_for_nobody(
 def test_a_flush_that_fails_in_an_unknown_way_is_told_and_tried_again(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(maintenance, "FLUSH_AGAIN_MS", 1)
+    monkeypatch.setattr(log_manager, "FLUSH_AGAIN_MS", 1)
 
     def begin_flush(_: Log) -> None:
         raise ValueError("a mistake of ours")
@@ -227,7 +227,7 @@ def test_a_flush_that_fails_in_an_unknown_way_is_told_and_tried_again(
 def test_a_flush_that_a_full_disk_refused_is_tried_again(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(maintenance, "FLUSH_AGAIN_MS", 1)
+    monkeypatch.setattr(log_manager, "FLUSH_AGAIN_MS", 1)
 
     async def live() -> None:
         async with running(tmp_path) as node:
@@ -253,7 +253,7 @@ def test_a_log_whose_index_cannot_be_read_is_flushed_all_the_same(
             partition = await topic(node, "a")
             write(partition)
             monkeypatch.setattr(Log, "unflushed_bytes", property(refuse))
-            node.maintenance._flush_due(partition, 1.0)
+            node.log_manager._flush_due(partition, 1.0)
             await until(lambda: partition.log.recovery_point == 1)
 
     asyncio.run(live())
@@ -262,19 +262,19 @@ def test_a_log_whose_index_cannot_be_read_is_flushed_all_the_same(
 def test_a_look_that_fails_is_no_matter_for_those_due_with_it(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(maintenance, "LATEST_FLUSH_MS", 20)
-    monkeypatch.setattr(maintenance, "LITTLE", 0)
-    monkeypatch.setattr(maintenance, "FLUSH_AGAIN_MS", 1)
-    looks = maintenance.Maintenance._flush_due
+    monkeypatch.setattr(log_manager, "LATEST_FLUSH_MS", 20)
+    monkeypatch.setattr(log_manager, "LITTLE", 0)
+    monkeypatch.setattr(log_manager, "FLUSH_AGAIN_MS", 1)
+    looks = log_manager.LogManager._flush_due
     failed: list[str] = []
 
-    def look(self: maintenance.Maintenance, partition: Partition, waited_ms: float) -> None:
+    def look(self: log_manager.LogManager, partition: Partition, waited_ms: float) -> None:
         if not failed:
             failed.append(str(partition))
             raise ZeroDivisionError
         looks(self, partition, waited_ms)
 
-    monkeypatch.setattr(maintenance.Maintenance, "_flush_due", look)
+    monkeypatch.setattr(log_manager.LogManager, "_flush_due", look)
 
     async def live() -> None:
         async with running(tmp_path) as node:
@@ -291,8 +291,8 @@ def test_a_look_that_fails_is_no_matter_for_those_due_with_it(
 def test_a_flush_that_a_full_disk_refused_comes_again_soon_however_little_it_is(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(maintenance, "LATEST_FLUSH_MS", 20)
-    monkeypatch.setattr(maintenance, "FLUSH_AGAIN_MS", 1)
+    monkeypatch.setattr(log_manager, "LATEST_FLUSH_MS", 20)
+    monkeypatch.setattr(log_manager, "FLUSH_AGAIN_MS", 1)
 
     async def live() -> None:
         async with running(tmp_path) as node:
@@ -300,7 +300,7 @@ def test_a_flush_that_a_full_disk_refused_comes_again_soon_however_little_it_is(
             write(partition)
             with monkeypatch.context() as patched:
                 refused = fill_disk(patched)
-                node.maintenance._flush_due(partition, 600_000.0)
+                node.log_manager._flush_due(partition, 600_000.0)
                 await until(lambda: bool(refused))
             await until(lambda: partition.log.recovery_point == 1)
 
@@ -396,7 +396,7 @@ def test_one_log_that_fails_does_not_keep_the_others_from_retention(
                 await topic(node, name)
             with capture_logs() as said, monkeypatch.context() as patched:
                 patched.setattr(Log, "maintain", maintain)
-                await node.maintenance.maintain_logs()
+                await node.log_manager.maintain_logs()
             assert maintained == ["a", "b"]
             assert [line["partition"] for line in said] == ["a-0"]
 
@@ -427,7 +427,7 @@ def test_deleted_files_go_after_their_delay(tmp_path: Path) -> None:
                 node, "a", segment_bytes="1048576", retention_bytes="1", file_delete_delay_ms="1"
             )
             write(partition, 4, size=600_000)
-            await node.maintenance.maintain_logs()
+            await node.log_manager.maintain_logs()
             assert partition.log.start_offset > 0
             await until(lambda: not list((tmp_path / "a-0").glob("*.deleted")))
 

@@ -29,18 +29,18 @@ LOOKS_A_SESSION: Final = 6
 """How often it is looked within the time in which a silent broker is declared dead."""
 
 
-class SessionEnded(Protocol):
+class SessionEndListener(Protocol):
     """Is called when the session has ended."""
 
     def __call__(self, reason: str, *, is_cut_off: bool) -> None:
         """`is_cut_off`: the store cannot be reached."""
 
 
-class Replacement:
+class FencingProbe:
     """Watches over the life of one node, as far as the others can tell."""
 
     def __init__(
-        self, broker: BrokerState, image: Image, peers: Peers, session_ended: SessionEnded
+        self, broker: BrokerState, image: Image, peers: Peers, session_ended: SessionEndListener
     ) -> None:
         self._broker = broker
         self._image = image

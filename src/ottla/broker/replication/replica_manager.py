@@ -20,16 +20,16 @@ from ottla.broker.context.clock import Clock
 from ottla.broker.context.dynamic_config import DynamicConfig
 from ottla.broker.context.metadata_writer import MetadataWriter
 from ottla.broker.logs.log_dir import LogDir
-from ottla.broker.logs.maintenance import Maintenance
+from ottla.broker.logs.log_manager import LogManager
 from ottla.broker.replicas.isr_leaving import IsrLeaving
 from ottla.broker.replicas.partition import Partition
 from ottla.broker.replicas.partitions import Partitions
-from ottla.broker.replication.claims import Claims
-from ottla.broker.replication.copying import Copying
-from ottla.broker.replication.fetchers import ReplicaFetchers
-from ottla.broker.replication.isr_changes import IsrChanges
+from ottla.broker.replication.alter_partition import AlterPartitionManager
+from ottla.broker.replication.fetched_data import FetchedData
+from ottla.broker.replication.leader_claims import LeaderClaims
 from ottla.broker.replication.older_epochs import OlderEpochs
 from ottla.broker.replication.peers import Peers
+from ottla.broker.replication.replica_fetcher_manager import ReplicaFetcherManager
 from ottla.broker.scheduling.background import Background
 from ottla.metadata.elections import NO_LEADER, leads
 from ottla.metadata.image import Delta, Image, PartitionImage, TopicImage
@@ -47,7 +47,7 @@ class LeadershipListener(Protocol):
         """This broker leads a partition no more."""
 
 
-class Roles:
+class ReplicaManager:
     """Leads and follows for one node."""
 
     def __init__(
@@ -60,8 +60,8 @@ class Roles:
         clock: Clock,
         metadata: MetadataWriter,
         log_dir: LogDir,
-        maintenance: Maintenance,
-        isr_changes: IsrChanges,
+        log_manager: LogManager,
+        alter_partition: AlterPartitionManager,
         isr_leaving: IsrLeaving,
         peers: Peers,
         background: Background,
@@ -71,30 +71,30 @@ class Roles:
         self._config = config
         self._image = image
         self._partitions = partitions
-        self.copying = Copying(
+        self.fetched_data = FetchedData(
             broker.id,
             image=image,
             clock=clock,
             log_dir=log_dir,
-            maintenance=maintenance,
+            log_manager=log_manager,
             isr_leaving=isr_leaving,
         )
-        self.fetchers = ReplicaFetchers(broker, config, image, self.copying)
-        self.isr_changes = isr_changes
-        self.claims = Claims(broker, config, image, partitions, metadata, isr_leaving)
+        self.fetchers = ReplicaFetcherManager(broker, config, image, self.fetched_data)
+        self.alter_partition = alter_partition
+        self.claims = LeaderClaims(broker, config, image, partitions, metadata, isr_leaving)
         self._older_epochs = OlderEpochs(broker, image, metadata, background)
         self._peers = peers
         self._listener = listener
 
     def start(self) -> None:
         """Begin to watch over followers."""
-        self.isr_changes.start()
+        self.alter_partition.start()
 
     async def stop(self) -> None:
         """Copy nothing more, and change no ISR."""
         await self.claims.stop()
         await self.fetchers.stop()
-        await self.isr_changes.stop()
+        await self.alter_partition.stop()
 
     def learned(self, delta: Delta) -> None:
         """The image has changed: partitions, or where brokers are found."""
@@ -177,7 +177,7 @@ class Roles:
             partition.wake_followers()  # who was taken away, or has to be heard again, learns it
         if grew:
             partition.high_watermark_grew()
-        self.isr_changes.look_at(partition)
+        self.alter_partition.look_at(partition)
 
     def _leadership(
         self, partition: Partition, state: PartitionImage, replicas: list[int]

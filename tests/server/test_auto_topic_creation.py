@@ -83,12 +83,12 @@ def test_who_asks_second_waits_for_the_same(
     ):
         one.send(request, METADATA)
         other.send(request, METADATA)
-        until(broker, lambda: "wished-for" in node.wished_topics._under_way)
+        until(broker, lambda: "wished-for" in node.auto_topic_creation._under_way)
         hold_commits()
         for client in (one, other):
             _, answer = client.receive(MetadataResponse, METADATA)
             assert [topic.error_code for topic in answer.topics] == [ErrorCode.NONE]
-    assert not on_loop(broker, lambda: node.wished_topics._under_way)
+    assert not on_loop(broker, lambda: node.auto_topic_creation._under_way)
 
 
 def test_a_broker_that_stops_does_not_wait_for_what_it_cannot_make(
@@ -100,7 +100,7 @@ def test_a_broker_that_stops_does_not_wait_for_what_it_cannot_make(
     )
     with Connection(broker.bootstrap_servers) as client:
         client.send(request, METADATA)
-        until(broker, lambda: "wished-for" in node.wished_topics._under_way)
+        until(broker, lambda: "wished-for" in node.auto_topic_creation._under_way)
         broker.stop()
 
 

@@ -44,7 +44,7 @@ class StoreHolder(Protocol):
         """The metadata store."""
 
 
-class ProducerIdSource:
+class ProducerIdManager:
     """Gives out ids from blocks of this broker's own."""
 
     def __init__(self, metadata: StoreHolder, background: Background) -> None:

@@ -12,10 +12,10 @@ from uuid import uuid4
 import pytest
 from structlog.testing import capture_logs
 
-from ottla.broker.logs import child, opening
-from ottla.broker.logs.opening import LogOpener
+from ottla.broker.broker_server import BrokerServer
+from ottla.broker.logs import child, log_loader
+from ottla.broker.logs.log_loader import LogLoader
 from ottla.broker.metadata.topics import delete_topic
-from ottla.broker.node import Node
 from ottla.log.folder import CLEAN_SHUTDOWN, HIGH_WATERMARKS, DataFolder
 from ottla.metadata.controller import change_assignment, change_partition
 from ottla.metadata.documents import PartitionState
@@ -36,7 +36,7 @@ async def filled(folder: Path, *names: str, partitions: int = 1, records: int = 
                 write(partition, records)
 
 
-def error_of(node: Node, name: str, index: int = 0) -> ErrorCode | None:
+def error_of(node: BrokerServer, name: str, index: int = 0) -> ErrorCode | None:
     """What a client gets that asks for a partition."""
     try:
         node.partitions.find(name, index)
@@ -45,7 +45,7 @@ def error_of(node: Node, name: str, index: int = 0) -> ErrorCode | None:
     return None
 
 
-def end_offsets(node: Node, name: str) -> list[int]:
+def end_offsets(node: BrokerServer, name: str) -> list[int]:
     return [partition.log.end_offset for partition in node.partitions.of_topic(name)]
 
 
@@ -232,14 +232,14 @@ def test_a_stop_before_everything_is_open_is_not_clean(
     asyncio.run(filled(tmp_path, "a"))
     (tmp_path / CLEAN_SHUTDOWN).unlink()
 
-    async def interrupted(_: LogOpener) -> None:
+    async def interrupted(_: LogLoader) -> None:
         raise asyncio.CancelledError
 
     async def live() -> None:
         node = new_node(tmp_path)
         await node.open()
         with monkeypatch.context() as patched:
-            patched.setattr(LogOpener, "open_all", interrupted)
+            patched.setattr(LogLoader, "open_all", interrupted)
             with pytest.raises(asyncio.CancelledError):
                 await node.start({"PLAINTEXT": 1})
         await node.close()
@@ -251,7 +251,7 @@ def test_a_stop_before_everything_is_open_is_not_clean(
 def test_a_partition_that_a_full_disk_refused_is_opened_later(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(opening, "TRY_AGAIN_SECONDS", 0.01)
+    monkeypatch.setattr(log_loader, "TRY_AGAIN_SECONDS", 0.01)
 
     def full(_: str) -> None:
         raise OSError(errno.ENOSPC, "No space left on device")
@@ -274,7 +274,7 @@ class Unclean:
     """Three topics after a kill; every scan of theirs goes to the child process."""
 
     def __init__(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-        monkeypatch.setattr(opening, "SCANNED_IN_PLACE", -1)
+        monkeypatch.setattr(log_loader, "SCANNED_IN_PLACE", -1)
         self.folder = tmp_path / "killed"
 
         async def make() -> None:
@@ -393,7 +393,7 @@ for line in sys.stdin:
 def test_a_recovery_that_found_too_many_files_open_is_done_later(
     unclean: Unclean, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(opening, "TRY_AGAIN_SECONDS", 0.3)
+    monkeypatch.setattr(log_loader, "TRY_AGAIN_SECONDS", 0.3)
     instead_of_the_child(monkeypatch, SHORT_OF_FILES_AT_FIRST, tmp_path / "told")
 
     async def live() -> None:
@@ -402,7 +402,7 @@ def test_a_recovery_that_found_too_many_files_open_is_done_later(
             await until(lambda: codes(node) == [None] * 3)
             assert [end_offsets(node, name) for name in "abc"] == [[10]] * 3
 
-    def codes(node: Node) -> list[ErrorCode | None]:
+    def codes(node: BrokerServer) -> list[ErrorCode | None]:
         return [error_of(node, name) for name in "abc"]
 
     asyncio.run(live())
@@ -432,8 +432,8 @@ def test_folders_of_a_deleted_topic_go_also_where_they_were_not_open(unclean: Un
     async def live() -> None:
         async with running(unclean.folder) as node:
             a = node.image.topics["a"]
-            assert node._opener is not None
-            await node._opener.delete_unopened(a)
+            assert node._log_loader is not None
+            await node._log_loader.delete_unopened(a)
             assert not (unclean.folder / "a-0").exists()
             await until(lambda: not list(unclean.folder.glob("*-delete")))
             assert (unclean.folder / "b-0").exists()

@@ -25,14 +25,14 @@ import structlog
 
 from ottla.broker.context.clock import Clock
 from ottla.broker.logs.log_dir import LogDir
-from ottla.broker.logs.maintenance import Maintenance
+from ottla.broker.logs.log_manager import LogManager
 from ottla.broker.replicas.isr_leaving import IsrLeaving
 from ottla.broker.replicas.partition import Partition
 from ottla.broker.replication.log_starts import was_deleted
 from ottla.log.files import DISK_IS_FULL
 from ottla.log.folder import stray_name
 from ottla.metadata.image import Image
-from ottla.replication.follower import Action, Answer, Fetch, marks
+from ottla.replication.follower import Action, Answer, FollowerFetch, marks
 from ottla.wire.errors import ErrorCode, KafkaError
 from ottla.wire.fetch_answer import PartitionAnswer
 
@@ -42,7 +42,7 @@ TOLD_AT: Final = 2
 """The image may be a moment behind the leader's answer, which the document explains."""
 
 
-class Copying:
+class FetchedData:
     """Takes answers for one node's followers."""
 
     def __init__(
@@ -52,17 +52,17 @@ class Copying:
         image: Image,
         clock: Clock,
         log_dir: LogDir,
-        maintenance: Maintenance,
+        log_manager: LogManager,
         isr_leaving: IsrLeaving,
     ) -> None:
         self._broker_id = broker_id
         self._image = image
         self._clock = clock
         self._log_dir = log_dir
-        self._maintenance = maintenance
+        self._log_manager = log_manager
         self._isr_leaving = isr_leaving
 
-    async def take(self, partition: Partition, fetch: Fetch, data: PartitionAnswer) -> bool:
+    async def take(self, partition: Partition, fetch: FollowerFetch, data: PartitionAnswer) -> bool:
         """Do what an answer leads to; False where it is better not to ask again at once."""
         try:
             return await self._take(partition, fetch, data)
@@ -86,7 +86,9 @@ class Copying:
                 reason=str(problem),
             )
 
-    async def _take(self, partition: Partition, fetch: Fetch, data: PartitionAnswer) -> bool:
+    async def _take(
+        self, partition: Partition, fetch: FollowerFetch, data: PartitionAnswer
+    ) -> bool:
         following = partition.following
         if following is None:
             return True
@@ -150,7 +152,7 @@ class Copying:
                 return False
         return True
 
-    def _halt(self, partition: Partition, fetch: Fetch, offset: int) -> None:
+    def _halt(self, partition: Partition, fetch: FollowerFetch, offset: int) -> None:
         """The leader lacks what is committed here: keep it, and let a person decide."""
         partition.halts += 1
         if partition.halts == TOLD_AT:
@@ -248,16 +250,16 @@ class Copying:
 
     async def _was_cut(self, partition: Partition, started_at: int) -> None:
         partition.was_cut()
-        self._maintenance.remove_doomed(partition)
+        self._log_manager.remove_doomed(partition)
         if partition.log.start_offset < started_at:
-            await self._maintenance.checkpoint_start_offsets()
+            await self._log_manager.checkpoint_start_offsets()
 
     async def _promise_no_more(self, partition: Partition, end: int) -> bool:
         """Let the checkpoint promise nothing from an offset on; False where the term has ended."""
         its_log, following = partition.log, partition.following
         while True:
             its_log.lower_recovery_point(end)
-            await self._maintenance.checkpoints.write_recovery_points()
+            await self._log_manager.checkpoints.write_recovery_points()
             if partition.following is not following or partition.deleted:
                 return False
             if its_log.recovery_point <= end:

@@ -27,15 +27,15 @@ def test_a_session_that_ends_while_it_is_joined_again_is_followed_by_another(
                 registration = await register(store, key, value)
                 registered.append(registration.epoch)
                 if len(registered) == 1:
-                    node.membership.session_ended("the loop hung")
+                    node.lifecycle.session_ended("the loop hung")
                 return registration
 
             monkeypatch.setattr(SqliteStore, "register", end_meanwhile)
             monkeypatch.setattr(
                 SqliteStore, "session_facts", lambda _: SessionFacts(60.0, boottime())
             )
-            monkeypatch.setattr("ottla.broker.metadata.membership.REJOIN_SECONDS", 0.0)
-            node.membership.session_ended("silence")
+            monkeypatch.setattr("ottla.broker.metadata.broker_lifecycle.REJOIN_SECONDS", 0.0)
+            node.lifecycle.session_ended("silence")
             await until(lambda: node.state.epoch >= 0)
             assert len(registered) == 2
             assert node.state.epoch == registered[-1]
@@ -54,8 +54,8 @@ def conflicts(monkeypatch: pytest.MonkeyPatch) -> list[str]:
         raise Conflict(key)
 
     monkeypatch.setattr(SqliteStore, "session_facts", lambda _: SessionFacts(0.01, boottime()))
-    monkeypatch.setattr("ottla.broker.metadata.membership.JOIN_AGAIN_SECONDS", 0.3)
-    monkeypatch.setattr("ottla.broker.metadata.membership.REJOIN_SECONDS", 0.0)
+    monkeypatch.setattr("ottla.broker.metadata.broker_lifecycle.JOIN_AGAIN_SECONDS", 0.3)
+    monkeypatch.setattr("ottla.broker.metadata.broker_lifecycle.REJOIN_SECONDS", 0.0)
     register = SqliteStore.register
 
     async def first_as_it_is(store: SqliteStore, key: str, value: bytes) -> Registration:
@@ -75,9 +75,9 @@ def test_a_broker_whose_id_another_one_has_ends(
     async def live() -> None:
         async with running(tmp_path) as node:
             ended: list[str] = []
-            node.membership.on_end = ended.append
+            node.lifecycle.on_end = ended.append
             mine = node.image.brokers[node.id]
-            node.membership.session_ended("silence")
+            node.lifecycle.session_ended("silence")
             await until(lambda: conflicts)
             life = mine.epoch if is_own else mine.epoch + 1
             node.image.brokers[node.id] = msgspec.structs.replace(mine, epoch=life)
@@ -87,7 +87,7 @@ def test_a_broker_whose_id_another_one_has_ends(
             else:
                 await until(lambda: ended)
                 # It does not try for ever.
-                await until(lambda: node.membership._rejoining is None)
+                await until(lambda: node.lifecycle._rejoining is None)
                 assert node.state.fenced
                 assert f"another broker is registered with id {node.id}" in ended[0]
 

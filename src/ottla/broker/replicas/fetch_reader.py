@@ -18,10 +18,10 @@ import asyncio
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Final
 
-from ottla.broker.replicas import follower_fetches, nearby
+from ottla.broker.replicas import follower_fetches, rack_aware_reads
 from ottla.broker.replicas.cold_reads import begin_to_read
 from ottla.broker.replicas.fetch_context import FetchContext
-from ottla.broker.replicas.fetch_sessions import Wanted
+from ottla.broker.replicas.fetch_sessions import CachedPartition
 from ottla.log.files import ColdReadError, Slice, in_page_cache, read_stretch
 from ottla.wire.errors import ErrorCode, KafkaError
 from ottla.wire.fetch import READ_COMMITTED, FetchRequest, PartitionData
@@ -30,14 +30,14 @@ if TYPE_CHECKING:
     from ottla.broker.replicas.partition import Partition
     from ottla.log.log import Log
 
-Look = tuple[Wanted, "Partition | None", PartitionData]
+Look = tuple[CachedPartition, "Partition | None", PartitionData]
 """What was looked at, and what was seen."""
 SENT_TO_THE_LEADER: Final = (ErrorCode.NOT_LEADER_OR_FOLLOWER, ErrorCode.FENCED_LEADER_EPOCH)
 """Errors that come with a hint at the present leader (KIP-951)."""
 UNKNOWN: Final = (ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, ErrorCode.UNKNOWN_TOPIC_ID)
 
 
-class Looking:
+class FetchReader:
     """How one fetch looks at partitions."""
 
     __slots__ = ("_committed", "_context", "_listener", "_rack", "follower")
@@ -50,7 +50,7 @@ class Looking:
         self.follower = follower_fetches.follower_of(request)
 
     def look(
-        self, wanted: Wanted, room: int, whole_first: bool
+        self, wanted: CachedPartition, room: int, whole_first: bool
     ) -> tuple[Partition | None, PartitionData]:
         """What the partition has: at most `room` bytes, or its next batch whole."""
         ask = wanted.ask
@@ -82,7 +82,7 @@ class Looking:
                     diverging=diverging,
                 )
             if self._rack and partition.leads:
-                better = nearby.better_replica(
+                better = rack_aware_reads.better_replica(
                     self._context, partition, self._rack, ask.fetch_offset, self._listener
                 )
                 if better >= 0:
@@ -132,7 +132,7 @@ class Looking:
                 ask.partition, problem.code, -1, -1, start, aborted, leader=leader
             )
 
-    def _find(self, wanted: Wanted) -> Partition:
+    def _find(self, wanted: CachedPartition) -> Partition:
         ask = wanted.ask
         epoch = ask.current_leader_epoch if self.follower is None else -1
         try:
@@ -140,13 +140,22 @@ class Looking:
         except KafkaError:
             if not self._rack:
                 raise
-            near = nearby.copy_of(self._context, wanted.topic, ask.partition, ask.fetch_offset)
+            near = rack_aware_reads.copy_of(
+                self._context, wanted.topic, ask.partition, ask.fetch_offset
+            )
             if near is None:
                 raise
             return near
 
     def _read(
-        self, wanted: Wanted, log: Log, most: int, limit: int, whole_first: bool, *, copied: bool
+        self,
+        wanted: CachedPartition,
+        log: Log,
+        most: int,
+        limit: int,
+        whole_first: bool,
+        *,
+        copied: bool,
     ) -> Slice | bytes | None:
         """Read, or if the disk is needed, look at the partition again when a thread has read it."""
         offset = wanted.ask.fetch_offset
@@ -165,7 +174,9 @@ class Looking:
                 reading.add_done_callback(lambda done: _is_warm(done, wanted, place))
             return None
 
-    def has_read_all(self, wanted: Wanted, partition: Partition, data: PartitionData) -> bool:
+    def has_read_all(
+        self, wanted: CachedPartition, partition: Partition, data: PartitionData
+    ) -> bool:
         """True if the reader has all that it may read of the partition."""
         if data.error_code or data.diverging or data.records is not None:
             return False
@@ -177,7 +188,7 @@ class Looking:
         return wanted.ask.fetch_offset >= limit
 
 
-def _is_warm(reading: asyncio.Future[None], wanted: Wanted, place: str) -> None:
+def _is_warm(reading: asyncio.Future[None], wanted: CachedPartition, place: str) -> None:
     if not reading.cancelled():
         reading.exception()  # whoever reads it again hears of it
         wanted.has_been_read(place)

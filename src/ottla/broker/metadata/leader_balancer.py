@@ -25,7 +25,7 @@ ANY_IMBALANCE: Final = 0
 """In percent. Kafka has no setting for it any more: every leader goes back."""
 
 
-class LeaderBalance:
+class LeaderBalancer:
     """Looks at the leaders every `leader.imbalance.check.interval.seconds`."""
 
     def __init__(

@@ -3,7 +3,7 @@
 Rules kept here (who may claim is decided in `metadata/claims.py`):
 1. A partition is looked at when its log was opened, when it lost its leader, and when brokers or
    settings changed: whatever a decision depends on.
-2. Claims that are due together are committed together, some hundred at a time. While logs are
+2. LeaderClaims that are due together are committed together, some hundred at a time. While logs are
    opened at the start, a full commit is waited for.
 3. Partitions that nobody may claim are logged once, with the brokers that they wait for.
 4. A replica whose log is short, though nobody could know, leaves the ISR: after another restart it
@@ -36,7 +36,7 @@ AGAIN_SECONDS: Final = 1.0
 NAMED_IN_ONE_LINE: Final = 20
 
 
-class Claims:
+class LeaderClaims:
     """The claims of one node."""
 
     def __init__(

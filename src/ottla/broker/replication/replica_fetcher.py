@@ -23,10 +23,10 @@ import structlog
 from ottla.broker.context.broker_state import BrokerState
 from ottla.broker.context.dynamic_config import DynamicConfig
 from ottla.broker.replicas.partition import Partition
-from ottla.broker.replication.copying import Copying
+from ottla.broker.replication.fetched_data import FetchedData
 from ottla.broker.replication.link import Link, LinkError
 from ottla.metadata.image import NO_EPOCH, BrokerImage, Image
-from ottla.replication.follower import Fetch
+from ottla.replication.follower import FollowerFetch
 from ottla.wire.errors import ErrorCode
 from ottla.wire.fetch import INITIAL_EPOCH
 from ottla.wire.fetch_answer import FetchAnswer, PartitionAnswer, read_answer
@@ -57,17 +57,17 @@ class ReplicaFetcher:
         broker: BrokerState,
         config: DynamicConfig,
         image: Image,
-        copying: Copying,
+        fetched_data: FetchedData,
     ) -> None:
         self._leader = leader
         self._broker = broker
         self._config = config
         self._image = image
-        self._copying = copying
+        self._fetched_data = fetched_data
         self._partitions: dict[Key, Partition] = {}
         self._changed: dict[Key, None] = {}
         self._forgotten: dict[Key, None] = {}
-        self._asked: dict[Key, Fetch] = {}
+        self._asked: dict[Key, FollowerFetch] = {}
         self._resting: set[Key] = set()
         self._session = (0, INITIAL_EPOCH)
         self._session_of = NO_EPOCH
@@ -261,7 +261,7 @@ class ReplicaFetcher:
         fetch = self._asked.get(key)
         if partition is None or fetch is None:
             return
-        if not await self._copying.take(partition, fetch, data):
+        if not await self._fetched_data.take(partition, fetch, data):
             self._forget(key)
             self._resting.add(key)
             asyncio.get_running_loop().call_later(self._back_off(), self._ask_again, key)

@@ -7,21 +7,21 @@ import asyncio
 from ottla.broker.context.broker_state import BrokerState
 from ottla.broker.context.dynamic_config import DynamicConfig
 from ottla.broker.replicas.partition import Partition
-from ottla.broker.replication.copying import Copying
-from ottla.broker.replication.fetcher import ReplicaFetcher
+from ottla.broker.replication.fetched_data import FetchedData
+from ottla.broker.replication.replica_fetcher import ReplicaFetcher
 from ottla.metadata.image import Image
 
 
-class ReplicaFetchers:
+class ReplicaFetcherManager:
     """The fetchers of one node, by the leader's broker id."""
 
     def __init__(
-        self, broker: BrokerState, config: DynamicConfig, image: Image, copying: Copying
+        self, broker: BrokerState, config: DynamicConfig, image: Image, fetched_data: FetchedData
     ) -> None:
         self._broker = broker
         self._config = config
         self._image = image
-        self._copying = copying
+        self._fetched_data = fetched_data
         self._fetchers: dict[int, ReplicaFetcher] = {}
         self._of: dict[Partition, ReplicaFetcher] = {}
 
@@ -30,7 +30,7 @@ class ReplicaFetchers:
         fetcher = self._fetchers.get(leader)
         if fetcher is None:
             fetcher = self._fetchers[leader] = ReplicaFetcher(
-                leader, self._broker, self._config, self._image, self._copying
+                leader, self._broker, self._config, self._image, self._fetched_data
             )
         self._of[partition] = fetcher
         fetcher.add(partition)

@@ -2,12 +2,12 @@
 
 import pytest
 
-from ottla.broker.replicas import refusals as refusals_module
-from ottla.broker.replicas.refusals import (
+from ottla.broker.replicas import rejected_batches as refusals_module
+from ottla.broker.replicas.rejected_batches import (
     FORGOTTEN_AFTER_MS,
     NOBODY,
     PASSING,
-    Refusals,
+    RejectedBatches,
     Sent,
     sent_by,
 )
@@ -29,7 +29,7 @@ def batch(sequence: int, producer: int = 7, epoch: int = 0) -> memoryview:
 
 @pytest.mark.parametrize("code", sorted(PASSING))
 def test_what_is_behind_a_refused_batch_hears_the_same(code: ErrorCode) -> None:
-    refusals = Refusals()
+    refusals = RejectedBatches()
     assert refusals.told(HERE, batch(3), code, now=0) is code
     assert refusals.told(HERE, batch(4), OUT_OF_ORDER, now=1) is code
     assert refusals.told(HERE, batch(4, producer=8), OUT_OF_ORDER, now=1) is OUT_OF_ORDER
@@ -37,7 +37,7 @@ def test_what_is_behind_a_refused_batch_hears_the_same(code: ErrorCode) -> None:
 
 
 def test_what_is_not_behind_it_hears_the_truth() -> None:
-    refusals = Refusals()
+    refusals = RejectedBatches()
     refusals.told(HERE, batch(3), FULL, now=0)
     assert refusals.told(HERE, batch(2), OUT_OF_ORDER, now=1) is OUT_OF_ORDER
     refusals.told(HERE, batch(3), FULL, now=0)
@@ -45,7 +45,7 @@ def test_what_is_not_behind_it_hears_the_truth() -> None:
 
 
 def test_a_batch_of_an_unknown_producer_does_not_go_before_the_one_that_was_refused() -> None:
-    refusals = Refusals()
+    refusals = RejectedBatches()
     refusals.told(HERE, batch(0), FULL, now=0)
     with pytest.raises(KafkaError) as refused:
         refusals.check(HERE, batch(1), NOBODY_KNOWN, now=1)
@@ -58,7 +58,7 @@ def test_a_batch_of_an_unknown_producer_does_not_go_before_the_one_that_was_refu
 
 
 def test_a_producer_that_is_back_in_order_hears_the_truth_again() -> None:
-    refusals = Refusals()
+    refusals = RejectedBatches()
     refusals.told(HERE, batch(3), FULL, now=0)
     refusals.accepted(HERE, batch(3))
     assert not refusals
@@ -66,7 +66,7 @@ def test_a_producer_that_is_back_in_order_hears_the_truth_again() -> None:
 
 
 def test_a_producer_that_gave_up_a_batch_hears_the_truth_after_a_while() -> None:
-    refusals = Refusals()
+    refusals = RejectedBatches()
     refusals.told(HERE, batch(3), FULL, now=0)
     refusals.told(HERE, batch(4), FULL, now=FORGOTTEN_AFTER_MS - 1)
     refusals.check(HERE, batch(5), NOBODY_KNOWN, now=FORGOTTEN_AFTER_MS)
@@ -75,14 +75,14 @@ def test_a_producer_that_gave_up_a_batch_hears_the_truth_after_a_while() -> None
 
 
 def test_a_producer_without_an_id_is_not_remembered() -> None:
-    refusals = Refusals()
+    refusals = RejectedBatches()
     refusals.told(HERE, batch(-1, producer=-1), FULL, now=0)
     assert not refusals
 
 
 def test_only_the_latest_are_remembered(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(refusals_module, "REMEMBERED", 2)
-    refusals = Refusals()
+    refusals = RejectedBatches()
     for producer in (1, 2, 1, 3):
         refusals.told(HERE, batch(0, producer), FULL, now=0)
     told = [refusals.told(HERE, batch(1, producer), OUT_OF_ORDER, now=1) for producer in (1, 2, 3)]

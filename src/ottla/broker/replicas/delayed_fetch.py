@@ -26,8 +26,8 @@ from typing import Final, TypeVar
 
 from ottla.broker.replicas import follower_fetches
 from ottla.broker.replicas.fetch_context import FetchContext
-from ottla.broker.replicas.fetch_looking import UNKNOWN, Look, Looking, unpin
-from ottla.broker.replicas.fetch_sessions import NO_SESSION, FetchSession, Wanted
+from ottla.broker.replicas.fetch_reader import UNKNOWN, FetchReader, Look, unpin
+from ottla.broker.replicas.fetch_sessions import NO_SESSION, CachedPartition, FetchSession
 from ottla.broker.scheduling.turns import Turns
 from ottla.later import Later
 from ottla.log.files import Slice
@@ -49,7 +49,7 @@ WHATEVER: Final = 0
 """With so many bytes the fetch is answered, whatever `min.bytes` says."""
 
 
-class Fetch:
+class DelayedFetch:
     """One fetch request, from its arrival to its answer."""
 
     __slots__ = (
@@ -73,9 +73,9 @@ class Fetch:
         "session",
     )
     # Of a parked one:
-    _dirty: dict[Wanted, None]
+    _dirty: dict[CachedPartition, None]
     """Those that have woken it and are not looked at yet."""
-    _sizes: dict[Wanted, int]
+    _sizes: dict[CachedPartition, int]
     """What each had when it was last looked at, and `_size` of all together."""
     _size: int
 
@@ -96,11 +96,11 @@ class Fetch:
         self._max_bytes = min(request.max_bytes, context.config.current.fetch_max_bytes)
         self._min_bytes = min(request.min_bytes, self._max_bytes)
         self._max_wait_ms = request.max_wait_ms
-        self._looking = Looking(context, request, listener)
+        self._looking = FetchReader(context, request, listener)
         is_new = self._looking.follower is not None and not noted
         self._positions = request.topics if is_new else None
         """Where a follower has come to, until that is noted."""
-        self._unknown: set[Wanted] = set()
+        self._unknown: set[CachedPartition] = set()
         """Those that were not known when the request came."""
         self._timer: asyncio.TimerHandle | None = None
         self._poked = False
@@ -127,7 +127,7 @@ class Fetch:
         self._start_timer()
         return later
 
-    def poke(self, wanted: Wanted) -> None:
+    def poke(self, wanted: CachedPartition) -> None:
         """A partition has news; looked at once for all that comes in this turn of the loop."""
         self._dirty[wanted] = None
         if not self._poked:
@@ -231,13 +231,13 @@ class Fetch:
         self._end_if_single()
         later.fail(problem)
 
-    # Looking ------------------------------------------------------------------------------
+    # FetchReader ------------------------------------------------------------------------------
 
-    def _all(self) -> list[Wanted]:
+    def _all(self) -> list[CachedPartition]:
         session = self.session
         return list(session.wanted.values()) if self._full else session.in_turn()
 
-    def _taken_dirty(self) -> list[Wanted]:
+    def _taken_dirty(self) -> list[CachedPartition]:
         """Those that have changed since they were looked at, to be looked at now."""
         dirty, self._dirty = self._dirty, {}
         return [wanted for wanted in dirty if not wanted.gone]
@@ -262,7 +262,7 @@ class Fetch:
         return answer
 
     def _look_at(
-        self, partitions: Iterable[Wanted], found: list[Look], size: int
+        self, partitions: Iterable[CachedPartition], found: list[Look], size: int
     ) -> tuple[int, bool]:
         """Look at partitions, behind others with `size` bytes.
 
@@ -285,7 +285,7 @@ class Fetch:
                     urgent = True
         return size, urgent
 
-    def _is_unknown(self, wanted: Wanted, data: PartitionData) -> bool:
+    def _is_unknown(self, wanted: CachedPartition, data: PartitionData) -> bool:
         """True if the partition is not known, and was not when the request came."""
         if self._looking.follower is not None or data.error_code not in UNKNOWN:
             return False
@@ -306,13 +306,13 @@ class Fetch:
                 ready.pop(wanted, None)
             wanted.wait_on(partition)
 
-    def _note_size(self, wanted: Wanted, data: PartitionData) -> None:
+    def _note_size(self, wanted: CachedPartition, data: PartitionData) -> None:
         if data.records is not None:
             self._sizes[wanted] = data.size
             self._size += data.size
             unpin(data)
 
-    def _add_changes(self, dirty: Sequence[Wanted]) -> bool:
+    def _add_changes(self, dirty: Sequence[CachedPartition]) -> bool:
         """Look at partitions that have changed; True if there is a reason to answer now."""
         for wanted in dirty:
             self._size -= self._sizes.pop(wanted, 0)
@@ -364,7 +364,7 @@ class Fetch:
             return data.error_code in UNKNOWN
         return data.records is not None
 
-    # Looking at many ----------------------------------------------------------------------
+    # FetchReader at many ----------------------------------------------------------------------
 
     def _start(self, least: int | None) -> None:
         """Look at all in turns, or (None) at those that have changed."""

@@ -29,13 +29,13 @@ import structlog
 
 from ottla.broker.context.broker_state import BrokerState
 from ottla.broker.context.dynamic_config import DynamicConfig
-from ottla.broker.metadata.controller import Control
+from ottla.broker.metadata.controller import ControllerRole
+from ottla.broker.metadata.fencing import FencingProbe
 from ottla.broker.metadata.metadata_loader import MetadataLoader
-from ottla.broker.metadata.producer_ids import ProducerIdSource
-from ottla.broker.metadata.replacement import Replacement
+from ottla.broker.metadata.producer_id_manager import ProducerIdManager
 from ottla.broker.metadata.stores import id_in_use
 from ottla.broker.replication.peers import Peers
-from ottla.broker.replication.roles import Roles
+from ottla.broker.replication.replica_manager import ReplicaManager
 from ottla.broker.start_error import StartError
 from ottla.config.listeners import Listener
 from ottla.metadata import documents
@@ -74,7 +74,7 @@ class StoreLease(Lease):
         return super().held(now)
 
 
-class Membership:
+class BrokerLifecycleManager:
     """The registration of one broker."""
 
     def __init__(
@@ -83,17 +83,17 @@ class Membership:
         broker: BrokerState,
         config: DynamicConfig,
         metadata: MetadataLoader,
-        roles: Roles,
-        control: Control,
-        producer_ids: ProducerIdSource,
+        replica_manager: ReplicaManager,
+        controller: ControllerRole,
+        producer_ids: ProducerIdManager,
         peers: Peers,
     ) -> None:
         self._broker = broker
         self._config = config
         self._metadata = metadata
         self._image = metadata.image
-        self._roles = roles
-        self._control = control
+        self._replica_manager = replica_manager
+        self._controller = controller
         self._producer_ids = producer_ids
         self.advertised: tuple[Listener, ...] = ()
         """The listeners, as clients and other brokers reach them."""
@@ -105,7 +105,7 @@ class Membership:
         """Of the registration that this broker has, or had last."""
         self.storage: documents.Storage | None = None
         """What the logs are kept on."""
-        self._replacement = Replacement(broker, self._image, peers, self.session_ended)
+        self._replacement = FencingProbe(broker, self._image, peers, self.session_ended)
         self._rejoining: asyncio.Task[None] | None = None
         self._ends = 0
         """How many sessions have been ended by others."""
@@ -157,7 +157,7 @@ class Membership:
         if broker.lease is not None:
             broker.lease.ended()
         self._metadata.version += 1  # what it led, it leads no more
-        self._roles.take_all()
+        self._replica_manager.take_all()
         if is_cut_off:
             self._fence()
         if math.isinf(self._metadata.store.session_facts().timeout):
@@ -192,9 +192,9 @@ class Membership:
             broker.fenced = False
         finally:
             self._rejoining = None
-        await self._control.settle()
-        self._roles.take_all()
-        self._roles.claims.look_at_all()
+        await self._controller.settle()
+        self._replica_manager.take_all()
+        self._replica_manager.claims.look_at_all()
         log.info("registered with the cluster again", epoch=broker.epoch)
 
     def _fence(self) -> None:

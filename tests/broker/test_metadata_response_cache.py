@@ -7,9 +7,9 @@ import pytest
 
 from ottla.api import metadata as metadata_api
 from ottla.api.registry import Request
-from ottla.broker.metadata import kept_answers
+from ottla.broker.broker_server import BrokerServer
+from ottla.broker.metadata import metadata_response_cache
 from ottla.broker.metadata.topics import delete_topic
-from ottla.broker.node import Node
 from ottla.wire import codec
 from ottla.wire.messages.metadata import MetadataRequest, MetadataResponse, MetadataResponseTopic
 from tests.broker.nodes import running, topic
@@ -20,11 +20,11 @@ ALL = memoryview(codec.encode(MetadataRequest(topics=None), VERSION))
 
 @pytest.fixture(autouse=True)
 def everything_counts_as_large(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(kept_answers, "MANY_PARTITIONS", 1)
-    monkeypatch.setattr(kept_answers, "SMALLEST_KEPT", 1)
+    monkeypatch.setattr(metadata_response_cache, "MANY_PARTITIONS", 1)
+    monkeypatch.setattr(metadata_response_cache, "SMALLEST_KEPT", 1)
 
 
-def ask(node: Node) -> bytes:
+def ask(node: BrokerServer) -> bytes:
     request = Request(node, 3, VERSION, 1, "test", "127.0.0.1", "PLAINTEXT", 1)
     outcome = metadata_api.metadata(request, ALL, 0)
     assert isinstance(outcome, tuple)
@@ -70,10 +70,10 @@ def test_few_answers_are_kept(tmp_path: Path) -> None:
         async with running(tmp_path) as node:
             await topic(node, "a")
             for number in range(100):
-                node.kept_answers.find(number)
-                node.kept_answers.keep(number, b"answer")
-            kept = [number for number in range(100) if node.kept_answers.find(number)]
-            assert 0 < len(kept) <= kept_answers.MOST_KEPT
+                node.metadata_responses.find(number)
+                node.metadata_responses.keep(number, b"answer")
+            kept = [number for number in range(100) if node.metadata_responses.find(number)]
+            assert 0 < len(kept) <= metadata_response_cache.MOST_KEPT
             assert kept[-1] == 99
 
     asyncio.run(live())

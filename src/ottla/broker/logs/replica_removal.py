@@ -19,9 +19,9 @@ from typing import Final
 
 import structlog
 
-from ottla.broker.logs.cleaner import Cleaner
-from ottla.broker.logs.maintenance import Maintenance
-from ottla.broker.logs.opening import LogOpener
+from ottla.broker.logs.log_cleaner import LogCleaner
+from ottla.broker.logs.log_loader import LogLoader
+from ottla.broker.logs.log_manager import LogManager
 from ottla.broker.metrics.counters import TopicMetrics
 from ottla.broker.replicas.partition import Partition
 from ottla.broker.replicas.partitions import Partitions
@@ -45,9 +45,9 @@ class ReplicaRemoval:
         image: Image,
         partitions: Partitions,
         topic_metrics: dict[str, TopicMetrics],
-        maintenance: Maintenance,
-        cleaner: Cleaner,
-        opener: LogOpener,
+        log_manager: LogManager,
+        log_cleaner: LogCleaner,
+        log_loader: LogLoader,
         give_up: Callable[[Partition], None],
     ) -> None:
         """`give_up` takes the role of a replica away."""
@@ -55,9 +55,9 @@ class ReplicaRemoval:
         self._image = image
         self._partitions = partitions
         self._topic_metrics = topic_metrics
-        self._maintenance = maintenance
-        self._cleaner = cleaner
-        self._opener = opener
+        self._log_manager = log_manager
+        self._log_cleaner = log_cleaner
+        self._log_loader = log_loader
         self._give_up = give_up
 
     async def give_up_replicas(self, topic: TopicImage) -> None:
@@ -70,7 +70,7 @@ class ReplicaRemoval:
             if partition.index not in kept and partition.topic_id == topic.id:
                 self._partitions.remove(partition)
                 self._remove(partition)
-        await self._opener.delete_unopened(topic, kept)
+        await self._log_loader.delete_unopened(topic, kept)
 
     async def set_topic_aside(self, topic: TopicImage) -> None:
         """Serve a topic no more that the metadata lack, and keep its records."""
@@ -83,9 +83,9 @@ class ReplicaRemoval:
         names = [f"{topic.name}-{index}" for index in range(len(topic.assignment))]
         try:
             # First, or they would count for a topic that is created later.
-            await self._maintenance.checkpoints.forget(keys)
+            await self._log_manager.checkpoints.forget(keys)
             names = [partition.log.delete(keep=True).name for partition in gone]
-            names += await self._opener.set_unopened_aside(topic)
+            names += await self._log_loader.set_unopened_aside(topic)
         except OSError as problem:
             log.error("failed to rename folders", topic=topic.name, reason=str(problem))
         log.error(
@@ -101,7 +101,7 @@ class ReplicaRemoval:
         """Remove all partitions of a topic."""
         left = self._end_topic(topic)
         try:
-            await self._opener.delete_unopened(topic)
+            await self._log_loader.delete_unopened(topic)
             while left:
                 for partition in left[-ELEMENTS_IN_ONE_TURN:]:
                     self._remove(partition)
@@ -122,9 +122,9 @@ class ReplicaRemoval:
 
     def _remove(self, partition: Partition) -> None:
         self._end(partition)
-        self._maintenance.delete_log(partition)
+        self._log_manager.delete_log(partition)
 
     def _end(self, partition: Partition) -> None:
         self._give_up(partition)
         partition.retire()
-        self._cleaner.forget(partition)
+        self._log_cleaner.forget(partition)

@@ -36,9 +36,9 @@ from ottla.broker.context.clock import Clock
 from ottla.broker.context.dynamic_config import DynamicConfig
 from ottla.broker.logs.checkpoints import Key
 from ottla.broker.logs.log_dir import LogDir
+from ottla.broker.logs.log_manager import LogManager
 from ottla.broker.logs.log_settings import log_config
 from ottla.broker.logs.lost_logs import LostLogs
-from ottla.broker.logs.maintenance import Maintenance
 from ottla.broker.logs.memory_recovery import NO_ROOM, MemoryRecovery
 from ottla.broker.logs.recovery_process import RecoveryProcess
 from ottla.broker.logs.strays import StraySweep
@@ -66,7 +66,7 @@ MAY_PASS: Final = DISK_IS_FULL | {errno.EAGAIN}
 """The last is what a system says that has no more room for processes."""
 
 
-class _Place(NamedTuple):
+class _Replica(NamedTuple):
     topic: TopicImage
     partition: int
     directory: Path
@@ -84,7 +84,7 @@ class _OfAnotherTopicError(Exception):
     """What the checkpoints say is of another folder: of another topic's, or of one that is gone."""
 
 
-class LogOpener:
+class LogLoader:
     """Opens logs for one node."""
 
     def __init__(
@@ -96,7 +96,7 @@ class LogOpener:
         image: Image,
         log_dir: LogDir,
         partitions: Partitions,
-        maintenance: Maintenance,
+        log_manager: LogManager,
         isr_leaving: IsrLeaving,
         background: Background,
         metrics_of: Callable[[str], TopicMetrics],
@@ -109,11 +109,11 @@ class LogOpener:
         self._image = image
         self._log_dir = log_dir
         self._partitions = partitions
-        self._maintenance = maintenance
+        self._log_manager = log_manager
         self._background = background
         self._metrics_of = metrics_of
         self._serve_partition = serve
-        self._strays = StraySweep(broker.id, image, partitions, log_dir, maintenance)
+        self._strays = StraySweep(broker.id, image, partitions, log_dir, log_manager)
         self._recovering: asyncio.Task[None] | None = None
         self._child = RecoveryProcess()
         self._in_memory = MemoryRecovery()
@@ -124,7 +124,7 @@ class LogOpener:
         self._unopened: set[Key] = {
             (topic.name, index) for topic in image.topics.values() for index in self._own(topic)
         }
-        self._checkpoints = maintenance.checkpoints
+        self._checkpoints = log_manager.checkpoints
         self._checkpoints.load()
         self._deleted = {stem for stem, _ in log_dir.folder.deleted()}
         """Partitions that were deleted in an earlier life, by the stem of their folders' names."""
@@ -142,8 +142,8 @@ class LogOpener:
     async def open_all(self) -> None:
         """Open every replica of this broker; large recoveries go on after this returns."""
         await self._strays.sweep(self._unopened)
-        large: list[tuple[int, _Place]] = []
-        new: list[_Place] = []
+        large: list[tuple[int, _Replica]] = []
+        new: list[_Replica] = []
         turns = Turns()
         for topic in list(self._image.topics.values()):
             self._partitions.expect(topic.name, topic.id, len(topic.assignment))
@@ -187,7 +187,7 @@ class LogOpener:
         self._unopened.update(place.key for place in places)
         await self._open_new(places)
 
-    async def _open_new(self, places: list[_Place]) -> None:
+    async def _open_new(self, places: list[_Replica]) -> None:
         try:
             await self._checkpoints.forget(place.key for place in places)
         except OSError as problem:
@@ -223,7 +223,7 @@ class LogOpener:
                 self._log_dir.files.rename(str(place.directory), str(target))
         return names
 
-    def _forget_unopened(self, topic: TopicImage, kept: Collection[int] = ()) -> list[_Place]:
+    def _forget_unopened(self, topic: TopicImage, kept: Collection[int] = ()) -> list[_Replica]:
         gone = [
             self._place(topic, index)
             for index in range(len(topic.assignment))
@@ -236,19 +236,19 @@ class LogOpener:
             self._terms[place.key] = place.term + 1
         return gone
 
-    async def _leave(self, places: list[_Place]) -> None:
+    async def _leave(self, places: list[_Replica]) -> None:
         """Let nobody work on these folders any more."""
         directories = {str(place.directory) for place in places}
         await self._child.leave(directories)
         await self._in_memory.leave(directories)
 
-    def _is_of(self, topic: TopicImage, place: _Place) -> bool:
+    def _is_of(self, topic: TopicImage, place: _Replica) -> bool:
         try:
             return self._log_dir.folder.read_topic_id(place.directory) == topic.id
         except FolderError:
             return False
 
-    def _delete_folders(self, topic: TopicImage, places: list[_Place]) -> None:
+    def _delete_folders(self, topic: TopicImage, places: list[_Replica]) -> None:
         for place in places:
             try:
                 if self._log_dir.folder.read_topic_id(place.directory) == topic.id:
@@ -267,9 +267,9 @@ class LogOpener:
             self._recovering.cancel()
             await asyncio.gather(self._recovering, return_exceptions=True)
 
-    def _place(self, topic: TopicImage, index: int) -> _Place:
+    def _place(self, topic: TopicImage, index: int) -> _Replica:
         key = (topic.name, index)
-        return _Place(
+        return _Replica(
             topic,
             index,
             self._log_dir.folder.path / f"{topic.name}-{index}",
@@ -278,19 +278,19 @@ class LogOpener:
             self._terms.get(key, 0),
         )
 
-    def _bytes_to_scan(self, place: _Place) -> int:
+    def _bytes_to_scan(self, place: _Replica) -> int:
         try:
             return needs_recovery_bytes(place.directory, place.recovery_point, self._log_dir.files)
         except OSError:  # scanning it says what is wrong, or finds that nothing is any more
             return 1
 
-    def _open(self, place: _Place, *, clean: bool) -> None:
+    def _open(self, place: _Replica, *, clean: bool) -> None:
         try:
             self._try_to_open(place, clean=clean)
         except _OfAnotherTopicError:
             self._background.run(self._open_new([place]))
 
-    def _try_to_open(self, place: _Place, *, clean: bool) -> None:
+    def _try_to_open(self, place: _Replica, *, clean: bool) -> None:
         if not self._is_wanted(place):
             return
         log_dir = self._log_dir
@@ -331,7 +331,7 @@ class LogOpener:
 
         asyncio.get_running_loop().call_later(TRY_AGAIN_SECONDS, begin)
 
-    def _is_wanted(self, place: _Place) -> bool:
+    def _is_wanted(self, place: _Replica) -> bool:
         """False where the topic was deleted, or the replica moved away meanwhile."""
         topic = self._image.topics.get(place.topic.name)
         return (
@@ -342,7 +342,7 @@ class LogOpener:
             and self._broker.id in topic.assignment[place.partition]
         )
 
-    def _prepare(self, place: _Place) -> _Place:
+    def _prepare(self, place: _Replica) -> _Replica:
         """Have a folder that belongs to this topic and not to an older one of the same name."""
         folder, files = self._log_dir.folder, self._log_dir.files
         directory = place.directory
@@ -362,7 +362,7 @@ class LogOpener:
         folder.write_topic_id(directory, place.topic.id)
         return place
 
-    def _take_away(self, place: _Place, owner: UUID) -> None:
+    def _take_away(self, place: _Replica, owner: UUID) -> None:
         """Make room where the folder of another topic with this name is."""
         if owner in self._image.deleted_topics:
             self._delete_folder(place)
@@ -375,7 +375,7 @@ class LogOpener:
         )
         self._log_dir.files.rename(str(place.directory), str(stray))
 
-    def _begin_without_folder(self, place: _Place) -> _Place:
+    def _begin_without_folder(self, place: _Replica) -> _Replica:
         """Where a log begins whose folder is not there: it is new, or its records are lost."""
         known = max(place.recovery_point, self._checkpoints.high_watermark(place.key))
         if known <= place.start_offset:
@@ -385,12 +385,12 @@ class LogOpener:
             raise _OfAnotherTopicError
         return place._replace(start_offset=start)
 
-    def _delete_folder(self, place: _Place) -> None:
+    def _delete_folder(self, place: _Replica) -> None:
         target = place.directory.with_name(deleted_name(*place.key))
         self._log_dir.files.rename(str(place.directory), str(target))
-        self._maintenance.remove_directory(target, place.key)
+        self._log_manager.remove_directory(target, place.key)
 
-    def _serve(self, place: _Place, opened: Log) -> None:
+    def _serve(self, place: _Replica, opened: Log) -> None:
         topic = place.topic
         state = self._image.partitions.get(place.key)
         partition = Partition(
@@ -400,7 +400,7 @@ class LogOpener:
             0 if state is None else state.leader_epoch,
             opened,
             self._metrics_of(topic.name),
-            self._maintenance.flush_later,
+            self._log_manager.flush_later,
             self._log_dir.flusher,
         )
         partition.opened(self._checkpoints.high_watermark(place.key))
@@ -412,9 +412,9 @@ class LogOpener:
         if opened.unflushed_messages and not partition.has_unflushed:
             # What was scanned need not be scanned again after the next kill.
             partition.has_unflushed = True
-            self._maintenance.flush_later(partition)
+            self._log_manager.flush_later(partition)
 
-    def _failed(self, place: _Place, problem: Exception) -> None:
+    def _failed(self, place: _Replica, problem: Exception) -> None:
         if not self._is_wanted(place):
             return
         reason = str(problem)
@@ -428,12 +428,12 @@ class LogOpener:
 
     # Recovery in a child process -----------------------------------------------------------
 
-    async def _recover_all(self, places: list[_Place]) -> None:
+    async def _recover_all(self, places: list[_Replica]) -> None:
         """Recover one log after the other; those that a full disk refused once more at the end."""
         child, count, done = self._child, len(places), 0
         try:
             while places:
-                again: list[_Place] = []
+                again: list[_Replica] = []
                 for place in places:
                     if not self._is_wanted(place):
                         continue
@@ -460,7 +460,7 @@ class LogOpener:
         finally:
             await child.end()
 
-    def _recover(self, place: _Place, files: Files, cache: FileCache) -> tuple[Log, Recovered]:
+    def _recover(self, place: _Replica, files: Files, cache: FileCache) -> tuple[Log, Recovered]:
         return recover(
             place.directory,
             log_config(place.topic.configs, self._config.current),
@@ -471,7 +471,7 @@ class LogOpener:
             now=self._clock.now_ms(),
         )
 
-    async def _recover_in_memory(self, place: _Place) -> bool:
+    async def _recover_in_memory(self, place: _Replica) -> bool:
         """The disk is full: recover and write nothing; False where it is to be tried again."""
         log_dir = self._log_dir
         log_dir.full_disk.refused(place.directory.name, "not enough disk space for indexes")
@@ -489,14 +489,14 @@ class LogOpener:
             opened.fail(FileNotFoundError(errno.ENOENT, "the partition was deleted"))
         return True
 
-    def _is_of_another_topic(self, place: _Place) -> bool:
+    def _is_of_another_topic(self, place: _Replica) -> bool:
         try:
             found = self._log_dir.folder.read_topic_id(place.directory)
         except (OSError, FolderError):  # opening it says what is wrong
             return False
         return found is not None and found != place.topic.id
 
-    def _order(self, place: _Place) -> dict[str, Any]:
+    def _order(self, place: _Replica) -> dict[str, Any]:
         settings = asdict(log_config(place.topic.configs, self._config.current))
         settings["cleanup_policy"] = sorted(settings["cleanup_policy"])
         return {
@@ -506,7 +506,7 @@ class LogOpener:
             "config": settings,
         }
 
-    def _recovered(self, place: _Place, answer: dict[str, Any]) -> bool:
+    def _recovered(self, place: _Replica, answer: dict[str, Any]) -> bool:
         """Take note of an answer; False where it is to be asked for again."""
         if "error" in answer:
             kind = OSError if "errno" in answer else CorruptLog
@@ -528,7 +528,7 @@ def _may_pass(problem: Exception) -> bool:
     return isinstance(reason, OSError) and reason.errno in MAY_PASS
 
 
-def _tell(place: _Place, found: Recovered) -> None:
+def _tell(place: _Replica, found: Recovered) -> None:
     if found.truncated_bytes:
         log.warning(
             "log has a corrupt or incomplete tail; truncated",

@@ -28,23 +28,23 @@ from ottla.broker.coordinators.context import CoordinatorContext
 from ottla.broker.coordinators.coordinators import MOST_REPLICAS
 from ottla.broker.coordinators.groups import Groups
 from ottla.broker.coordinators.transactions import Transactions
-from ottla.broker.logs.cleaner import Cleaner
 from ottla.broker.logs.closing import close_logs
+from ottla.broker.logs.log_cleaner import LogCleaner
 from ottla.broker.logs.log_dir import LogDir
-from ottla.broker.logs.maintenance import Maintenance
-from ottla.broker.logs.opening import LogOpener
-from ottla.broker.logs.removing import ReplicaRemoval
+from ottla.broker.logs.log_loader import LogLoader
+from ottla.broker.logs.log_manager import LogManager
+from ottla.broker.logs.replica_removal import ReplicaRemoval
 from ottla.broker.logs.storage import storage_of
-from ottla.broker.metadata.auto_topic_creation import WishedTopics
+from ottla.broker.metadata.auto_topic_creation import AutoTopicCreation
+from ottla.broker.metadata.broker_lifecycle import BrokerLifecycleManager
 from ottla.broker.metadata.cluster_id import check_not_lost, ensure_cluster_id
-from ottla.broker.metadata.controller import Control
-from ottla.broker.metadata.kept_answers import KeptAnswers
-from ottla.broker.metadata.leader_balance import LeaderBalance
-from ottla.broker.metadata.membership import Membership
+from ottla.broker.metadata.controller import ControllerRole
+from ottla.broker.metadata.leader_balancer import LeaderBalancer
 from ottla.broker.metadata.metadata_loader import MetadataLoader
 from ottla.broker.metadata.metadata_publisher import MetadataPublisher
+from ottla.broker.metadata.metadata_response_cache import MetadataResponseCache
 from ottla.broker.metadata.own_address import own_host, warn_of_lost_clients
-from ottla.broker.metadata.producer_ids import ProducerIdSource
+from ottla.broker.metadata.producer_id_manager import ProducerIdManager
 from ottla.broker.metadata.stores import own_file
 from ottla.broker.metrics.counters import TopicMetrics
 from ottla.broker.replicas.decoding import Decoding
@@ -53,10 +53,10 @@ from ottla.broker.replicas.fetch_sessions import FetchSessions
 from ottla.broker.replicas.isr_leaving import IsrLeaving
 from ottla.broker.replicas.leaders import Leaders
 from ottla.broker.replicas.partitions import Partitions
-from ottla.broker.replicas.refusals import Refusals
-from ottla.broker.replication.isr_changes import IsrChanges
+from ottla.broker.replicas.rejected_batches import RejectedBatches
+from ottla.broker.replication.alter_partition import AlterPartitionManager
 from ottla.broker.replication.peers import Peers
-from ottla.broker.replication.roles import Roles
+from ottla.broker.replication.replica_manager import ReplicaManager
 from ottla.broker.scheduling.background import Background
 from ottla.broker.start_error import StartError
 from ottla.config import BrokerConfig
@@ -72,7 +72,7 @@ COLD_READERS: Final = 2
 after every read: with six of them the p99 of a small produce was twice as long."""
 
 
-class Node:
+class BrokerServer:
     """A broker without its sockets."""
 
     def __init__(self, config: BrokerConfig) -> None:
@@ -115,7 +115,7 @@ class Node:
     def _build_logs(self) -> None:
         self.log_dir = LogDir.of(Path(self.config.log_dirs[0]), self.state)
         self.folder, self.files, self.file_cache, _, self.full_disk = self.log_dir
-        self.maintenance = Maintenance(
+        self.log_manager = LogManager(
             broker=self.state,
             config=self.dynamic_config,
             clock=self.clock,
@@ -125,14 +125,14 @@ class Node:
             isr_leaving=self.isr_leaving,
             background=self.background,
         )
-        self.cleaner = Cleaner(
-            self.dynamic_config, self.clock, self.partitions, self.files, self.maintenance
+        self.log_cleaner = LogCleaner(
+            self.dynamic_config, self.clock, self.partitions, self.files, self.log_manager
         )
-        self._opener: LogOpener | None = None
+        self._log_loader: LogLoader | None = None
 
     def _build_replicas(self) -> None:
         self.leaders = Leaders(self.image, self.state, self.partitions)
-        self.refusals = Refusals()
+        self.rejected_batches = RejectedBatches()
         self.delayed = DelayedOperations()
         self.decoding = Decoding()
         self.cold_readers = ThreadPoolExecutor(COLD_READERS, "ottla-cold-reads")
@@ -140,7 +140,7 @@ class Node:
             self.config.max_incremental_fetch_session_cache_slots,
             lambda: random.randrange(1, 2**31),
         )
-        self.isr_changes = IsrChanges(
+        self.alter_partition = AlterPartitionManager(
             self.dynamic_config, self.image, self.partitions, self.metadata, self.isr_leaving
         )
         self.fetches = FetchContext(
@@ -150,7 +150,7 @@ class Node:
             image=self.image,
             config=self.dynamic_config,
             clock=self.clock,
-            isr_watch=self.isr_changes,
+            isr_watch=self.alter_partition,
             delayed=self.delayed,
             decoding=self.decoding,
             cold_readers=self.cold_readers,
@@ -159,7 +159,7 @@ class Node:
 
     def _build_coordinators(self) -> None:
         self.peers = Peers(self.dynamic_config, self.image)
-        self.producer_ids = ProducerIdSource(self.metadata, self.background)
+        self.producer_ids = ProducerIdManager(self.metadata, self.background)
         self.coordinators = CoordinatorContext(
             broker=self.state,
             config=self.dynamic_config,
@@ -176,11 +176,11 @@ class Node:
         self.groups = Groups(self.coordinators)
         self._by_topic = CoordinatorsByTopic(self.groups, self.transactions)
         self.new_topic = self._by_topic.new_topic
-        self.wished_topics = WishedTopics(self.metadata, self.background, self.new_topic)
-        self.coordinators.join(self.groups, self.wished_topics)
+        self.auto_topic_creation = AutoTopicCreation(self.metadata, self.background, self.new_topic)
+        self.coordinators.join(self.groups, self.auto_topic_creation)
 
     def _build_replication(self) -> None:
-        self.roles = Roles(
+        self.replica_manager = ReplicaManager(
             broker=self.state,
             config=self.dynamic_config,
             clock=self.clock,
@@ -188,8 +188,8 @@ class Node:
             partitions=self.partitions,
             metadata=self.metadata,
             log_dir=self.log_dir,
-            maintenance=self.maintenance,
-            isr_changes=self.isr_changes,
+            log_manager=self.log_manager,
+            alter_partition=self.alter_partition,
             isr_leaving=self.isr_leaving,
             peers=self.peers,
             background=self.background,
@@ -197,15 +197,19 @@ class Node:
         )
 
     def _build_metadata(self) -> None:
-        self.control = Control(self.state, self.image, self.metadata, self._internal_topics)
-        self.balance = LeaderBalance(self.state, self.dynamic_config, self.image, self.metadata)
-        self.kept_answers = KeptAnswers(self.metadata, self.partitions)
-        self.membership = Membership(
+        self.controller = ControllerRole(
+            self.state, self.image, self.metadata, self._internal_topics
+        )
+        self.leader_balancer = LeaderBalancer(
+            self.state, self.dynamic_config, self.image, self.metadata
+        )
+        self.metadata_responses = MetadataResponseCache(self.metadata, self.partitions)
+        self.lifecycle = BrokerLifecycleManager(
             broker=self.state,
             config=self.dynamic_config,
             metadata=self.metadata,
-            roles=self.roles,
-            control=self.control,
+            replica_manager=self.replica_manager,
+            controller=self.controller,
             producer_ids=self.producer_ids,
             peers=self.peers,
         )
@@ -215,10 +219,10 @@ class Node:
             image=self.image,
             partitions=self.partitions,
             fetch_sessions=self.fetch_sessions,
-            roles=self.roles,
-            control=self.control,
+            replica_manager=self.replica_manager,
+            controller=self.controller,
             groups=self.groups,
-            session_ended=self.membership.session_ended,
+            session_ended=self.lifecycle.session_ended,
         )
 
     def _internal_topics(self) -> dict[str, int]:
@@ -269,7 +273,7 @@ class Node:
                 check_not_lost(folder, self.config)
             await self.metadata.open(self._publisher)
             await ensure_cluster_id(self.image, self.metadata, folder, self.config)
-            self.membership.storage = storage_of(folder, self.cluster_id, self.id)
+            self.lifecycle.storage = storage_of(folder, self.cluster_id, self.id)
         except (StoreError, FolderError) as problem:
             await self.close()
             raise StartError(str(problem)) from None
@@ -282,19 +286,19 @@ class Node:
     async def start(self, ports: Mapping[str, int]) -> None:
         """Open the logs and register, with the ports that the listeners were bound to."""
         advertised = tuple(self.config.advertised(ports, own_host()))
-        self.membership.advertised = advertised
-        opener = self._begin_to_open_logs()
+        self.lifecycle.advertised = advertised
+        log_loader = self._begin_to_open_logs()
         self.ports = ports
         self.full_disk.keep_reserve()
-        await self.membership.join()
+        await self.lifecycle.join()
         await self.metadata.caught_up()
-        await self.control.settle()
-        await opener.open_all()
-        await self.roles.claims.settle()
-        self.roles.start()
-        self.balance.start()
-        self.maintenance.start()
-        self.cleaner.start()
+        await self.controller.settle()
+        await log_loader.open_all()
+        await self.replica_manager.claims.settle()
+        self.replica_manager.start()
+        self.leader_balancer.start()
+        self.log_manager.start()
+        self.log_cleaner.start()
         try:
             self.audit.start()
         except ValueError as problem:
@@ -313,20 +317,20 @@ class Node:
         )
         warn_of_lost_clients(self.config, advertised)
 
-    def _begin_to_open_logs(self) -> LogOpener:
+    def _begin_to_open_logs(self) -> LogLoader:
         try:
-            opener = self._opener = LogOpener(
+            log_loader = self._log_loader = LogLoader(
                 broker=self.state,
                 config=self.dynamic_config,
                 clock=self.clock,
                 image=self.image,
                 log_dir=self.log_dir,
                 partitions=self.partitions,
-                maintenance=self.maintenance,
+                log_manager=self.log_manager,
                 isr_leaving=self.isr_leaving,
                 background=self.background,
                 metrics_of=self.metrics_of,
-                serve=self.roles.serve,
+                serve=self.replica_manager.serve,
             )
         except OSError as problem:
             raise StartError(f"cannot use data folder {self.folder.path}: {problem}") from None
@@ -335,36 +339,36 @@ class Node:
             image=self.image,
             partitions=self.partitions,
             topic_metrics=self.topic_metrics,
-            maintenance=self.maintenance,
-            cleaner=self.cleaner,
-            opener=opener,
-            give_up=self.roles.give_up,
+            log_manager=self.log_manager,
+            log_cleaner=self.log_cleaner,
+            log_loader=log_loader,
+            give_up=self.replica_manager.give_up,
         )
-        self._publisher.begin(opener, removal)
-        return opener
+        self._publisher.begin(log_loader, removal)
+        return log_loader
 
     async def close(self) -> None:
         """Flush and close everything; after a failed start, what there is of it."""
         was_running, self.state.running = self.state.running, False
-        await self.membership.stop()
-        await self.control.stop()
-        await self.balance.stop()
-        await self.roles.stop()
+        await self.lifecycle.stop()
+        await self.controller.stop()
+        await self.leader_balancer.stop()
+        await self.replica_manager.stop()
         self.transactions.stop()
         self.groups.stop()
         await self.audit.stop()
         self.peers.close()
-        await self.cleaner.stop()
-        self.wished_topics.stop()
+        await self.log_cleaner.stop()
+        self.auto_topic_creation.stop()
         await asyncio.gather(self.metadata.stop(), *self.background, return_exceptions=True)
-        await self.maintenance.stop()
+        await self.log_manager.stop()
         self.cold_readers.shutdown(wait=False)
         self.decoding.stop()
-        if was_running and self.ports and self._opener is not None:
-            await self._opener.stop()
-            clean = await close_logs(self.log_dir, self.partitions) and self._opener.all_open
+        if was_running and self.ports and self._log_loader is not None:
+            await self._log_loader.stop()
+            clean = await close_logs(self.log_dir, self.partitions) and self._log_loader.all_open
             try:
-                await self.maintenance.checkpoint()
+                await self.log_manager.checkpoint()
                 if clean:
                     self.folder.write_clean_mark()
             except OSError as problem:

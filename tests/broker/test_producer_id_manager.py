@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from ottla.broker.metadata.producer_ids import BLOCK, ProducerIdSource
+from ottla.broker.metadata.producer_id_manager import BLOCK, ProducerIdManager
 from ottla.broker.scheduling.background import Background
 from ottla.metadata.store import Document, StoreError
 from ottla.metadata.stores.sqlite_store import SqliteStore
@@ -40,8 +40,8 @@ class Host:
     async def settled(self) -> None:
         await asyncio.gather(*self.background)
 
-    def source(self) -> ProducerIdSource:
-        return ProducerIdSource(self, self.background)
+    def source(self) -> ProducerIdManager:
+        return ProducerIdManager(self, self.background)
 
 
 def with_store(folder: Path, claim: Callable[[SqliteStore], Awaitable[None]]) -> None:

@@ -35,7 +35,7 @@ AGAIN_SECONDS: Final = 0.5
 Change = tuple[Partition, Leadership, Proposal]
 
 
-class IsrChanges:
+class AlterPartitionManager:
     """The changes of all partitions that one node leads."""
 
     def __init__(

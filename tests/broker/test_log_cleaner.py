@@ -9,12 +9,12 @@ from pathlib import Path
 import pytest
 from structlog.testing import capture_logs
 
-from ottla.broker.logs import cleaner as cleaner_module
-from ottla.broker.logs import opening
+from ottla.broker.broker_server import BrokerServer
+from ottla.broker.logs import log_cleaner as cleaner_module
+from ottla.broker.logs import log_loader
 from ottla.broker.logs.child import Child
-from ottla.broker.logs.cleaner import RETRY_MS, Cleaner
+from ottla.broker.logs.log_cleaner import RETRY_MS, LogCleaner
 from ottla.broker.metadata.topics import create_topic, delete_topic
-from ottla.broker.node import Node
 from ottla.broker.replicas.partition import Partition
 from ottla.config import BrokerConfig
 from ottla.log.config import LogConfig
@@ -31,7 +31,7 @@ SLOW = {"log.cleaner.io.max.bytes.per.second": "200000"}
 
 
 @asynccontextmanager
-async def cleaning(node: Node) -> AsyncIterator[Cleaner]:
+async def cleaning(node: BrokerServer) -> AsyncIterator[LogCleaner]:
     """A cleaner that works when it is told to; it knows what an earlier one noted."""
     cleaner = new_cleaner(node)
     try:
@@ -40,7 +40,7 @@ async def cleaning(node: Node) -> AsyncIterator[Cleaner]:
         await cleaner.stop()
 
 
-async def dirty(node: Node, name: str, records: int = 300, keys: int = 5) -> Partition:
+async def dirty(node: BrokerServer, name: str, records: int = 300, keys: int = 5) -> Partition:
     """A partition with many values for a few keys, most of them in sealed segments."""
     configs = {"cleanup.policy": "compact", "file.delete.delay.ms": "0"}
     await create_topic(node.metadata, NewTopic(name, 1, configs=configs))
@@ -49,7 +49,7 @@ async def dirty(node: Node, name: str, records: int = 300, keys: int = 5) -> Par
     return partition
 
 
-def write(node: Node, partition: Partition, records: int = 300, keys: int = 5) -> None:
+def write(node: BrokerServer, partition: Partition, records: int = 300, keys: int = 5) -> None:
     now = node.now_ms()
     for at in range(records):
         partition.append(keyed((f"key-{at % keys}", "v" * 500), timestamp=now), now, 12)
@@ -123,7 +123,7 @@ def test_what_is_written_where_a_clean_log_was_cut_is_dirty(tmp_path: Path) -> N
             log = partition.log
             asked = following.fetch(log.end_offset, log.epochs, log.start_offset)
             answer = PartitionAnswer(0, 0, -1, 0, (partition.leader_epoch, 10), memoryview(b""))
-            assert await node.roles.copying.take(partition, asked, answer)
+            assert await node.replica_manager.fetched_data.take(partition, asked, answer)
             assert log.end_offset <= 10
             partition.lead(partition.leader_epoch, None)
             write(node, partition)
@@ -210,7 +210,7 @@ def test_readers_and_writers_go_on_meanwhile(tmp_path: Path) -> None:
 
 
 async def interfered(
-    folder: Path, interfere: Callable[[Node, Cleaner, Partition], Awaitable[None]]
+    folder: Path, interfere: Callable[[BrokerServer, LogCleaner, Partition], Awaitable[None]]
 ) -> None:
     """Something happens to a log while it is compacted: the compaction is given up, quietly."""
     async with running(folder, SLOW) as node, cleaning(node) as cleaner:
@@ -226,7 +226,7 @@ async def interfered(
 
 
 def test_a_deleted_partition_is_left_at_once(tmp_path: Path) -> None:
-    async def delete(node: Node, cleaner: Cleaner, partition: Partition) -> None:
+    async def delete(node: BrokerServer, cleaner: LogCleaner, partition: Partition) -> None:
         await delete_topic(node.metadata, "table")
         cleaner.forget(partition)
 
@@ -234,14 +234,14 @@ def test_a_deleted_partition_is_left_at_once(tmp_path: Path) -> None:
 
 
 def test_a_log_that_was_cut_is_not_overwritten(tmp_path: Path) -> None:
-    async def cut(node: Node, cleaner: Cleaner, partition: Partition) -> None:
+    async def cut(node: BrokerServer, cleaner: LogCleaner, partition: Partition) -> None:
         partition.log.truncate_to(7)
 
     asyncio.run(interfered(tmp_path, cut))
 
 
 def test_a_log_that_lost_segments_to_retention_is_not_overwritten(tmp_path: Path) -> None:
-    async def retain(node: Node, cleaner: Cleaner, partition: Partition) -> None:
+    async def retain(node: BrokerServer, cleaner: LogCleaner, partition: Partition) -> None:
         partition.log.raise_start_offset(100)
         partition.log.maintain(node.now_ms())
 
@@ -249,7 +249,7 @@ def test_a_log_that_lost_segments_to_retention_is_not_overwritten(tmp_path: Path
 
 
 def test_a_log_that_is_no_longer_compacted_is_left(tmp_path: Path) -> None:
-    async def configure(node: Node, cleaner: Cleaner, partition: Partition) -> None:
+    async def configure(node: BrokerServer, cleaner: LogCleaner, partition: Partition) -> None:
         partition.log.set_config(LogConfig())
 
     asyncio.run(interfered(tmp_path, configure))
@@ -295,11 +295,11 @@ def test_no_file_calls_clean_what_is_about_to_be_truncated(tmp_path: Path) -> No
             (clean_to,) = node.folder.read_checkpoint(CLEANER_OFFSETS).values()
             cut = clean_to - 3
             log.lower_recovery_point(cut)
-            await node.maintenance.checkpoints.write_recovery_points()
+            await node.log_manager.checkpoints.write_recovery_points()
             # A kill between the two leaves this one.
             assert node.folder.read_checkpoint(CLEANER_OFFSETS) == {("table", 0): cut}
             log.truncate_to(cut)
-            await node.maintenance.checkpoint()
+            await node.log_manager.checkpoint()
             assert node.folder.read_checkpoint(CLEANER_OFFSETS) == {}
 
     asyncio.run(story())
@@ -309,7 +309,7 @@ def test_a_topic_created_again_is_all_dirty_where_the_checkpoint_could_not_be_wr
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """It is opened once the file has forgotten its predecessor."""
-    monkeypatch.setattr(opening, "TRY_AGAIN_SECONDS", 0.05)
+    monkeypatch.setattr(log_loader, "TRY_AGAIN_SECONDS", 0.05)
 
     async def story() -> None:
         async with running(tmp_path) as node, cleaning(node) as cleaner:

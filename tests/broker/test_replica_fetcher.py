@@ -4,7 +4,7 @@ import asyncio
 from pathlib import Path
 
 from ottla.broker.metadata.topics import create_topic
-from ottla.broker.replication.fetcher import ReplicaFetcher
+from ottla.broker.replication.replica_fetcher import ReplicaFetcher
 from ottla.metadata.controller import change_partition
 from ottla.metadata.elections import changed
 from ottla.metadata.topics import NewTopic
@@ -23,7 +23,11 @@ def test_a_leader_of_nothing_but_broken_logs_is_not_asked(tmp_path: Path) -> Non
             partition.follow(0, Following(OTHER, 0))
             partition.log.fail(OSError("Input/output error"))
             fetcher = ReplicaFetcher(
-                OTHER, node.state, node.dynamic_config, node.image, node.roles.copying
+                OTHER,
+                node.state,
+                node.dynamic_config,
+                node.image,
+                node.replica_manager.fetched_data,
             )
             fetcher.add(partition)
             try:
@@ -44,7 +48,7 @@ def test_a_replica_that_is_given_back_is_named_again(tmp_path: Path) -> None:
         async with beside_another(tmp_path) as (node, leader):
             await create_topic(node.metadata, NewTopic("t", assignment={0: [OTHER, node.id]}))
             await until(lambda: leader.asked == 1)
-            (fetcher,) = node.roles.fetchers._fetchers.values()
+            (fetcher,) = node.replica_manager.fetchers._fetchers.values()
             fetcher._session = (1, 1)  # a session that is under way, in which nothing is new
             assert fetcher._request().topics == []
             state = node.image.partitions["t", 0]
