@@ -9,10 +9,10 @@ Rules kept here:
 from __future__ import annotations
 
 import asyncio
-import random
 from collections.abc import Mapping
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from random import Random
 from typing import Final
 
 import structlog
@@ -60,13 +60,14 @@ from ottla.broker.replication.replica_manager import ReplicaManager
 from ottla.broker.scheduling.background import Background
 from ottla.broker.start_error import StartError
 from ottla.config import BrokerConfig
-from ottla.log.folder import FolderError
+from ottla.log.storage.folder import FolderError
 from ottla.metadata.controller import has_controller
 from ottla.metadata.image import Image
 from ottla.metadata.store import StoreError
 
 log = structlog.get_logger()
 
+_CHANCE = Random()  # of its own: a program that embeds a broker may seed the other
 COLD_READERS: Final = 2
 """Threads for what is not in the page cache. Each competes with the loop for the interpreter's lock
 after every read: with six of them the p99 of a small produce was twice as long."""
@@ -138,7 +139,7 @@ class BrokerServer:
         self.cold_readers = ThreadPoolExecutor(COLD_READERS, "ottla-cold-reads")
         self.fetch_sessions = FetchSessions(
             self.config.max_incremental_fetch_session_cache_slots,
-            lambda: random.randrange(1, 2**31),
+            lambda: _CHANCE.randrange(1, 2**31),
         )
         self.alter_partition = AlterPartitionManager(
             self.dynamic_config, self.image, self.partitions, self.metadata, self.isr_leaving

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING
 
 import structlog
 
-from ottla.log.files import read_stretch
+from ottla.log.storage.page_cache import read_stretch
 from ottla.server.dispatch import Dispatcher
 from ottla.server.keep_alive import ask_often
 from ottla.server.protocol import REQUESTS_IN_ONE_TURN, ServerProtocol

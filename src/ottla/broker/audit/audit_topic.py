@@ -27,7 +27,7 @@ from ottla.broker.replicas.partition import Partition
 from ottla.broker.replicas.partitions import Partitions
 from ottla.broker.replication.link import LinkError
 from ottla.broker.replication.peers import Peers
-from ottla.log.folder import uuid_to_text
+from ottla.log.storage.folder import uuid_to_text
 from ottla.metadata.elections import NO_LEADER
 from ottla.metadata.image import Image, TopicImage
 from ottla.metadata.topics import NewTopic

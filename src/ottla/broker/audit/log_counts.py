@@ -40,7 +40,7 @@ from ottla.broker.replicas.partitions import Partitions
 from ottla.broker.replication.peers import Peers
 from ottla.broker.scheduling.turns import in_turns
 from ottla.config.topic_names import INTERNAL_TOPICS
-from ottla.log.folder import DataFolder, uuid_to_text
+from ottla.log.storage.folder import DataFolder, uuid_to_text
 from ottla.metadata.image import Image
 from ottla.wire.errors import KafkaError
 

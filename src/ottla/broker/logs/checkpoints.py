@@ -26,8 +26,8 @@ from ottla.broker.logs.full_disk import FullDisk
 from ottla.broker.replicas.partition import Partition
 from ottla.broker.replicas.partitions import Partitions
 from ottla.broker.scheduling.turns import in_turns
-from ottla.log.files import DISK_IS_FULL
-from ottla.log.folder import (
+from ottla.log.storage.files import DISK_IS_FULL
+from ottla.log.storage.folder import (
     CLEANER_OFFSETS,
     HIGH_WATERMARKS,
     RECOVERY_POINTS,

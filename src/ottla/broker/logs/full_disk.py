@@ -20,8 +20,8 @@ from typing import Final
 import structlog
 
 from ottla.broker.context.broker_state import BrokerState
-from ottla.log.files import Files
-from ottla.log.folder import DataFolder
+from ottla.log.storage.files import Files
+from ottla.log.storage.folder import DataFolder
 
 log = structlog.get_logger()
 

@@ -32,11 +32,11 @@ from ottla.broker.logs.log_manager import LogManager
 from ottla.broker.replicas.partition import Partition
 from ottla.broker.replicas.partitions import Partitions
 from ottla.broker.scheduling.turns import in_turns
-from ottla.log.compaction_order import Cleaned, Failed, Finished, reply_from_line
-from ottla.log.compaction_plan import Plan, plan
-from ottla.log.files import DISK_IS_FULL, Files
-from ottla.log.scan import CorruptLog
-from ottla.log.segment_names import CLEANED
+from ottla.log.compaction.order import Cleaned, Failed, Finished, reply_from_line
+from ottla.log.compaction.plan import Plan, plan
+from ottla.log.segments.names import CLEANED
+from ottla.log.segments.scan import CorruptLog
+from ottla.log.storage.files import DISK_IS_FULL, Files
 from ottla.wire.errors import KafkaError
 
 log = structlog.get_logger()

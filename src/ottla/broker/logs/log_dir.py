@@ -9,8 +9,9 @@ from typing import NamedTuple
 from ottla.broker.context.broker_state import BrokerState
 from ottla.broker.logs.full_disk import FullDisk
 from ottla.broker.scheduling.flusher import Flusher
-from ottla.log.files import FileCache, Files
-from ottla.log.folder import DataFolder
+from ottla.log.storage.file_cache import FileCache
+from ottla.log.storage.files import Files
+from ottla.log.storage.folder import DataFolder
 
 
 class LogDir(NamedTuple):

@@ -48,11 +48,12 @@ from ottla.broker.replicas.partition import Partition
 from ottla.broker.replicas.partitions import Partitions
 from ottla.broker.scheduling.background import Background
 from ottla.broker.scheduling.turns import Turns
-from ottla.log.files import DISK_IS_FULL, FileCache, Files
-from ottla.log.folder import FolderError, deleted_name, deleted_stem, stray_name
 from ottla.log.log import Log
-from ottla.log.recovery import Recovered, needs_recovery_bytes, recover
-from ottla.log.scan import CorruptLog
+from ottla.log.recovery.recovery import Recovered, needs_recovery_bytes, recover
+from ottla.log.segments.scan import CorruptLog
+from ottla.log.storage.file_cache import FileCache
+from ottla.log.storage.files import DISK_IS_FULL, Files
+from ottla.log.storage.folder import FolderError, deleted_name, deleted_stem, stray_name
 from ottla.metadata.image import Image, TopicImage
 from ottla.wire.errors import ErrorCode, KafkaError
 

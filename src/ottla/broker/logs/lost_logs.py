@@ -17,8 +17,8 @@ import structlog
 
 from ottla.broker.logs.checkpoints import Key
 from ottla.broker.replicas.isr_leaving import IsrLeaving
-from ottla.log.folder import FolderError
-from ottla.log.scan import CorruptLog
+from ottla.log.segments.scan import CorruptLog
+from ottla.log.storage.folder import FolderError
 from ottla.metadata.image import Delta, Image, TopicImage
 
 log = structlog.get_logger()

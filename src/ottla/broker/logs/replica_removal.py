@@ -26,7 +26,7 @@ from ottla.broker.metrics.counters import TopicMetrics
 from ottla.broker.replicas.partition import Partition
 from ottla.broker.replicas.partitions import Partitions
 from ottla.broker.scheduling.turns import ELEMENTS_IN_ONE_TURN, Turns
-from ottla.log.folder import uuid_to_text
+from ottla.log.storage.folder import uuid_to_text
 from ottla.metadata.image import Image, TopicImage
 
 log = structlog.get_logger()

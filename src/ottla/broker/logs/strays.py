@@ -28,7 +28,13 @@ from ottla.broker.logs.checkpoints import Key
 from ottla.broker.logs.log_dir import LogDir
 from ottla.broker.logs.log_manager import LogManager
 from ottla.broker.replicas.partitions import Partitions
-from ottla.log.folder import FolderError, PartitionFolder, deleted_name, deleted_stem, stray_name
+from ottla.log.storage.folder import (
+    FolderError,
+    PartitionFolder,
+    deleted_name,
+    deleted_stem,
+    stray_name,
+)
 from ottla.metadata.image import Image
 
 log = structlog.get_logger()

@@ -13,7 +13,7 @@ import uuid
 from ottla.broker.context.metadata_writer import MetadataWriter
 from ottla.broker.metadata.stores import METADATA_FILE, own_file
 from ottla.config import BrokerConfig
-from ottla.log.folder import DataFolder, FolderError, uuid_to_text
+from ottla.log.storage.folder import DataFolder, FolderError, uuid_to_text
 from ottla.metadata import documents
 from ottla.metadata.image import Image
 from ottla.metadata.store import Create

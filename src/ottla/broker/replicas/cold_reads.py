@@ -12,7 +12,7 @@ from collections.abc import Callable
 from concurrent.futures import Executor
 from typing import TypeVar
 
-from ottla.log.files import ColdReadError
+from ottla.log.storage.page_cache import ColdReadError
 
 T = TypeVar("T")
 

@@ -30,14 +30,13 @@ from ottla.broker.replicas.fetch_reader import UNKNOWN, FetchReader, Look, unpin
 from ottla.broker.replicas.fetch_sessions import NO_SESSION, CachedPartition, FetchSession
 from ottla.broker.scheduling.turns import Turns
 from ottla.later import Later
-from ottla.log.files import Slice
+from ottla.log.storage.file_cache import Slice
 from ottla.wire.fetch import FetchRequest, PartitionData
 from ottla.wire.produce import TopicKey
 
 T = TypeVar("T")
 
 Answer = list[tuple[TopicKey, list[PartitionData]]]
-LONGEST_WAIT_MS: Final = 2**31 - 1
 MOST_AT_ONCE: Final = 500
 """Partitions that are looked at in one turn of the loop."""
 PIECE: Final = 50

@@ -22,7 +22,8 @@ from ottla.broker.replicas import follower_fetches, rack_aware_reads
 from ottla.broker.replicas.cold_reads import begin_to_read
 from ottla.broker.replicas.fetch_context import FetchContext
 from ottla.broker.replicas.fetch_sessions import CachedPartition
-from ottla.log.files import ColdReadError, Slice, in_page_cache, read_stretch
+from ottla.log.storage.file_cache import Slice
+from ottla.log.storage.page_cache import ColdReadError, in_page_cache, read_stretch
 from ottla.wire.errors import ErrorCode, KafkaError
 from ottla.wire.fetch import READ_COMMITTED, FetchRequest, PartitionData
 
@@ -60,7 +61,9 @@ class FetchReader:
             log = partition.log
             diverging = None
             if self.follower is not None:
-                diverging = follower_fetches.check(partition, self.follower, ask)
+                diverging = follower_fetches.check(
+                    partition, self.follower, ask, self._context.image.brokers
+                )
                 limit = log.end_offset
                 if ask.fetch_offset < partition.high_watermark:
                     limit = partition.high_watermark

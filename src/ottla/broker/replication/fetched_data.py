@@ -29,8 +29,8 @@ from ottla.broker.logs.log_manager import LogManager
 from ottla.broker.replicas.isr_leaving import IsrLeaving
 from ottla.broker.replicas.partition import Partition
 from ottla.broker.replication.log_starts import was_deleted
-from ottla.log.files import DISK_IS_FULL
-from ottla.log.folder import stray_name
+from ottla.log.storage.files import DISK_IS_FULL
+from ottla.log.storage.folder import stray_name
 from ottla.metadata.image import Image
 from ottla.replication.follower import Action, Answer, FollowerFetch, marks
 from ottla.wire.errors import ErrorCode, KafkaError
