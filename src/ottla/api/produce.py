@@ -82,7 +82,7 @@ def _append_one(
             check_may_write_internal(request, partition)
         partition.metrics.produces += 1
         now = node.now_ms()
-        refusals = node.refusals or None
+        refusals = node.rejected_batches or None
         if refusals is not None:
             refusals.check(
                 (topic, index), records, partition.log.producers.by_id, node.elapsed_ms()
@@ -116,7 +116,13 @@ def _produce_in_transaction(request: Request, asked: ProduceRequest, is_own: boo
         for topic, index, records in each_batch(asked)
         if (each := begun_in(request, topic, index, records)) is not None
     ]
-    verdict = verify(request.node, asked.transactional_id, request.version, begun)
+    verdict = verify(
+        request.node.transactions,
+        request.node.config,
+        asked.transactional_id,
+        request.version,
+        begun,
+    )
     if isinstance(verdict, dict):
         return append(request, asked, verdict, is_own=is_own)
     return _append_when_verified(request, asked if is_own else copied(asked), verdict)

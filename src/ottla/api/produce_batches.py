@@ -25,13 +25,13 @@ from ottla.api.produce_replies import (
     response,
 )
 from ottla.api.registry import Outcome, Request, error_of
-from ottla.broker.replicas.acknowledging import ALL, Uncommitted, check_append, when_committed
 from ottla.broker.replicas.decoding import unhurried
+from ottla.broker.replicas.delayed_produce import ALL, Uncommitted, check_append, when_committed
 from ottla.broker.replicas.partition import Partition
 from ottla.broker.replicas.verification import (
     FIRST_THAT_ADDS,
-    Moment,
     Verdict,
+    VerificationGuard,
     is_transactional,
     overtaken,
 )
@@ -50,7 +50,7 @@ MOST_AT_ONCE: Final = 100
 MOST_WRITTEN_AT_ONCE: Final = 1000
 """Results of one reply that are written on the loop, and appends that are waited for in one go."""
 
-Moments = dict[tuple[TopicKey, int], Moment]
+Guards = dict[tuple[TopicKey, int], VerificationGuard]
 
 
 class _Batch(NamedTuple):
@@ -97,7 +97,7 @@ class Appending:
         asked: ProduceRequest,
         refused: Verdict | None,
         is_own: bool,
-        moments: Moments | None = None,
+        moments: Guards | None = None,
     ) -> None:
         self._is_own = is_own
         """True where the records stay as they are for as long as they are needed."""
@@ -170,11 +170,11 @@ class Appending:
         """What `_outcome` says, where that takes long."""
         request, results = self._request, self._results
         if self._to_flush or self._uncommitted:
-            request.node.parked_produces += 1
+            request.node.delayed.produces += 1
             try:
                 await self._made_safe()
             finally:
-                request.node.parked_produces -= 1
+                request.node.delayed.produces -= 1
         endpoints = endpoints_of(request, results)
         return (
             await request.node.decoding.of_message(
@@ -244,9 +244,9 @@ class Appending:
             if moment is not None and moment.is_over:
                 raise overtaken()
             if partition.leadership is not None:
-                check_append(node, partition.leadership, self._asked.acks)
+                check_append(node.state, partition.leadership, self._asked.acks)
             now = node.now_ms()
-            refusals = node.refusals or None
+            refusals = node.rejected_batches or None
             if refusals is not None:
                 refusals.check(
                     (topic, index), records, partition.log.producers.by_id, node.elapsed_ms()
@@ -345,7 +345,7 @@ def begun_in(
 
 
 def note_moment(
-    request: Request, topic: TopicKey, index: int, records: memoryview | None, moments: Moments
+    request: Request, topic: TopicKey, index: int, records: memoryview | None, moments: Guards
 ) -> None:
     """Note what the partition knows of the transaction of a batch, if that can end meanwhile."""
     if request.version < FIRST_THAT_ADDS and records is not None and is_transactional(records):
@@ -353,7 +353,7 @@ def note_moment(
             partition = request.node.partitions.find(topic, index)
         except KafkaError:
             return  # the append says what is wrong
-        moments[topic, index] = Moment.of_batch(partition, records)
+        moments[topic, index] = VerificationGuard.of_batch(partition, records)
 
 
 async def outcome_of(outcome: Outcome) -> Parts | None:
@@ -376,10 +376,10 @@ def answer_later(
     """The answer waits for the fsync where `flush.messages` is reached, and for the commit."""
     later: Later[Parts | None] = Later()
     node = request.node
-    node.parked_produces += 1
+    node.delayed.produces += 1
 
     def answer() -> None:
-        node.parked_produces -= 1
+        node.delayed.produces -= 1
         later.make(lambda: (response(request, results),))
 
     def answer_when_committed() -> None:

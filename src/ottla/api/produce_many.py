@@ -14,7 +14,7 @@ from typing import Any, Final
 
 from ottla.api.produce_batches import (
     Appending,
-    Moments,
+    Guards,
     begun_in,
     each_batch,
     note_moment,
@@ -60,7 +60,7 @@ async def _produce_many(request: Request, body: memoryview) -> Parts | None:
             return await Appending(request, asked, None, is_own=True).in_turns()
         if asked.transactional_id is None:
             return (await decoding.of_message(lambda: refuse_without_id(version, asked)),)
-        moments: Moments = {}
+        moments: Guards = {}
         verdict = await _verified(request, asked, asked.transactional_id, moments)
         return await Appending(request, asked, verdict, True, moments).in_turns()
 
@@ -72,7 +72,7 @@ def _read(body: memoryview, version: int) -> tuple[ProduceRequest, bool]:
 
 
 async def _verified(
-    request: Request, asked: ProduceRequest, transactional_id: str, moments: Moments
+    request: Request, asked: ProduceRequest, transactional_id: str, moments: Guards
 ) -> Verdict:
     turns = Turns()
     begun: list[tuple[Partition, memoryview]] = []
@@ -85,7 +85,9 @@ async def _verified(
     verdict: Verdict = {}
     for start in range(0, len(begun), MOST_VERIFIED_AT_ONCE):
         some = begun[start : start + MOST_VERIFIED_AT_ONCE]
-        answer = verify(request.node, transactional_id, request.version, some)
+        answer = verify(
+            request.node.transactions, request.node.config, transactional_id, request.version, some
+        )
         verdict |= answer if isinstance(answer, dict) else await answer
         await turns.give_way()
     return verdict

@@ -64,9 +64,9 @@ def take_role(image: Image, broker: int, broker_epoch: int) -> list[Op]:
     if has_controller(image) or broker not in image.brokers:
         return []
     if image.controller is None or image.controller_version is None:
-        first = documents.Controller(broker, 1, broker_epoch)
+        first = documents.ControllerInfo(broker, 1, broker_epoch)
         return [Create(documents.CONTROLLER, encode(first))]
-    following = documents.Controller(broker, image.controller.epoch + 1, broker_epoch)
+    following = documents.ControllerInfo(broker, image.controller.epoch + 1, broker_epoch)
     return [Update(documents.CONTROLLER, encode(following), image.controller_version)]
 
 

@@ -86,7 +86,7 @@ def create_topic(
     return topic, ops
 
 
-class Wanted(msgspec.Struct, frozen=True):
+class RequestedTopic(msgspec.Struct, frozen=True):
     """A topic to be made, with its random choices."""
 
     new: NewTopic
@@ -97,7 +97,7 @@ class Wanted(msgspec.Struct, frozen=True):
 
 def create_topics(
     image: Image,
-    wanted: Iterable[Wanted],
+    wanted: Iterable[RequestedTopic],
     *,
     default_partitions: int,
     default_replication_factor: int,
