@@ -13,8 +13,8 @@ from typing import Any
 from ottla.api import load_all
 from ottla.api.authorization import Pair, Public
 from ottla.api.registry import ENDPOINTS, Request
+from ottla.broker.broker_server import BrokerServer
 from ottla.broker.metadata.delegation_tokens import keep_token
-from ottla.broker.node import Node
 from ottla.broker.scheduling.waiting import settled
 from ottla.config.broker_network_configs import STANDARD_AUTHORIZER
 from ottla.later import Later
@@ -75,7 +75,7 @@ class _Recording(Access):
         return found
 
 
-async def _ask(node: Node, case: Case, access: Access | None = None) -> Any:
+async def _ask(node: BrokerServer, case: Case, access: Access | None = None) -> Any:
     """The reply, decoded; without an access everything is allowed."""
     body = memoryview(bytearray(codec.encode(case.message, case.version)))
     request = Request(node, case.key, case.version, 1, "c", "10.0.0.1", "PLAINTEXT", 1)
@@ -102,15 +102,15 @@ def _errors(part: Part) -> Iterator[int]:
                 yield from _errors(each)
 
 
-async def _state(node: Node) -> tuple[Any, ...]:
+async def _state(node: BrokerServer) -> tuple[Any, ...]:
     """Everything that a request could have changed; blocks of producer ids come in advance."""
     ends = {str(partition): partition.log.end_offset for partition in node.partitions}
     starts = {str(partition): partition.log.start_offset for partition in node.partitions}
-    stored = [each for each in await node.store.scan("") if each.key != PRODUCER_IDS]
+    stored = [each for each in await node.metadata.store.scan("") if each.key != PRODUCER_IDS]
     return stored, ends, starts, len(node.fetch_sessions)
 
 
-async def _prepared(node: Node) -> None:
+async def _prepared(node: BrokerServer) -> None:
     """A topic with records, a consumer group that reads it, and a transaction that writes to it."""
     write(await topic(node, NAME), 3)
     await node.groups.ensure_topic()
@@ -133,7 +133,7 @@ async def _prepared(node: Node) -> None:
         v3_and_below_producer_epoch=begun.producer_epoch,
         v3_and_below_topics=[AddPartitionsToTxnTopic(name=NAME, partitions=[0])],
     )
-    await keep_token(node, Token("id", ALICE, ALICE, (), 0, 2**62, 2**62))
+    await keep_token(node.metadata, Token("id", ALICE, ALICE, (), 0, 2**62, 2**62))
     added = await _ask(node, Case(ApiKey.ADD_PARTITIONS_TO_TXN, 3, add, None))
     assert set(_errors(added)) == {0}
 

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from ottla.broker.broker_server import BrokerServer
 from ottla.broker.metadata.delegation_tokens import find_token, keep_token, remove_token, tokens_of
 from ottla.broker.metadata.security import (
     Deletion,
@@ -18,7 +19,6 @@ from ottla.broker.metadata.security import (
     find_acls,
     user_names,
 )
-from ottla.broker.node import Node
 from ottla.config.broker_network_configs import STANDARD_AUTHORIZER
 from ottla.metadata.image import Image
 from ottla.security.acls import Acl, AclFilter
@@ -39,9 +39,9 @@ def _acl(name: str, permission: Permission = Permission.ALLOW) -> Acl:
     )
 
 
-async def _stored(node: Node) -> Image:
+async def _stored(node: BrokerServer) -> Image:
     """The image that another broker would make of what is stored."""
-    return Image.of(await node.store.scan(""))
+    return Image.of(await node.metadata.store.scan(""))
 
 
 def test_an_acl_counts_when_its_creation_is_answered_and_no_more_when_it_is_deleted(
@@ -51,12 +51,12 @@ def test_an_acl_counts_when_its_creation_is_answered_and_no_more_when_it_is_dele
         async with running(tmp_path, SETTINGS) as node:
             access = node.authorization.access(ALICE, "10.0.0.1")
             assert not access.sees_topic("t")
-            await create_acls(node, [_acl("t"), _acl("u")])
+            await create_acls(node.metadata, [_acl("t"), _acl("u")])
             assert access.sees_topic("t")
-            await create_acls(node, [_acl("t")])  # it exists
+            await create_acls(node.metadata, [_acl("t")])  # it exists
             assert await _stored(node) == node.image
             assert len(node.image.acls) == 2
-            (deleted,) = await delete_acls(node, [AclFilter(ResourceType.TOPIC, "t")])
+            (deleted,) = await delete_acls(node.metadata, [AclFilter(ResourceType.TOPIC, "t")])
             assert deleted == [_acl("t")]
             assert not access.sees_topic("t")
             assert find_acls(node.image, AclFilter()) == [_acl("u")]
@@ -68,7 +68,7 @@ def test_an_acl_counts_when_its_creation_is_answered_and_no_more_when_it_is_dele
 def test_acls_are_known_after_a_restart(tmp_path: Path) -> None:
     async def live() -> None:
         async with running(tmp_path, SETTINGS) as node:
-            await create_acls(node, [_acl("t")])
+            await create_acls(node.metadata, [_acl("t")])
         async with running(tmp_path, SETTINGS) as node:
             assert node.authorization.access(ALICE, "h").sees_topic("t")
 
@@ -81,17 +81,21 @@ def test_a_password_is_stored_as_what_verifies_it(tmp_path: Path) -> None:
     async def live() -> None:
         async with running(tmp_path, SETTINGS) as node:
             new = Upsertion("al/ice =,%", 2, 4096, b"salt", salted)
-            assert await alter_credentials(node, [], [new]) == {new.user: None}
+            assert await alter_credentials(node.metadata, [], [new]) == {new.user: None}
             kept = node.image.scram_credentials["SCRAM-SHA-512", new.user]
             client_key = hmac.digest(salted, b"Client Key", "sha512")
             assert kept.stored_key == hashlib.sha512(client_key).digest()
             assert (kept.salt, kept.iterations) == (b"salt", 4096)
             assert await _stored(node) == node.image
             both = Upsertion(new.user, 1, 8192, b"s", b"p")
-            assert await alter_credentials(node, [], [both]) == {new.user: None}
-            assert await alter_credentials(node, [Deletion(new.user, 2)], []) == {new.user: None}
+            assert await alter_credentials(node.metadata, [], [both]) == {new.user: None}
+            assert await alter_credentials(node.metadata, [Deletion(new.user, 2)], []) == {
+                new.user: None
+            }
             assert list(node.image.scram_credentials) == [("SCRAM-SHA-256", new.user)]
-            assert await alter_credentials(node, [Deletion(new.user, 1)], []) == {new.user: None}
+            assert await alter_credentials(node.metadata, [Deletion(new.user, 1)], []) == {
+                new.user: None
+            }
             assert user_names(node.image) == []
             assert await _stored(node) == node.image
 
@@ -119,7 +123,7 @@ def test_a_bad_credential_is_refused_in_kafkas_words(
 ) -> None:
     async def live() -> None:
         async with running(tmp_path) as node:
-            (problem,) = (await alter_credentials(node, deletions, upsertions)).values()
+            (problem,) = (await alter_credentials(node.metadata, deletions, upsertions)).values()
             assert problem is not None
             assert (problem.code, problem.message) == (code, text)
             assert not node.image.scram_credentials
@@ -131,18 +135,20 @@ def test_quotas_of_an_entity_are_set_changed_and_removed(tmp_path: Path) -> None
     async def live() -> None:
         async with running(tmp_path) as node:
             entity = Entity("alice", "")
-            await alter_quotas(node, entity, {PRODUCE: 100.0}, validate_only=True)
+            await alter_quotas(node.metadata, entity, {PRODUCE: 100.0}, validate_only=True)
             assert not node.image.quotas
-            await alter_quotas(node, entity, {PRODUCE: 100.0}, validate_only=False)
-            await alter_quotas(node, entity, {"request_percentage": 1.5}, validate_only=False)
+            await alter_quotas(node.metadata, entity, {PRODUCE: 100.0}, validate_only=False)
+            await alter_quotas(
+                node.metadata, entity, {"request_percentage": 1.5}, validate_only=False
+            )
             (kept,) = node.image.quotas.values()
             assert kept.values == {PRODUCE: 100.0, "request_percentage": 1.5}
             assert await _stored(node) == node.image
             gone = {PRODUCE: None, "request_percentage": None}
-            await alter_quotas(node, entity, gone, validate_only=False)
+            await alter_quotas(node.metadata, entity, gone, validate_only=False)
             assert not node.image.quotas
             with pytest.raises(KafkaError):
-                await alter_quotas(node, entity, {PRODUCE: -1.0}, validate_only=False)
+                await alter_quotas(node.metadata, entity, {PRODUCE: -1.0}, validate_only=False)
             assert await _stored(node) == node.image
 
     asyncio.run(live())
@@ -152,15 +158,15 @@ def test_a_token_is_found_by_its_hmac_which_is_not_stored(tmp_path: Path) -> Non
     async def live() -> None:
         async with running(tmp_path, SETTINGS) as node:
             token = Token("id", ALICE, ALICE, (Principal("User", "bob"),), 1, 2, 3)
-            await keep_token(node, token)
+            await keep_token(node.metadata, token)
             assert tokens_of(node.image) == [token]
             password = token_hmac("secret", "id")
-            assert find_token(node, password) == token
-            assert not any(password in each.value for each in await node.store.scan(""))
+            assert find_token(node.config, node.image, password) == token
+            assert not any(password in each.value for each in await node.metadata.store.scan(""))
             assert await _stored(node) == node.image
-            await remove_token(node, "id")
+            await remove_token(node.metadata, "id")
             with pytest.raises(KafkaError) as refusal:
-                find_token(node, password)
+                find_token(node.config, node.image, password)
             assert refusal.value.code == ErrorCode.DELEGATION_TOKEN_NOT_FOUND
 
     asyncio.run(live())

@@ -106,7 +106,7 @@ async def create_acls(request: Request, asked: CreateAclsRequest) -> CreateAclsR
         except KafkaError as problem:
             result.error_code, result.error_message = problem.code, problem.message
     try:
-        await create(request.node, wanted)
+        await create(request.node.metadata, wanted)
     except Exception as problem:  # noqa: BLE001 the reply says what went wrong
         for result in results:
             if not result.error_code:
@@ -138,7 +138,7 @@ async def delete_acls(request: Request, asked: DeleteAclsRequest) -> DeleteAclsR
         except KafkaError as problem:
             result.error_code, result.error_message = problem.code, problem.message
     try:
-        deleted = await delete(request.node, [wanted for _, wanted in filters])
+        deleted = await delete(request.node.metadata, [wanted for _, wanted in filters])
     except Exception as problem:  # noqa: BLE001 the reply says what went wrong
         for result, _ in filters:
             result.error_code, result.error_message = error_of(problem)

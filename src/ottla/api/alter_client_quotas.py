@@ -63,7 +63,7 @@ async def _alter(
     values: dict[str, float | None] = {}
     for op in entry.ops:
         values[op.key] = None if op.remove else op.value
-    await alter_quotas(request.node, entity, values, validate_only=validate_only)
+    await alter_quotas(request.node.metadata, entity, values, validate_only=validate_only)
 
 
 def _check_address(entity: Entity) -> None:

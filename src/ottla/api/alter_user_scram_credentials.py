@@ -49,7 +49,7 @@ async def alter_user_scram_credentials(
         for each in asked.upsertions
     ]
     try:
-        outcomes = await alter_credentials(request.node, deletions, upsertions)
+        outcomes = await alter_credentials(request.node.metadata, deletions, upsertions)
     except Exception as problem:  # noqa: BLE001 the reply says what went wrong
         return _refuse(asked, *error_of(problem))
     return AlterUserScramCredentialsResponse(

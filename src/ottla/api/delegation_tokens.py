@@ -16,7 +16,7 @@ from ottla.broker.metadata.delegation_tokens import (
     secret_of,
     tokens_of,
 )
-from ottla.log.folder import uuid_to_text
+from ottla.log.storage.folder import uuid_to_text
 from ottla.security.operations import Operation, ResourceType
 from ottla.security.principal import ANONYMOUS, USER, Principal
 from ottla.security.tokens import Token, expired, new_token, renewed, token_hmac
@@ -73,7 +73,7 @@ async def create_delegation_token(
         _check_may_have_tokens(request)
         if owner != requester:
             request.access.check(Operation.CREATE_TOKENS, ResourceType.USER, str(owner))
-        secret = secret_of(node)
+        secret = secret_of(node.config)
         token = new_token(
             uuid_to_text(uuid.uuid4()),
             owner,
@@ -84,7 +84,7 @@ async def create_delegation_token(
             longest_ms=node.config.delegation_token_max_lifetime_ms,
             expiry_ms=node.config.delegation_token_expiry_time_ms,
         )
-        await keep_token(node, token)
+        await keep_token(node.metadata, token)
     except Exception as problem:  # noqa: BLE001 the reply says what went wrong
         answer.error_code, _ = error_of(problem)
         return answer
@@ -105,13 +105,13 @@ async def renew_delegation_token(
     try:
         _check_may_have_tokens(request)
         token = renewed(
-            find_token(node, asked.hmac),
+            find_token(node.config, node.image, asked.hmac),
             request.access.principal,
             now=node.now_ms(),
             wanted_ms=asked.renew_period_ms,
             expiry_ms=node.config.delegation_token_expiry_time_ms,
         )
-        await keep_token(node, token)
+        await keep_token(node.metadata, token)
     except Exception as problem:  # noqa: BLE001 the reply says what went wrong
         code, _ = error_of(problem)
         return RenewDelegationTokenResponse(error_code=code, expiry_timestamp_ms=NEVER)
@@ -126,13 +126,13 @@ async def expire_delegation_token(
     node = request.node
     try:
         _check_may_have_tokens(request)
-        token, now = find_token(node, asked.hmac), node.now_ms()
+        token, now = find_token(node.config, node.image, asked.hmac), node.now_ms()
         principal = request.access.principal
         left = expired(token, principal, now=now, period_ms=asked.expiry_time_period_ms)
         if left is None:
-            await remove_token(node, token.id)
+            await remove_token(node.metadata, token.id)
         else:
-            await keep_token(node, left)
+            await keep_token(node.metadata, left)
     except Exception as problem:  # noqa: BLE001 the reply says what went wrong
         code, _ = error_of(problem)
         return ExpireDelegationTokenResponse(error_code=code, expiry_timestamp_ms=NEVER)
@@ -156,7 +156,7 @@ def describe_delegation_token(
     """The tokens of the owners named, or all, as far as the client may see them."""
     try:
         _check_may_have_tokens(request)
-        secret = secret_of(request.node)
+        secret = secret_of(request.node.config)
     except KafkaError as problem:
         return DescribeDelegationTokenResponse(error_code=problem.code)
     owners = None

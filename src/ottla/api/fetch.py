@@ -10,11 +10,10 @@ from collections.abc import Sequence
 from ottla.api.authorization import Inside
 from ottla.api.registry import LONG_BYTES, Outcome, Request, raw_api
 from ottla.broker.replicas.decoding import unhurried
+from ottla.broker.replicas.delayed_fetch import MOST_AT_ONCE, Answer, DelayedFetch
 from ottla.broker.replicas.fetch_arrival import arrived
-from ottla.broker.replicas.fetch_looking import unpin
+from ottla.broker.replicas.fetch_reader import unpin
 from ottla.broker.replicas.fetch_sessions import FetchSession
-from ottla.broker.replicas.fetching import MOST_AT_ONCE, Answer, Fetch
-from ottla.broker.replicas.leader_hints import leader_endpoints
 from ottla.later import Ending, Later
 from ottla.security.operations import Operation, ResourceType
 from ottla.wire import fetch as wire
@@ -47,7 +46,9 @@ def fetch(request: Request, body: memoryview, at: int) -> Outcome:
         session, full = node.fetch_sessions.begin(asked, version, node.elapsed_ms(), owner)
     except KafkaError as problem:
         return wire.response(version, [], error_code=problem.code)
-    answer = Fetch(node, session, full, asked, request.listener, request.access).begin()
+    answer = DelayedFetch(
+        node.fetches, session, full, asked, request.listener, request.access
+    ).begin()
     if not isinstance(answer, Later):
         return _reply(request, session.id, answer)
     later: Later[Parts | None] = Later()
@@ -96,14 +97,15 @@ async def _begin_many(request: Request, body: bytes, later: Later[Parts | None])
             if asked.replica_id >= 0 and not _may_follow(request):
                 later.complete(_refuse_follower(request, asked))
                 return
-            session, full = await arrived(node, asked, version, request.access.principal)
-        answer = Fetch(
-            node, session, full, asked, request.listener, request.access, noted=True
+            owner = request.access.principal
+            session, full = await arrived(node.fetches, asked, version, owner)
+        answer = DelayedFetch(
+            node.fetches, session, full, asked, request.listener, request.access, noted=True
         ).begin()
     except KafkaError as problem:
         later.complete(wire.response(version, [], error_code=problem.code))
     except DecodeError as problem:
-        later.fail(UnanswerableError(f"a malformed Fetch v{version}: {problem}"))
+        later.fail(UnanswerableError(f"a malformed DelayedFetch v{version}: {problem}"))
     except Exception as problem:  # noqa: BLE001 its client must not wait for ever
         later.fail(problem)
     else:
@@ -174,4 +176,4 @@ def _endpoints(request: Request, answer: Answer) -> Sequence[NodeEndpoint]:
     hinted = {
         data.leader[0] for _, results in answer for data in results if data.leader is not None
     }
-    return leader_endpoints(request.node, request.listener, hinted) if hinted else ()
+    return request.node.leaders.endpoints(request.listener, hinted) if hinted else ()

@@ -30,13 +30,13 @@ from ottla.later import Later
 from ottla.metadata.store import StoreError
 from ottla.security.authorizer import EVERYTHING, Access
 from ottla.wire import codec
-from ottla.wire.apis import FIRST_FLEXIBLE, ApiKey
+from ottla.wire.apis import ApiKey
 from ottla.wire.errors import ErrorCode, KafkaError
 from ottla.wire.message import Message
 from ottla.wire.reply import Parts, UnanswerableError
 
 if TYPE_CHECKING:
-    from ottla.broker.node import Node
+    from ottla.broker.broker_server import BrokerServer
 
 log = structlog.get_logger()
 
@@ -72,7 +72,7 @@ T = TypeVar("T")
 class Request(Struct, frozen=True, gc=False):
     """Who asks, and in which version."""
 
-    node: Node
+    node: BrokerServer
     key: int
     version: int
     correlation_id: int
@@ -100,7 +100,7 @@ RawHandler = Callable[[Request, memoryview, int], Outcome]
 class Endpoint:
     """One API as the server calls it: bytes in, parts out."""
 
-    __slots__ = ("authorize", "first", "flexible_from", "handle", "key", "last", "name")
+    __slots__ = ("authorize", "first", "handle", "key", "last", "name")
 
     def __init__(
         self, key: ApiKey, first: int, last: int, handle: RawHandler, authorize: Authorize
@@ -111,7 +111,6 @@ class Endpoint:
         self.first = first
         self.last = last
         self.handle = handle
-        self.flexible_from = FIRST_FLEXIBLE[key]
 
 
 ENDPOINTS: dict[int, Endpoint] = {}

@@ -7,7 +7,7 @@ from ottla.api.authorization import Inside
 from ottla.api.pieces import pieces
 from ottla.api.registry import Request, api
 from ottla.broker.coordinators.txn_markers import write_marker
-from ottla.coordinator.transactions.result import TxnMarkers
+from ottla.coordinator.transactions.effects import TxnMarkers
 from ottla.coordinator.transactions.state import TopicPartition
 from ottla.security.operations import Operation, ResourceType
 from ottla.wire.apis import ApiKey
@@ -83,7 +83,7 @@ def _write(
             later.set_result(code)
 
     code = write_marker(
-        request.node,
+        request.node.coordinators,
         where,
         TxnMarkers(
             transactional_id="",

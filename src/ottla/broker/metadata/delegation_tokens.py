@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import asyncio
-from typing import TYPE_CHECKING
 
 import structlog
 
+from ottla.broker.context.clock import Clock
+from ottla.broker.context.dynamic_config import DynamicConfig
+from ottla.broker.context.metadata_writer import MetadataWriter
+from ottla.config import BrokerConfig
 from ottla.metadata.documents import encode
 from ottla.metadata.image import Image
 from ottla.metadata.security_documents import TokenDocument, token_key
@@ -14,9 +17,6 @@ from ottla.metadata.store import Create, Delete, Op, StoreError, Update
 from ottla.security.principal import parse_principal
 from ottla.security.tokens import Token, token_hmac
 from ottla.wire.errors import ErrorCode, KafkaError
-
-if TYPE_CHECKING:
-    from ottla.broker.node import Node
 
 log = structlog.get_logger()
 
@@ -26,24 +26,24 @@ def tokens_of(image: Image) -> list[Token]:
     return [_token(document) for document in image.tokens.values()]
 
 
-def secret_of(node: Node) -> str:
+def secret_of(config: BrokerConfig) -> str:
     """What tokens are made from; KafkaError where there are none."""
-    secret = node.config.delegation_token_secret_key
+    secret = config.delegation_token_secret_key
     if not secret:
         raise KafkaError(ErrorCode.DELEGATION_TOKEN_AUTH_DISABLED)
     return secret
 
 
-def find_token(node: Node, hmac: bytes) -> Token:
+def find_token(config: BrokerConfig, image: Image, hmac: bytes) -> Token:
     """The token that somebody proves to have; raises KafkaError."""
-    secret = secret_of(node)
-    for token in tokens_of(node.image):
+    secret = secret_of(config)
+    for token in tokens_of(image):
         if token_hmac(secret, token.id) == hmac:
             return token
     raise KafkaError(ErrorCode.DELEGATION_TOKEN_NOT_FOUND)
 
 
-async def keep_token(node: Node, token: Token) -> None:
+async def keep_token(metadata: MetadataWriter, token: Token) -> None:
     """Store a token, or what has changed of it."""
     key = token_key(token.id)
     value = encode(_document(token))
@@ -52,23 +52,27 @@ async def keep_token(node: Node, token: Token) -> None:
         version = image.security_versions.get(key)
         return None, [Create(key, value) if version is None else Update(key, value, version)]
 
-    await node.change(decide)
+    await metadata.change(decide)
 
 
-async def remove_token(node: Node, token_id: str) -> None:
+async def remove_token(metadata: MetadataWriter, token_id: str) -> None:
     """Remove a token, if it is there."""
     key = token_key(token_id)
-    await node.change(lambda image: (None, [Delete(key)] if key in image.security_versions else []))
+    await metadata.change(
+        lambda image: (None, [Delete(key)] if key in image.security_versions else [])
+    )
 
 
-async def sweep_tokens(node: Node) -> None:
+async def sweep_tokens(
+    config: DynamicConfig, clock: Clock, image: Image, metadata: MetadataWriter
+) -> None:
     """Remove what has expired, again and again, for as long as the broker runs."""
     while True:
-        await asyncio.sleep(node.config.delegation_token_expiry_check_interval_ms / 1000)
-        for token in tokens_of(node.image):
-            if token.is_over(node.now_ms()):
+        await asyncio.sleep(config.current.delegation_token_expiry_check_interval_ms / 1000)
+        for token in tokens_of(image):
+            if token.is_over(clock.now_ms()):
                 try:
-                    await remove_token(node, token.id)
+                    await remove_token(metadata, token.id)
                 except StoreError as problem:
                     log.warning("could not remove an expired token", reason=str(problem))
                     break

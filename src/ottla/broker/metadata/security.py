@@ -11,9 +11,11 @@ import hashlib
 import hmac
 import os
 from collections.abc import Iterable, Mapping, Sequence
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import Final, NamedTuple
 
+from ottla.broker.context.metadata_writer import MetadataWriter
 from ottla.broker.metadata.authorization import acl_of
+from ottla.config import BrokerConfig
 from ottla.metadata.documents import encode
 from ottla.metadata.image import Image
 from ottla.metadata.security_documents import (
@@ -32,9 +34,6 @@ from ottla.security.acls import Acl, AclFilter
 from ottla.security.quotas import Entity, check_value
 from ottla.wire.errors import ErrorCode, KafkaError
 
-if TYPE_CHECKING:
-    from ottla.broker.node import Node
-
 SECRET_BYTES: Final = 32
 FEWEST_ITERATIONS: Final = 4096
 MOST_ITERATIONS: Final = 16384
@@ -43,12 +42,12 @@ MECHANISMS: Final[Mapping[int, str]] = {1: "SCRAM-SHA-256", 2: "SCRAM-SHA-512"}
 HASHES: Final = {"SCRAM-SHA-256": "sha256", "SCRAM-SHA-512": "sha512"}
 
 
-async def ensure_secret(node: Node) -> None:
+async def ensure_secret(config: BrokerConfig, metadata: MetadataWriter) -> None:
     """Have a secret of the cluster, where clients log in."""
-    if not any(each.protocol.startswith("SASL") for each in node.config.bound_listeners):
+    if not any(each.protocol.startswith("SASL") for each in config.bound_listeners):
         return
     value = encode(SecretDocument(os.urandom(SECRET_BYTES)))
-    await node.change(
+    await metadata.change(
         lambda image: (None, [] if image.security_secret else [Create(SECRET, value)])
     )
 
@@ -56,10 +55,10 @@ async def ensure_secret(node: Node) -> None:
 # ACLs -------------------------------------------------------------------------------------
 
 
-async def create_acls(node: Node, acls: Iterable[Acl]) -> None:
+async def create_acls(metadata: MetadataWriter, acls: Iterable[Acl]) -> None:
     """Have these ACLs; those that exist stay as they are."""
     wanted = {acl_key(acl.key): encode(AclDocument(*acl)) for acl in acls}
-    await node.change(
+    await metadata.change(
         lambda image: (
             None,
             [Create(key, value) for key, value in wanted.items() if key not in image.acls],
@@ -67,7 +66,7 @@ async def create_acls(node: Node, acls: Iterable[Acl]) -> None:
     )
 
 
-async def delete_acls(node: Node, filters: Sequence[AclFilter]) -> list[list[Acl]]:
+async def delete_acls(metadata: MetadataWriter, filters: Sequence[AclFilter]) -> list[list[Acl]]:
     """Delete what each filter matches; which ACLs those were."""
 
     def decide(image: Image) -> tuple[list[list[Acl]], list[Op]]:
@@ -79,7 +78,7 @@ async def delete_acls(node: Node, filters: Sequence[AclFilter]) -> list[list[Acl
             doomed.update(dict.fromkeys(matching))
         return found, [Delete(key) for key in doomed]
 
-    return await node.change(decide)
+    return await metadata.change(decide)
 
 
 def find_acls(image: Image, wanted: AclFilter) -> list[Acl]:
@@ -120,7 +119,7 @@ class Deletion(NamedTuple):
 
 
 async def alter_credentials(
-    node: Node, deletions: Sequence[Deletion], upsertions: Sequence[Upsertion]
+    metadata: MetadataWriter, deletions: Sequence[Deletion], upsertions: Sequence[Upsertion]
 ) -> dict[str, KafkaError | None]:
     """Change credentials; what became of each user's."""
 
@@ -146,7 +145,7 @@ async def alter_credentials(
         ops = [_op(image, each) for each in accepted.values()]
         return {**dict.fromkeys(accepted), **errors}, ops
 
-    return await node.change(decide)
+    return await metadata.change(decide)
 
 
 def _problem(image: Image, change: Deletion | Upsertion) -> KafkaError | None:
@@ -213,7 +212,11 @@ def user_names(image: Image) -> list[str]:
 
 
 async def alter_quotas(
-    node: Node, entity: Entity, values: Mapping[str, float | None], *, validate_only: bool
+    metadata: MetadataWriter,
+    entity: Entity,
+    values: Mapping[str, float | None],
+    *,
+    validate_only: bool,
 ) -> None:
     """Set quotas of an entity, or remove those whose value is None; raises KafkaError."""
     for name, value in values.items():
@@ -233,4 +236,4 @@ async def alter_quotas(
         value = encode(QuotaDocument(*entity, after))
         return None, [Create(key, value) if version is None else Update(key, value, version)]
 
-    await node.change(decide)
+    await metadata.change(decide)
