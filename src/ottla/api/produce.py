@@ -15,7 +15,7 @@ from typing import Any, Final, NamedTuple
 from msgspec.structs import replace
 
 from ottla.api.registry import Outcome, Request, error_of, raw_api
-from ottla.broker.replicas.delayed_produce import ALL, Uncommitted, check_append, when_committed
+from ottla.broker.replicas.delayed_produce import ALL, DelayedProduce, Uncommitted, check_append
 from ottla.broker.replicas.partition import Partition
 from ottla.broker.replicas.verification import (
     FIRST_THAT_ADDS,
@@ -469,7 +469,7 @@ def _answer_later(
         later.make(lambda: (_response(request, results),))
 
     def answer_when_committed() -> None:
-        when_committed(uncommitted, asked.timeout_ms, answer)
+        DelayedProduce(uncommitted, answer).start(asked.timeout_ms)
 
     if to_flush:
         node.background.run(_flush(results, to_flush, answer_when_committed))
