@@ -69,3 +69,11 @@ def write(partition: Partition, count: int = 1, size: int = 100) -> None:
     for _ in range(count):
         batch = memoryview(bytearray(values(b"x" * size)))
         partition.append(batch, now_ms(), PRODUCE_VERSION)
+
+
+def write_out(node: BrokerServer) -> set[int]:
+    """Append what coordinators let linger; the connections that were lost by it."""
+    lost: set[int] = set()
+    node.coordinators.lingering.on_lost = lost.update
+    node.coordinators.lingering.write_out()
+    return lost

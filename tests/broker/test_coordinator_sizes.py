@@ -10,9 +10,9 @@ from random import Random
 import pytest
 
 from ottla.broker.broker_server import BrokerServer
-from ottla.broker.coordinators.groups import GroupRunner
+from ottla.broker.coordinators.group_coordinator import GroupRunner
 from ottla.broker.coordinators.shard_runner import ShardRunner
-from ottla.broker.coordinators.transactions import TransactionRunner
+from ottla.broker.coordinators.transaction_coordinator import TransactionRunner
 from ottla.broker.metadata.topics import delete_topic
 from ottla.broker.scheduling.waiting import settled
 from ottla.coordinator.shard import RequestContext, Result
@@ -47,7 +47,7 @@ from ottla.wire.messages.offset_delete import (
 from ottla.wire.messages.offset_fetch import OffsetFetchRequestGroup, OffsetFetchResponseGroup
 from ottla.wire.messages.sync_group import SyncGroupRequest, SyncGroupResponse
 from testkit.waiting import until_on_loop as until
-from tests.broker.nodes import running, topic
+from tests.broker.nodes import running, topic, write_out
 from tests.broker.test_shard_runner import Told, lose_replicas, records
 
 LIMIT = 400
@@ -134,7 +134,7 @@ def test_a_large_commit_does_not_fail_those_that_share_its_turn(tmp_path: Path) 
             }
             for number in range(10, 20):
                 assert commit(node, f"g{number}", 0) == {ErrorCode.NONE}
-            assert not node.coordinators.write_out(), "each of them is written"
+            assert not write_out(node), "each of them is written"
             for number in range(20):
                 assert committed(runner, f"g{number}") == {0}
             assert committed(runner, "large") == set()
@@ -149,7 +149,7 @@ def test_offsets_that_expire_together_expire_though_they_are_many(tmp_path: Path
             for index in range(PARTITIONS):
                 assert commit(node, "old", index, retention=0) == {ErrorCode.NONE}
             assert commit(node, "young", 0) == {ErrorCode.NONE}
-            assert not node.coordinators.write_out()
+            assert not write_out(node)
             await until(lambda: not committed(runner, "old"))
             assert committed(runner, "young") == {0}
 
@@ -161,7 +161,7 @@ def test_the_offsets_of_a_deleted_topic_go_though_they_are_many(tmp_path: Path) 
         async with small_batches(tmp_path) as (node, runner):
             for index in range(PARTITIONS):
                 assert commit(node, "g", index) == {ErrorCode.NONE}
-            assert not node.coordinators.write_out()
+            assert not write_out(node)
             await delete_topic(node.metadata, "t")
             await until(lambda: not committed(runner, "g"))
 
@@ -389,8 +389,8 @@ def test_what_was_acknowledged_is_there_whatever_was_refused(tmp_path: Path, see
                 if code == ErrorCode.NONE:
                     kept |= {(group, place): offset for place in places}
                 if random.random() < 0.3:
-                    assert not node.coordinators.write_out()
-            assert not node.coordinators.write_out()
+                    assert not write_out(node)
+            assert not write_out(node)
             assert codes.keys() == {ErrorCode.NONE, ErrorCode.UNKNOWN_SERVER_ERROR}
             assert codes[ErrorCode.NONE] > 100
         async with running(tmp_path, {"message.max.bytes": str(LIMIT)}) as node:

@@ -41,7 +41,7 @@ from ottla.wire.messages.offset_commit import (
 )
 from ottla.wire.messages.offset_fetch import OffsetFetchRequestGroup, OffsetFetchResponseGroup
 from testkit.waiting import until_on_loop as until
-from tests.broker.nodes import running, topic
+from tests.broker.nodes import running, topic, write_out
 from tests.stalls.bombs import bomb
 
 
@@ -287,9 +287,9 @@ def test_lingering_records_count_at_once_and_are_appended_when_asked_for(tmp_pat
                 runner.ask_lingering(lambda _, __, key=key: Result("done", records(key)), 1)  # type: ignore[misc]  # mypy cannot infer a default
             assert runner.shard.replayed == [b"a", b"b"]
             assert runner.partition.log.end_offset == 0
-            assert not node.coordinators.write_out()
+            assert not write_out(node)
             assert runner.partition.log.end_offset == 2
-            assert not node.coordinators.lingering
+            assert not node.coordinators.lingering.pending
 
     asyncio.run(live())
 
@@ -307,8 +307,8 @@ def test_lingering_records_that_are_lost_are_told_once(
                 patched.setattr(type(runner.partition), "append_own", full)
                 with pytest.raises(KafkaError):
                     runner.ask(lambda _, __: Result("done", records(b"b")))
-            assert node.coordinators.write_out() == {1}
-            assert not node.coordinators.write_out()
+            assert write_out(node) == {1}
+            assert not write_out(node)
             await until(lambda: runner._shard is not None)
             assert runner.shard.replayed == []
 
@@ -330,7 +330,7 @@ def test_a_disk_that_is_full_is_not_told_by_every_coordinator(
                 patched.setattr(node.files, "pwrite", full)
                 for _ in range(3):
                     runner.ask_lingering(lambda _, __: Result("done", records(b"a")), 1)
-                    assert node.coordinators.write_out() == {1}
+                    assert write_out(node) == {1}
                     await until(lambda: runner._shard is not None)
                     runner.perform(lambda _, __: Result(None, records(b"b")))
                     await until(lambda: runner._shard is not None)
@@ -490,16 +490,16 @@ def test_commits_to_a_full_disk_cost_the_shard_once(
             (runner,) = node.groups
             await until(lambda: runner._shard is not None)
             assert commit(node, 7) == ErrorCode.NONE
-            assert not node.coordinators.write_out()
+            assert not write_out(node)
             with monkeypatch.context() as patched:
                 patched.setattr(node.files, "pwrite", full)
                 commit(node, 8)
-                assert node.coordinators.write_out() == {1}, "this one has no answer"
+                assert write_out(node) == {1}, "this one has no answer"
                 await until(lambda: runner._shard is not None)
                 shard = runner.shard
                 for offset in range(9, 20):
                     assert commit(node, offset) == ErrorCode.NOT_COORDINATOR
-                    assert not node.coordinators.write_out()
+                    assert not write_out(node)
                 assert runner.shard is shard
                 assert committed(node) == 7
             assert commit(node, 20) == ErrorCode.NONE

@@ -23,8 +23,8 @@ from ottla.broker.context.dynamic_config import DynamicConfig
 from ottla.broker.coordinators.by_topic import CoordinatorsByTopic
 from ottla.broker.coordinators.context import CoordinatorContext
 from ottla.broker.coordinators.coordinators import MOST_REPLICAS
-from ottla.broker.coordinators.groups import Groups
-from ottla.broker.coordinators.transactions import Transactions
+from ottla.broker.coordinators.group_coordinator import GroupCoordinator
+from ottla.broker.coordinators.transaction_coordinator import TransactionCoordinator
 from ottla.broker.logs.closing import close_logs
 from ottla.broker.logs.log_cleaner import LogCleaner
 from ottla.broker.logs.log_dir import LogDir
@@ -145,8 +145,8 @@ class BrokerServer:
             producer_ids=self.producer_ids,
             background=self.background,
         )
-        self.transactions = Transactions(self.coordinators)
-        self.groups = Groups(self.coordinators)
+        self.transactions = TransactionCoordinator(self.coordinators)
+        self.groups = GroupCoordinator(self.coordinators)
         self._by_topic = CoordinatorsByTopic(self.groups, self.transactions)
         self.auto_topic_creation = AutoTopicCreation(
             self.metadata, self.background, self._by_topic.new_topic

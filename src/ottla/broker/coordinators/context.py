@@ -10,6 +10,7 @@ import asyncio
 from typing import Protocol
 
 from ottla.broker.context.broker_context import BrokerContext
+from ottla.broker.coordinators.lingering import LingeringWrites
 from ottla.broker.coordinators.markers import marker_batch
 from ottla.broker.replicas.isr_leaving import IsrLeaving
 from ottla.broker.replicas.leaders import Leaders
@@ -46,13 +47,6 @@ class GroupPartitions(Protocol):
         """A transaction's marker was appended to one of the partitions."""
 
 
-class Lingering(Protocol):
-    """A coordinator with records that are not appended yet."""
-
-    def write_out(self) -> set[int]:
-        """Append them; the connections whose replies may not leave."""
-
-
 class CoordinatorContext:
     """What every coordinator of one broker uses."""
 
@@ -85,8 +79,7 @@ class CoordinatorContext:
         self.loading = asyncio.Lock()
         """Held by the coordinator that is loaded: a broker may get dozens at once, and each takes
         turns of the loop."""
-        self.lingering: list[Lingering] = []
-        """The coordinators with records that are not appended yet."""
+        self.lingering = LingeringWrites()
 
     def join(self, groups: GroupPartitions, topic_creation: TopicCreation) -> None:
         """Take the parts that need coordinators themselves."""
@@ -97,14 +90,6 @@ class CoordinatorContext:
     def config(self) -> BrokerConfig:
         """The settings in force."""
         return self._config.current
-
-    def write_out(self) -> set[int]:
-        """Append what coordinators let linger; the connections whose replies may not leave."""
-        lingering, self.lingering = self.lingering, []
-        lost: set[int] = set()
-        for runner in lingering:
-            lost |= runner.write_out()
-        return lost
 
     def end_transaction(
         self, partition: Partition, marker: Marker, transaction_version: int

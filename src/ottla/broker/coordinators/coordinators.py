@@ -1,4 +1,4 @@
-"""The coordinators of this broker: one runner for each partition of an internal topic it leads.
+"""What all coordinators of this broker share: a runner for each partition of their topic it leads.
 
 Rules kept here:
 1. An id (a group's or a transaction's) belongs to the partition that Kafka's hash of it names, and

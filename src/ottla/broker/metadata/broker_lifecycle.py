@@ -48,6 +48,7 @@ log = structlog.get_logger()
 LEADERS_MOVED_WITHIN_SECONDS: Final = 20.0
 LOOK_AGAIN_SECONDS: Final = 0.02
 JOIN_AGAIN_SECONDS: Final = 0.2
+MOST_PATIENCE: Final = 16.0
 REJOIN_SECONDS: Final = 1.0
 AS_REGISTERED: Final = 0
 """The version of a registration that was not changed."""
@@ -173,14 +174,16 @@ class BrokerLifecycleManager:
 
     async def _rejoin(self) -> None:
         broker = self._broker
-        told = ""
+        told, patience = "", 1.0
         try:
             while broker.running and broker.epoch == NO_EPOCH:
                 try:
-                    await self._metadata.renew()
+                    await self._metadata.renew(patience)
                     await self.join()
                 except (StoreError, StartError) as problem:
                     self._fence()
+                    # A store that is slow, not gone, is reached by whoever waits long enough.
+                    patience = min(patience * 2, MOST_PATIENCE)
                     if str(problem) != told:  # the store may be out of reach for hours
                         told = str(problem)
                         log.error("failed to register with the cluster again", reason=told)

@@ -87,17 +87,18 @@ class MetadataLoader:
         snapshot = await self._store.watch(self._on_changes)
         self.image.apply(Change(*document) for document in snapshot)
 
-    async def renew(self) -> None:
+    async def renew(self, patience: float) -> None:
         """Begin a new session, and learn what has changed since the last one ended.
 
         Raises StoreError, also where that is an older copy, or another cluster's: its topics are
-        not those of this broker's logs.
+        not those of this broker's logs. `patience` is how many session timeouts the store may take
+        to answer.
         """
         assert self._store is not None
         assert self._subscriber is not None
         known = self._store.position()
         await self._store.close()
-        store = await open_store(self.config)
+        store = await open_store(self.config, patience)
         try:
             await store.check_history(known)
             store.on_session_end(self._subscriber.session_ended)
@@ -152,7 +153,7 @@ class MetadataLoader:
             except KafkaError as problem:
                 if is_fresh or problem.code not in EXPLAINED_BY_LAG:
                     raise
-                refused = [problem]
+                refused = [problem.with_traceback(None)]  # whose frames have `refused`
             if not is_fresh and any(each.code in EXPLAINED_BY_LAG for each in refused):
                 await self._learn_what_is_stored()
                 is_fresh = True
