@@ -82,14 +82,14 @@ def _append_one(
             check_may_write_internal(request, partition)
         partition.metrics.produces += 1
         now = node.now_ms()
-        refusals = node.rejected_batches or None
-        if refusals is not None:
-            refusals.check(
+        rejected = node.rejected_batches or None
+        if rejected is not None:
+            rejected.check(
                 (topic, index), records, partition.log.producers.by_id, node.elapsed_ms()
             )
         appended = partition.append(records, now, request.version)
-        if refusals is not None and not appended.duplicate:
-            refusals.accepted((topic, index), records)
+        if rejected is not None and not appended.duplicate:
+            rejected.accepted((topic, index), records)
     except LongBodyError:
         return append(request, asked, None, is_own=is_own)
     except Exception as problem:  # noqa: BLE001 the reply says what went wrong

@@ -27,8 +27,7 @@ from typing import Final
 
 import structlog
 
-from ottla.broker.context.broker_state import BrokerState
-from ottla.broker.context.dynamic_config import DynamicConfig
+from ottla.broker.context.broker_context import BrokerContext
 from ottla.broker.metadata.controller import ControllerRole
 from ottla.broker.metadata.fencing import FencingProbe
 from ottla.broker.metadata.metadata_loader import MetadataLoader
@@ -80,19 +79,19 @@ class BrokerLifecycleManager:
 
     def __init__(
         self,
+        context: BrokerContext,
         *,
-        broker: BrokerState,
-        config: DynamicConfig,
         metadata: MetadataLoader,
         replica_manager: ReplicaManager,
         controller: ControllerRole,
         producer_ids: ProducerIdManager,
         peers: Peers,
     ) -> None:
+        broker, config, _, image = context
         self._broker = broker
         self._config = config
+        self._image = image
         self._metadata = metadata
-        self._image = metadata.image
         self._replica_manager = replica_manager
         self._controller = controller
         self._producer_ids = producer_ids
@@ -106,7 +105,7 @@ class BrokerLifecycleManager:
         """Of the registration that this broker has, or had last."""
         self.storage: documents.Storage | None = None
         """What the logs are kept on."""
-        self._replacement = FencingProbe(broker, self._image, peers, self.session_ended)
+        self._replacement = FencingProbe(broker, image, peers, self.session_ended)
         self._rejoining: asyncio.Task[None] | None = None
         self._ends = 0
         """How many sessions have been ended by others."""

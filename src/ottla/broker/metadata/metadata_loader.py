@@ -91,7 +91,8 @@ class MetadataLoader:
         """Begin a new session, and learn what has changed since the last one ended.
 
         Raises StoreError, also where that is an older copy, or another cluster's: its topics are
-        not those of this broker's logs.
+        not those of this broker's logs. `patience` is how many session timeouts the store may take
+        to answer.
         """
         assert self._store is not None
         assert self._subscriber is not None

@@ -15,9 +15,7 @@ from __future__ import annotations
 import asyncio
 from typing import Protocol
 
-from ottla.broker.context.broker_state import BrokerState
-from ottla.broker.context.clock import Clock
-from ottla.broker.context.dynamic_config import DynamicConfig
+from ottla.broker.context.broker_context import BrokerContext
 from ottla.broker.context.metadata_writer import MetadataWriter
 from ottla.broker.logs.log_dir import LogDir
 from ottla.broker.logs.log_manager import LogManager
@@ -32,7 +30,7 @@ from ottla.broker.replication.peers import Peers
 from ottla.broker.replication.replica_fetcher_manager import ReplicaFetcherManager
 from ottla.broker.scheduling.background import Background
 from ottla.metadata.elections import NO_LEADER, leads
-from ottla.metadata.image import Delta, Image, PartitionImage, TopicImage
+from ottla.metadata.image import Delta, PartitionImage, TopicImage
 from ottla.replication.follower import Following
 from ottla.replication.replicas import Leadership
 
@@ -52,12 +50,9 @@ class ReplicaManager:
 
     def __init__(
         self,
+        context: BrokerContext,
         *,
-        broker: BrokerState,
-        config: DynamicConfig,
-        image: Image,
         partitions: Partitions,
-        clock: Clock,
         metadata: MetadataWriter,
         log_dir: LogDir,
         log_manager: LogManager,
@@ -67,6 +62,7 @@ class ReplicaManager:
         background: Background,
         listener: LeadershipListener,
     ) -> None:
+        broker, config, clock, image = context
         self._broker = broker
         self._config = config
         self._image = image
