@@ -41,7 +41,6 @@ from ottla.coordinator.offsets.store import NO_PRODUCER_ID
 from ottla.coordinator.record_kinds import read_record, replay
 from ottla.coordinator.shard import (
     CoordinatorRecord,
-    Deferred,
     ProducerIdentity,
     RequestContext,
     Result,
@@ -173,85 +172,59 @@ class GroupShard:
         delete_offsets_of_topics(self._state, topics, step)
         return step.result(None)
 
-    def _decide(
-        self,
-        group_id: str,
-        now: int,
-        decide: Callable[[Step], R | Deferred],
-        refuse: Callable[[KafkaError], R],
-    ) -> Result[R]:
-        """Decide on a request that names a group; `refuse` makes the reply to a refused one."""
-        step = self._step(now)
-        try:
-            check_group_id(group_id)
-            return step.result(decide(step))
-        except KafkaError as problem:
-            return Step(now).result(refuse(problem))
-
     def handle_join_group(
         self, request: JoinGroupRequest, context: RequestContext, now: int
     ) -> Result[JoinGroupResponse]:
         """JoinGroup, versions 0 to 9."""
+        step = Step(now, self._largest_batch)
         state, config = self._state, self._state.config
-
-        def join(step: Step) -> JoinGroupResponse | Deferred:
+        try:
+            check_group_id(request.group_id)
             if not (
                 config.group_min_session_timeout_ms
                 <= request.session_timeout_ms
                 <= config.group_max_session_timeout_ms
             ):
-                return refuse(ErrorCode.INVALID_SESSION_TIMEOUT, request.member_id)
+                return step.result(refuse(ErrorCode.INVALID_SESSION_TIMEOUT, request.member_id))
             group = state.groups.get(request.group_id)
             if group is None:
-                return join_new_group(state, request, context, step)
-            return kind_of(group).join(state, group, request, context, step)
-
-        def refused(problem: KafkaError) -> JoinGroupResponse:
-            # As in Kafka, only this one has the member's id.
-            is_nameless = problem.code is ErrorCode.INVALID_GROUP_ID
-            return refuse(problem.code, request.member_id if is_nameless else UNKNOWN_MEMBER_ID)
-
-        return self._decide(request.group_id, now, join, refused)
+                return step.result(join_new_group(state, request, context, step))
+            return step.result(kind_of(group).join(state, group, request, context, step))
+        except KafkaError as problem:
+            # As in Kafka, of these only the refusal of a nameless group has the member's id.
+            member_id = UNKNOWN_MEMBER_ID if request.group_id else request.member_id
+            return Step(now).result(refuse(problem.code, member_id))
 
     def handle_sync_group(
         self, request: SyncGroupRequest, context: RequestContext, now: int
     ) -> Result[SyncGroupResponse]:
         """SyncGroup, versions 0 to 5."""
-
-        def sync(step: Step) -> SyncGroupResponse | Deferred:
+        step = Step(now, self._largest_batch)
+        try:
             if context.version >= PROTOCOL_NAMED_FROM and (
                 request.protocol_type is None or request.protocol_name is None
             ):
                 raise KafkaError(ErrorCode.INCONSISTENT_GROUP_PROTOCOL)
-            group = self._member_group(request.group_id)
-            return kind_of(group).sync(self._state, group, request, step)
-
-        return self._decide(
-            request.group_id,
-            now,
-            sync,
-            lambda problem: SyncGroupResponse(error_code=problem.code),
-        )
+            group = self._group_of_member(request.group_id)
+            return step.result(kind_of(group).sync(self._state, group, request, step))
+        except KafkaError as problem:
+            return Step(now).result(SyncGroupResponse(error_code=problem.code))
 
     def handle_heartbeat(
         self, request: HeartbeatRequest, context: RequestContext, now: int
     ) -> Result[HeartbeatResponse]:
         """Heartbeat, versions 0 to 4."""
-
-        def heartbeat(step: Step) -> HeartbeatResponse:
-            group = self._member_group(request.group_id)
+        step = Step(now, self._largest_batch)
+        try:
+            group = self._group_of_member(request.group_id)
             error = kind_of(group).heartbeat(self._state, group, request, step)
-            return HeartbeatResponse(error_code=error)
+            return step.result(HeartbeatResponse(error_code=error))
+        except KafkaError as problem:
+            return Step(now).result(HeartbeatResponse(error_code=problem.code))
 
-        return self._decide(
-            request.group_id,
-            now,
-            heartbeat,
-            lambda problem: HeartbeatResponse(error_code=problem.code),
-        )
-
-    def _member_group(self, group_id: str) -> Group:
+    def _group_of_member(self, group_id: str) -> Group:
         """The group of a member's request. Where there is none, nobody can be its member."""
+        check_group_id(group_id)
         group = self._state.groups.get(group_id)
         if group is None:
             raise KafkaError(ErrorCode.UNKNOWN_MEMBER_ID)
@@ -261,26 +234,22 @@ class GroupShard:
         self, request: LeaveGroupRequest, context: RequestContext, now: int
     ) -> Result[LeaveGroupResponse]:
         """LeaveGroup, versions 0 to 5."""
-
-        def leave(step: Step) -> LeaveGroupResponse:
-            leaving = request.members
-            if context.version < BATCHED_LEAVE_FROM:
-                leaving = [MemberIdentity(member_id=request.member_id)]
+        step = self._step(now)
+        leaving = request.members
+        if context.version < BATCHED_LEAVE_FROM:
+            leaving = [MemberIdentity(member_id=request.member_id)]
+        try:
+            check_group_id(request.group_id)
             group = self._state.groups.get(request.group_id)
             if group is None:
                 results = unknown_members(leaving)
             else:
                 results = kind_of(group).leave(self._state, group, leaving, step)
-            if context.version < BATCHED_LEAVE_FROM:
-                return LeaveGroupResponse(error_code=results[0].error_code)
-            return LeaveGroupResponse(members=results)
-
-        return self._decide(
-            request.group_id,
-            now,
-            leave,
-            lambda problem: LeaveGroupResponse(error_code=problem.code),
-        )
+        except KafkaError as problem:
+            return Step(now).result(LeaveGroupResponse(error_code=problem.code))
+        if context.version < BATCHED_LEAVE_FROM:
+            return step.result(LeaveGroupResponse(error_code=results[0].error_code))
+        return step.result(LeaveGroupResponse(members=results))
 
     def handle_consumer_group_heartbeat(
         self, request: ConsumerGroupHeartbeatRequest, context: RequestContext, now: int
@@ -312,12 +281,12 @@ class GroupShard:
         Only the replay of its records changes anything, so where the log refuses the producer,
         the Result can be thrown away, and the shard goes on.
         """
-        result = self._decide(
-            request.group_id,
-            now,
-            lambda step: commit_in_transaction(self._state, request, context, step),
-            lambda problem: refuse_txn_commit(request, problem.code),
-        )
+        step = self._step(now)
+        try:
+            check_group_id(request.group_id)
+        except KafkaError as problem:
+            return step.result(refuse_txn_commit(request, problem.code))
+        result = step.result(commit_in_transaction(self._state, request, context, step))
         if result.records:
             result.producer = ProducerIdentity(request.producer_id, request.producer_epoch)
         return result
@@ -338,17 +307,13 @@ class GroupShard:
         self, request: OffsetDeleteRequest, context: RequestContext, now: int
     ) -> Result[OffsetDeleteResponse]:
         """OffsetDelete, version 0."""
-
-        def delete(step: Step) -> OffsetDeleteResponse:
-            step.is_atomic = False
-            return delete_offsets(self._state, request, step)
-
-        return self._decide(
-            request.group_id,
-            now,
-            delete,
-            lambda problem: OffsetDeleteResponse(error_code=problem.code),
-        )
+        step = self._step(now)
+        step.is_atomic = False
+        try:
+            check_group_id(request.group_id)
+            return step.result(delete_offsets(self._state, request, step))
+        except KafkaError as problem:
+            return Step(now).result(OffsetDeleteResponse(error_code=problem.code))
 
     def handle_delete_groups(
         self, group_ids: Sequence[str], context: RequestContext, now: int

@@ -26,7 +26,7 @@ from collections import Counter
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 from enum import Enum
-from typing import ClassVar
+from typing import ClassVar, Final
 
 from ottla.coordinator.classic.schemas import (
     CLASSIC_GROUP_VALUE_VERSION,
@@ -60,20 +60,28 @@ class ClassicState(Enum):
     __hash__ = object.__hash__  # Enum's own is a function in Python, and every join needs it
 
 
+# By these names, where it counts: to look a member up in its class costs more than the rest.
+EMPTY: Final = ClassicState.EMPTY
+PREPARING_REBALANCE: Final = ClassicState.PREPARING_REBALANCE
+COMPLETING_REBALANCE: Final = ClassicState.COMPLETING_REBALANCE
+STABLE: Final = ClassicState.STABLE
+DEAD: Final = ClassicState.DEAD
+NO_ERROR: Final = ErrorCode.NONE
+
 _NEXT = {
-    ClassicState.EMPTY: {ClassicState.PREPARING_REBALANCE, ClassicState.DEAD},
-    ClassicState.PREPARING_REBALANCE: {
-        ClassicState.EMPTY,
-        ClassicState.COMPLETING_REBALANCE,
-        ClassicState.DEAD,
+    EMPTY: {PREPARING_REBALANCE, DEAD},
+    PREPARING_REBALANCE: {
+        EMPTY,
+        COMPLETING_REBALANCE,
+        DEAD,
     },
-    ClassicState.COMPLETING_REBALANCE: {
-        ClassicState.PREPARING_REBALANCE,
-        ClassicState.STABLE,
-        ClassicState.DEAD,
+    COMPLETING_REBALANCE: {
+        PREPARING_REBALANCE,
+        STABLE,
+        DEAD,
     },
-    ClassicState.STABLE: {ClassicState.PREPARING_REBALANCE, ClassicState.DEAD},
-    ClassicState.DEAD: set[ClassicState](),
+    STABLE: {PREPARING_REBALANCE, DEAD},
+    DEAD: set[ClassicState](),
 }
 
 
@@ -111,8 +119,8 @@ class ClassicGroup(Group):
     TYPE: ClassVar[GroupType] = GroupType.CLASSIC
 
     group_id: str
-    state: ClassicState = ClassicState.EMPTY
-    previous_state: ClassicState = ClassicState.DEAD
+    state: ClassicState = EMPTY
+    previous_state: ClassicState = DEAD
     state_timestamp: int = -1
     """When the group came into its state; -1 where an old record does not say."""
     generation: int = 0
@@ -158,7 +166,7 @@ class ClassicGroup(Group):
     @property
     def is_empty(self) -> bool:
         """True where nobody is in the group; ids given out do not count."""
-        return self.state is ClassicState.EMPTY
+        return self.state is EMPTY
 
     @property
     def may_expire(self) -> bool:
@@ -168,15 +176,12 @@ class ClassicGroup(Group):
     @property
     def in_first_rebalance(self) -> bool:
         """True while the members of a new generation are gathered from nothing."""
-        return (
-            self.state is ClassicState.PREPARING_REBALANCE
-            and self.previous_state is ClassicState.EMPTY
-        )
+        return self.state is PREPARING_REBALANCE and self.previous_state is EMPTY
 
     @property
     def can_rebalance(self) -> bool:
         """True where a rebalance can start."""
-        return ClassicState.PREPARING_REBALANCE in _NEXT[self.state]
+        return PREPARING_REBALANCE in _NEXT[self.state]
 
     @property
     def all_have_joined(self) -> bool:
@@ -278,7 +283,7 @@ class ClassicGroup(Group):
         self.protocol_name = self.select_protocol() if self.members else None
         self.subscribed_topics = self._subscribed_topics()
         self.pending_sync.clear()
-        self.move_to(ClassicState.COMPLETING_REBALANCE if self.members else ClassicState.EMPTY, now)
+        self.move_to(COMPLETING_REBALANCE if self.members else EMPTY, now)
 
     def _subscribed_topics(self) -> frozenset[str] | None:
         if not self.uses_consumer_protocol:
@@ -307,7 +312,7 @@ class ClassicGroup(Group):
                 return ErrorCode.FENCED_INSTANCE_ID
         if member_id not in self.members:
             return ErrorCode.UNKNOWN_MEMBER_ID
-        return ErrorCode.NONE
+        return NO_ERROR
 
     def expect_heartbeat(
         self, member: ClassicMember, step: Step, timeout_ms: int | None = None
@@ -322,13 +327,13 @@ class ClassicGroup(Group):
             return
         if committer.epoch >= 0 or committer.member_id or committer.instance_id is not None:
             error = self.membership_error(committer.member_id, committer.instance_id)
-            if error is not ErrorCode.NONE:
+            if error is not NO_ERROR:
                 raise KafkaError(error)
             if committer.epoch != self.generation:
                 raise KafkaError(ErrorCode.ILLEGAL_GENERATION)
         elif not committer.is_transactional:
             raise KafkaError(ErrorCode.UNKNOWN_MEMBER_ID)
-        if self.state is ClassicState.COMPLETING_REBALANCE and not committer.is_transactional:
+        if self.state is COMPLETING_REBALANCE and not committer.is_transactional:
             raise KafkaError(ErrorCode.REBALANCE_IN_PROGRESS)
 
     def keep_session(self, committer: Committer, step: Step) -> None:
@@ -353,7 +358,7 @@ class ClassicGroup(Group):
                 timestamp = self.state_timestamp
                 # An old record may not say since when the group is empty.
                 return commit_time if timestamp == -1 else lambda _: timestamp
-            if self.subscribed_topics is None or self.state is not ClassicState.STABLE:
+            if self.subscribed_topics is None or self.state is not STABLE:
                 return None
         return commit_time
 
@@ -394,7 +399,7 @@ class ClassicGroup(Group):
         """The group that a record keeps."""
         group = cls(
             group_id,
-            state=ClassicState.STABLE if value.members else ClassicState.EMPTY,
+            state=STABLE if value.members else EMPTY,
             state_timestamp=value.current_state_timestamp,
             generation=value.generation,
             protocol_type=value.protocol_type or None,

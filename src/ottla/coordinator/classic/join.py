@@ -15,9 +15,12 @@ Rules kept here:
 from collections.abc import Callable
 
 from ottla.coordinator.classic.group import (
+    COMPLETING_REBALANCE,
+    NO_ERROR,
+    PREPARING_REBALANCE,
+    STABLE,
     ClassicGroup,
     ClassicMember,
-    ClassicState,
     Protocols,
 )
 from ottla.coordinator.classic.rebalance import (
@@ -143,7 +146,7 @@ class ClassicJoin:
         group, limit = self._group, self._config.group_max_size
         if group.is_empty:
             return True
-        if group.state is ClassicState.PREPARING_REBALANCE:
+        if group.state is PREPARING_REBALANCE:
             # Those who are back count, not the members: where the limit was lowered, the last to
             # come back do not get in.
             return (
@@ -160,13 +163,13 @@ class ClassicJoin:
                 return refuse(ErrorCode.UNKNOWN_SERVER_ERROR)
             return self._add(member_id)
         error = group.membership_error(member_id, instance_id)
-        if error is not ErrorCode.NONE:
+        if error is not NO_ERROR:
             return refuse(error, member_id)
         member = group.members[member_id]
-        if group.state is ClassicState.PREPARING_REBALANCE:
+        if group.state is PREPARING_REBALANCE:
             return self._update(member)
         is_same = member.protocols == self._protocols
-        if group.state is ClassicState.STABLE and member_id == group.leader:
+        if group.state is STABLE and member_id == group.leader:
             # A leader may have reasons that are not in its metadata, such as new partitions.
             is_same = False
         return joined(group, member_id) if is_same else self._update(member)
@@ -211,7 +214,7 @@ class ClassicJoin:
         group, step = self._group, self._step
         old_id = group.static_members[instance_id]
         old_leader = group.leader
-        if group.state is ClassicState.STABLE and not self._fits_with(old_id, new_id):
+        if group.state is STABLE and not self._fits_with(old_id, new_id):
             return refuse(step.refusal)
         fenced = ErrorCode.FENCED_INSTANCE_ID
         answer_join(group, old_id, step, refuse(fenced, old_id))
@@ -220,11 +223,11 @@ class ClassicJoin:
         member = group.replace_static(instance_id, new_id)
         group.expect_heartbeat(member, step)
         self._renew(member)
-        if group.state is ClassicState.STABLE:
+        if group.state is STABLE:
             if group.select_protocol() == group.protocol_name:
                 return self._rejoin_stable(member, old_leader)
             rebalance(self._config, group, step)
-        elif group.state is ClassicState.COMPLETING_REBALANCE:
+        elif group.state is COMPLETING_REBALANCE:
             # The leader may be dividing the partitions among members of which one has the old id.
             start_rebalance(self._config, group, step)
         else:

@@ -14,7 +14,12 @@ Rules kept here:
 6. Removing or replacing a member answers its parked requests.
 """
 
-from ottla.coordinator.classic.group import ClassicGroup, ClassicState
+from ottla.coordinator.classic.group import (
+    COMPLETING_REBALANCE,
+    PREPARING_REBALANCE,
+    STABLE,
+    ClassicGroup,
+)
 from ottla.coordinator.classic.timers import join_timer, session_timer, sync_timer
 from ottla.coordinator.group_config import GroupConfig
 from ottla.coordinator.step import Step
@@ -37,7 +42,7 @@ def rebalance(config: GroupConfig, group: ClassicGroup, step: Step) -> None:
 
 def start_rebalance(config: GroupConfig, group: ClassicGroup, step: Step) -> None:
     """Ask everyone to join."""
-    if group.state is ClassicState.COMPLETING_REBALANCE:
+    if group.state is COMPLETING_REBALANCE:
         for member in group.members.values():
             member.assignment = b""
             if member.member_id in group.awaiting_sync:
@@ -46,7 +51,7 @@ def start_rebalance(config: GroupConfig, group: ClassicGroup, step: Step) -> Non
     group.pending_sync.clear()
     step.cancel_timer(sync_timer(group.group_id))
     is_first = group.is_empty
-    group.move_to(ClassicState.PREPARING_REBALANCE, step.now)
+    group.move_to(PREPARING_REBALANCE, step.now)
     if is_first:
         group.initial_delay_ms = config.group_initial_rebalance_delay_ms
         group.initial_remaining_ms = max(group.rebalance_timeout_ms - group.initial_delay_ms, 0)
@@ -61,7 +66,7 @@ def start_rebalance(config: GroupConfig, group: ClassicGroup, step: Step) -> Non
 def complete_join_if_all_joined(group: ClassicGroup, step: Step) -> None:
     """Go on where nobody is waited for. The first rebalance takes its time in any case."""
     if (
-        group.state is ClassicState.PREPARING_REBALANCE
+        group.state is PREPARING_REBALANCE
         and not group.in_first_rebalance
         and group.all_have_joined
     ):
@@ -143,9 +148,9 @@ def remove_member(group: ClassicGroup, member_id: str, step: Step) -> None:
 
 def after_removal(config: GroupConfig, group: ClassicGroup, step: Step) -> None:
     """Go on without those who were just removed."""
-    if group.state in (ClassicState.STABLE, ClassicState.COMPLETING_REBALANCE):
+    if group.state in (STABLE, COMPLETING_REBALANCE):
         start_rebalance(config, group, step)
-    elif group.state is ClassicState.PREPARING_REBALANCE and group.all_have_joined:
+    elif group.state is PREPARING_REBALANCE and group.all_have_joined:
         complete_join(group, step)
 
 
@@ -168,7 +173,7 @@ def expire_session(config: GroupConfig, group: ClassicGroup, member_id: str, ste
     """A member was silent for the length of its session, or a pending id was not used."""
     if member_id in group.pending_members:
         remove_member(group, member_id, step)
-        if group.state is ClassicState.PREPARING_REBALANCE and group.all_have_joined:
+        if group.state is PREPARING_REBALANCE and group.all_have_joined:
             complete_join(group, step)
         return
     member = group.members.get(member_id)
@@ -184,7 +189,7 @@ def expire_session(config: GroupConfig, group: ClassicGroup, member_id: str, ste
 
 def expire_join(config: GroupConfig, group: ClassicGroup, step: Step) -> None:
     """The time to join is up, unless more members came to a first rebalance."""
-    if group.state is not ClassicState.PREPARING_REBALANCE:
+    if group.state is not PREPARING_REBALANCE:
         return
     if group.in_first_rebalance and group.new_member_added and group.initial_remaining_ms > 0:
         group.new_member_added = False
@@ -198,10 +203,7 @@ def expire_join(config: GroupConfig, group: ClassicGroup, step: Step) -> None:
 
 def expire_sync(config: GroupConfig, group: ClassicGroup, step: Step) -> None:
     """The time to ask for the assignment is up."""
-    if (
-        group.state not in (ClassicState.COMPLETING_REBALANCE, ClassicState.STABLE)
-        or not group.pending_sync
-    ):
+    if group.state not in (COMPLETING_REBALANCE, STABLE) or not group.pending_sync:
         return
     for member_id in list(group.pending_sync):
         remove_member(group, member_id, step)

@@ -12,7 +12,13 @@ Rules kept here:
 
 from collections.abc import Iterable
 
-from ottla.coordinator.classic.group import ClassicGroup, ClassicState
+from ottla.coordinator.classic.group import (
+    COMPLETING_REBALANCE,
+    NO_ERROR,
+    PREPARING_REBALANCE,
+    STABLE,
+    ClassicGroup,
+)
 from ottla.coordinator.classic.join import UNKNOWN_MEMBER_ID
 from ottla.coordinator.classic.rebalance import (
     answer_sync,
@@ -37,12 +43,12 @@ def sync(
     """Answer or park a sync."""
     member_id = request.member_id
     error = _sync_error(group, request)
-    if error is not ErrorCode.NONE:
+    if error is not NO_ERROR:
         return SyncGroupResponse(error_code=error)
     group.pending_sync.discard(member_id)
     if not group.pending_sync:
         step.cancel_timer(sync_timer(group.group_id))
-    if group.state is ClassicState.STABLE:
+    if group.state is STABLE:
         return _synced(group, group.members[member_id].assignment)
     # A second sync takes the place of the first, whose client has most likely gone.
     answer_sync(group, member_id, step, ErrorCode.REBALANCE_IN_PROGRESS)
@@ -57,7 +63,7 @@ def sync(
 
 def _sync_error(group: ClassicGroup, request: SyncGroupRequest) -> ErrorCode:
     error = group.membership_error(request.member_id, request.group_instance_id)
-    if error is not ErrorCode.NONE:
+    if error is not NO_ERROR:
         return error
     if request.generation_id != group.generation:
         return ErrorCode.ILLEGAL_GENERATION
@@ -66,9 +72,9 @@ def _sync_error(group: ClassicGroup, request: SyncGroupRequest) -> ErrorCode:
         group.protocol_name,
     ):
         return ErrorCode.INCONSISTENT_GROUP_PROTOCOL
-    if group.state is ClassicState.PREPARING_REBALANCE:
+    if group.state is PREPARING_REBALANCE:
         return ErrorCode.REBALANCE_IN_PROGRESS
-    return ErrorCode.NONE
+    return NO_ERROR
 
 
 def _assign(group: ClassicGroup, request: SyncGroupRequest, step: Step) -> bool:
@@ -84,7 +90,7 @@ def _assign(group: ClassicGroup, request: SyncGroupRequest, step: Step) -> bool:
     step.records.append(record)
     for member in group.members.values():
         member.assignment = assignments.get(member.member_id, b"")
-    group.move_to(ClassicState.STABLE, step.now)
+    group.move_to(STABLE, step.now)
     for member_id, token in group.awaiting_sync.items():
         member = group.members[member_id]
         step.complete(token, _synced(group, member.assignment))
@@ -104,14 +110,14 @@ def _synced(group: ClassicGroup, assignment: bytes) -> SyncGroupResponse:
 def heartbeat(group: ClassicGroup, request: HeartbeatRequest, step: Step) -> ErrorCode:
     """Keep a member's session alive, and tell it of a rebalance."""
     error = group.membership_error(request.member_id, request.group_instance_id)
-    if error is not ErrorCode.NONE:
+    if error is not NO_ERROR:
         return error
     if request.generation_id != group.generation:
         return ErrorCode.ILLEGAL_GENERATION
     group.expect_heartbeat(group.members[request.member_id], step)
-    if group.state is ClassicState.PREPARING_REBALANCE:
+    if group.state is PREPARING_REBALANCE:
         return ErrorCode.REBALANCE_IN_PROGRESS
-    return ErrorCode.NONE
+    return NO_ERROR
 
 
 def leave(
@@ -121,12 +127,12 @@ def leave(
     results = []
     for identity in leaving:
         member_id, instance_id = identity.member_id, identity.group_instance_id
-        error = ErrorCode.NONE
+        error = NO_ERROR
         if member_id == UNKNOWN_MEMBER_ID and instance_id in group.static_members:
             member_id = group.static_members[instance_id]
         elif member_id not in group.pending_members:
             error = group.membership_error(member_id, instance_id)
-        if error is ErrorCode.NONE:
+        if error is NO_ERROR:
             remove_member(group, member_id, step)
         results.append(
             MemberResponse(
@@ -135,8 +141,8 @@ def leave(
                 error_code=error,
             )
         )
-    if any(result.error_code == ErrorCode.NONE for result in results):
-        if group.state in (ClassicState.STABLE, ClassicState.COMPLETING_REBALANCE):
+    if any(result.error_code == NO_ERROR for result in results):
+        if group.state in (STABLE, COMPLETING_REBALANCE):
             rebalance(config, group, step)
         else:
             complete_join_if_all_joined(group, step)
