@@ -98,7 +98,7 @@ def test_their_files_are_the_brokers_afterwards(unclean: Unclean) -> None:
     asyncio.run(live())
 
 
-def test_a_torn_tail_is_cut(unclean: Unclean) -> None:
+def test_a_torn_tail_is_truncated(unclean: Unclean) -> None:
     with (unclean.folder / "a-0" / SEGMENT).open("ab") as log:
         log.write(b"\xff" * 50)
 

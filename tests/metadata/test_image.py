@@ -70,7 +70,7 @@ def test_a_partition_is_found_by_topic_and_number() -> None:
     assert cluster.delta.changed_partitions == [partition]
 
 
-def test_a_changed_setting_of_a_topic_is_told() -> None:
+def test_a_changed_topic_setting_is_in_the_delta() -> None:
     cluster = Cluster()
     cluster.commit(Create(topic_key("a"), _topic("a", FIRST)))
     cluster.commit(Put(topic_key("a"), _topic("a", FIRST, cleanup="x")))
@@ -105,7 +105,7 @@ def test_a_topic_that_goes_without_a_record_is_missing_and_not_deleted() -> None
     assert cluster.delta.deleted_topics == []
 
 
-def test_what_came_and_went_at_once_is_not_told() -> None:
+def test_what_is_created_and_deleted_at_once_is_not_in_the_delta() -> None:
     cluster = Cluster()
     cluster.commit(Create(topic_key("a"), _topic("a", FIRST)), Delete(topic_key("a")))
     assert cluster.delta.created_topics == cluster.delta.deleted_topics == []
@@ -124,7 +124,7 @@ def test_a_broker_that_comes_back_was_down_then_up() -> None:
     assert [one.epoch for one in cluster.delta.brokers_up] == [3]
 
 
-def test_settings_of_brokers_and_of_the_cluster_are_told_apart() -> None:
+def test_settings_of_brokers_and_of_the_cluster_are_distinct() -> None:
     cluster = Cluster()
     cluster.commit(
         Create(broker_configs_key(None), encode(Configs({"a": "1"}))),
@@ -243,7 +243,7 @@ def test_the_changes_to_a_snapshot_lead_there_from_any_image(
     assert known.image == Image.of(stored.model.snapshot())
 
 
-def test_a_snapshot_tells_what_happened_while_nobody_looked() -> None:
+def test_a_snapshot_gives_the_difference_since_the_last_watch() -> None:
     cluster = Cluster()
     cluster.commit(
         Create(topic_key("kept"), _topic("kept", FIRST)),

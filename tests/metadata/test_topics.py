@@ -275,7 +275,7 @@ def test_a_topic_that_is_not_there_is_neither_changed_nor_deleted(cluster: Clust
         ("no", {"retention.ms": "x"}, ErrorCode.INVALID_CONFIG),
     ],
 )
-def test_what_is_asked_for_is_checked_before_whether_there_is_such_a_topic(
+def test_a_request_is_checked_before_whether_the_topic_exists(
     cluster: Cluster, name: str, configs: dict[str, str], code: ErrorCode
 ) -> None:
     changes = [Alteration(key, AlterOp.SET, value) for key, value in configs.items()]
@@ -353,7 +353,7 @@ def test_topics_made_together_do_not_collide(cluster: Cluster) -> None:
     assert set(cluster.image.topics) == {"a.b", "a-b"}
 
 
-def test_a_name_that_was_refused_is_in_nobodys_way(cluster: Cluster) -> None:
+def test_a_refused_name_blocks_no_other_broker(cluster: Cluster) -> None:
     wanted = [
         Wanted(NewTopic("a.b", replication_factor=9), UUID(int=1), 0),
         Wanted(NewTopic("a_b"), UUID(int=2), 0),

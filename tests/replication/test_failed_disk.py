@@ -113,7 +113,7 @@ def test_a_leader_that_cannot_make_its_log_hands_over(tmp_path: Path) -> None:
 
 
 def test_a_leader_that_is_alone_keeps_what_it_has(tmp_path: Path) -> None:
-    """Nobody else is in sync: handing over would lose what only the failed disk has."""
+    """No other replica is in sync: handing over would lose what only the failed disk has."""
 
     async def live() -> None:
         async with two_brokers(tmp_path) as brokers:

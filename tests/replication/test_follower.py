@@ -46,26 +46,26 @@ def test_records_are_appended() -> None:
     assert answered(Answer(OK, 10, 0)) == Step(Action.APPEND)
 
 
-def test_the_log_is_cut_where_the_leaders_epoch_ends() -> None:
+def test_the_log_is_truncated_where_the_leaders_epoch_ends() -> None:
     assert answered(Answer(OK, diverging=(3, 8))) == Step(Action.TRUNCATE, 8)
 
 
-def test_the_log_is_cut_where_the_first_epoch_ends_or_begins() -> None:
+def test_the_log_is_truncated_where_the_first_epoch_ends_or_begins() -> None:
     epochs = LeaderEpochFileCache([(0, 0), (3, 6)])
     assert answered(Answer(OK, diverging=(0, 4)), epochs=epochs) == Step(Action.TRUNCATE, 4)
     assert answered(Answer(OK, diverging=(0, 0)), epochs=epochs) == Step(Action.TRUNCATE, 0)
 
 
-def test_the_log_is_cut_where_an_own_epoch_ends_that_the_leader_knows() -> None:
+def test_the_log_is_truncated_where_an_own_epoch_ends_that_the_leader_knows() -> None:
     assert answered(Answer(OK, diverging=(2, 8))) == Step(Action.TRUNCATE, 6)
     assert answered(Answer(OK, diverging=(1, 4))) == Step(Action.TRUNCATE, 4)
 
 
-def test_a_leader_that_knows_nothing_cuts_nothing() -> None:
+def test_a_leader_that_knows_nothing_causes_no_truncation() -> None:
     assert answered(Answer(OK, diverging=(-1, -1))) == Step(Action.BACK_OFF)
 
 
-def test_a_log_that_ends_before_the_leaders_begins_is_given_up() -> None:
+def test_a_log_that_ends_before_the_leaders_begins_is_truncated_fully() -> None:
     for start in (10, 50):
         answer = Answer(ErrorCode.OFFSET_OUT_OF_RANGE, log_start=start)
         assert answered(answer) == Step(Action.RESTART, start)
@@ -118,7 +118,7 @@ def test_a_follower_may_begin_where_the_log_begins() -> None:
     check_start(LeaderEpochFileCache([(2, 4)]), 4, 5, 0, 2)
 
 
-def test_a_follower_that_ends_where_the_log_begins_goes_on_in_the_same_epoch() -> None:
+def test_a_follower_that_ends_where_the_log_begins_continues_in_the_same_epoch() -> None:
     """All records were deleted: it need not give up its producers' state for that."""
     epochs = LeaderEpochFileCache([(1, 0), (2, 3)])
     epochs.truncate_from_start(9)
@@ -131,7 +131,7 @@ def test_what_is_committed_is_not_truncated() -> None:
     assert answered(answer, high_watermark=5) == Step(Action.HALT, 4)
 
 
-def test_an_epoch_that_was_compacted_away_is_copied_again() -> None:
+def test_an_epoch_removed_by_compaction_is_copied_again() -> None:
     """The leader has all offsets, but no batch of epoch 3: nothing is lost."""
     leader = LeaderEpochFileCache([(1, 0), (4, 20)])
     parting = diverging(leader, 30, 3, 10)
@@ -201,7 +201,9 @@ def two_logs(draw: st.DrawFn) -> tuple[Log, Log]:
 
 
 @given(two_logs())
-def test_a_follower_cuts_until_its_log_is_the_leaders_beginning(logs: tuple[Log, Log]) -> None:
+def test_a_follower_truncates_until_its_log_is_a_prefix_of_the_leaders(
+    logs: tuple[Log, Log],
+) -> None:
     leader, follower = logs
     common = 0
     while common < min(len(leader), len(follower)) and leader[common] == follower[common]:

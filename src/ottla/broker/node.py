@@ -370,7 +370,7 @@ class Node:
             except KafkaError as problem:
                 if is_fresh or problem.code not in EXPLAINED_BY_LAG:
                     raise
-                refused = [problem]
+                refused = [problem.with_traceback(None)]  # whose frames have `refused`
             if not is_fresh and any(each.code in EXPLAINED_BY_LAG for each in refused):
                 await self._learn_what_is_stored()
                 is_fresh = True

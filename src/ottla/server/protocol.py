@@ -25,7 +25,7 @@ from struct import Struct
 from typing import Final, Protocol
 
 from ottla.later import FAILED, Later
-from ottla.server.inbox import SIZE_BYTES, Inbox, what_is_wrong_with_size
+from ottla.server.inbox import KEPT_BYTES, SIZE_BYTES, Inbox, what_is_wrong_with_size
 from ottla.server.outbox import Outbox
 from ottla.server.states import (
     ENDED,
@@ -234,6 +234,9 @@ class ServerProtocol:
             left -= 1
             inbox.start = stop
             self._handle(view[start + SIZE_BYTES : stop])
+            if size > KEPT_BYTES:
+                inbox.give_up()
+                view = inbox.view
             if self.outbox.size > SEND_AT_BYTES:
                 break
         return left
