@@ -28,6 +28,7 @@ from dataclasses import dataclass, field
 from enum import Enum
 from typing import ClassVar, Final
 
+from ottla.coordinator.classic.member import ClassicMember, Protocols
 from ottla.coordinator.classic.schemas import (
     CLASSIC_GROUP_VALUE_VERSION,
     GroupMetadataKey,
@@ -39,13 +40,10 @@ from ottla.coordinator.consumer.protocol import PROTOCOL_TYPE, read_subscribed_t
 from ottla.coordinator.group import BaseTimestamp, Committer, CommitTopic, Group, GroupType
 from ottla.coordinator.offsets.store import commit_time
 from ottla.coordinator.record_codec import write_record, write_tombstone
+from ottla.coordinator.result_draft import ResultDraft
 from ottla.coordinator.shard import CoordinatorRecord
-from ottla.coordinator.step import Step
 from ottla.wire.errors import ErrorCode, KafkaError
 from ottla.wire.fields import DecodeError
-
-Protocols = tuple[tuple[str, bytes], ...]
-"""Names and metadata of the protocols that a member knows, the preferred one first."""
 
 
 class ClassicState(Enum):
@@ -87,29 +85,6 @@ _NEXT = {
 
 class IllegalMoveError(RuntimeError):
     """A move that the table does not have: a defect of the coordinator, not of a client."""
-
-
-@dataclass(slots=True)
-class ClassicMember:
-    """One member."""
-
-    member_id: str
-    instance_id: str | None
-    client_id: str
-    client_host: str
-    rebalance_timeout_ms: int
-    session_timeout_ms: int
-    protocols: Protocols
-    assignment: bytes = b""
-    is_new: bool = False
-    """True until its first generation: it does not know its id yet, so it sends no heartbeats."""
-
-    def metadata(self, protocol: str | None) -> bytes:
-        """What the member said for a protocol."""
-        for name, data in self.protocols:
-            if name == protocol:
-                return data
-        return b""
 
 
 @dataclass(slots=True)
@@ -315,11 +290,11 @@ class ClassicGroup(Group):
         return NO_ERROR
 
     def expect_heartbeat(
-        self, member: ClassicMember, step: Step, timeout_ms: int | None = None
+        self, member: ClassicMember, draft: ResultDraft, timeout_ms: int | None = None
     ) -> None:
         """Restart a member's session."""
         timeout = member.session_timeout_ms if timeout_ms is None else timeout_ms
-        step.set_timer(session_timer(self.group_id, member.member_id), timeout)
+        draft.set_timer(session_timer(self.group_id, member.member_id), timeout)
 
     def check_commit(self, committer: Committer, topics: Iterable[CommitTopic]) -> None:
         """A member of this generation may commit; to an empty group anyone without a generation."""
@@ -336,12 +311,12 @@ class ClassicGroup(Group):
         if self.state is COMPLETING_REBALANCE and not committer.is_transactional:
             raise KafkaError(ErrorCode.REBALANCE_IN_PROGRESS)
 
-    def keep_session(self, committer: Committer, step: Step) -> None:
+    def keep_session(self, committer: Committer, draft: ResultDraft) -> None:
         """A commit counts as a heartbeat, unless it is a transaction's."""
         if not committer.is_transactional:
             member = self.members.get(committer.member_id)
             if member is not None:
-                self.expect_heartbeat(member, step)
+                self.expect_heartbeat(member, draft)
 
     def check_fetch(self, member_id: str | None, member_epoch: int) -> None:
         """Anyone may have the offsets."""
