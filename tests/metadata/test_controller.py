@@ -54,7 +54,7 @@ def test_the_first_broker_takes_the_role() -> None:
     one, two = cluster.epochs(1, 2)
     assert not has_controller(cluster.image)
     cluster.commit(take_role(cluster.image, 1, one))
-    assert cluster.image.controller == documents.Controller(1, 1, one)
+    assert cluster.image.controller == documents.ControllerInfo(1, 1, one)
     assert is_controller(cluster.image, 1, one)
     assert take_role(cluster.image, 2, two) == []
 

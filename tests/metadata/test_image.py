@@ -10,7 +10,7 @@ from ottla.metadata.documents import (
     Broker,
     ClusterInfo,
     Configs,
-    Controller,
+    ControllerInfo,
     Endpoint,
     PartitionState,
     Topic,
@@ -155,9 +155,9 @@ def test_a_group_may_have_any_name_and_settings_of_its_own() -> None:
 def test_the_cluster_and_its_controller_are_known() -> None:
     cluster = Cluster()
     cluster.commit(Create("cluster", encode(ClusterInfo("abc"))))
-    cluster.commit(Create("controller", encode(Controller(1, 5))))
+    cluster.commit(Create("controller", encode(ControllerInfo(1, 5))))
     assert cluster.image.cluster_id == "abc"
-    assert cluster.image.controller == Controller(1, 5)
+    assert cluster.image.controller == ControllerInfo(1, 5)
     assert cluster.delta.controller_changed
     cluster.commit(Delete("controller"))
     assert cluster.image.controller is None
@@ -200,7 +200,7 @@ def _documents(draw: st.DrawFn) -> Op:
         Put(group_configs_key(f"g/{index}"), encode(Configs({"x": str(number)}))),
         Put(client_metrics_configs_key(f"m/{index}"), encode(Configs({"x": str(number)}))),
         Put(deleted_topic_key(topic_id), name.encode()),
-        Put("controller", encode(Controller(number, index))),
+        Put("controller", encode(ControllerInfo(number, index))),
         Put("cluster", encode(ClusterInfo(name))),
     ]
     put = draw(st.sampled_from(puts))

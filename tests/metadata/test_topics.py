@@ -16,7 +16,7 @@ from ottla.metadata.placement import spread
 from ottla.metadata.store import Conflict, Create, Op
 from ottla.metadata.topics import (
     NewTopic,
-    Wanted,
+    RequestedTopic,
     add_partitions,
     alter_broker_configs,
     alter_topic_configs,
@@ -325,7 +325,7 @@ def decide_on_all(cluster: Cluster, *names: str) -> list[ErrorCode]:
     """Create topics in one decision; ErrorCode.NONE for each that is made."""
     outcomes, ops = create_topics(
         cluster.image,
-        [Wanted(NewTopic(name), UUID(int=at), 0) for at, name in enumerate(names, 1)],
+        [RequestedTopic(NewTopic(name), UUID(int=at), 0) for at, name in enumerate(names, 1)],
         default_partitions=1,
         default_replication_factor=1,
     )
@@ -355,8 +355,8 @@ def test_topics_made_together_do_not_collide(cluster: Cluster) -> None:
 
 def test_a_refused_name_blocks_no_other_broker(cluster: Cluster) -> None:
     wanted = [
-        Wanted(NewTopic("a.b", replication_factor=9), UUID(int=1), 0),
-        Wanted(NewTopic("a_b"), UUID(int=2), 0),
+        RequestedTopic(NewTopic("a.b", replication_factor=9), UUID(int=1), 0),
+        RequestedTopic(NewTopic("a_b"), UUID(int=2), 0),
     ]
     outcomes, _ = create_topics(
         cluster.image, wanted, default_partitions=1, default_replication_factor=1

@@ -50,6 +50,12 @@ def has_controller(image: Image) -> bool:
     return broker is not None and broker.epoch == controller.broker_epoch
 
 
+def controller_id(image: Image, otherwise: int) -> int:
+    """The broker that is the controller; `otherwise` where there is none."""
+    controller = image.controller
+    return otherwise if controller is None or not has_controller(image) else controller.broker
+
+
 def is_controller(image: Image, broker: int, broker_epoch: int) -> bool:
     """Whether this broker, with this epoch, is the controller."""
     controller = image.controller
@@ -64,9 +70,9 @@ def take_role(image: Image, broker: int, broker_epoch: int) -> list[Op]:
     if has_controller(image) or broker not in image.brokers:
         return []
     if image.controller is None or image.controller_version is None:
-        first = documents.Controller(broker, 1, broker_epoch)
+        first = documents.ControllerInfo(broker, 1, broker_epoch)
         return [Create(documents.CONTROLLER, encode(first))]
-    following = documents.Controller(broker, image.controller.epoch + 1, broker_epoch)
+    following = documents.ControllerInfo(broker, image.controller.epoch + 1, broker_epoch)
     return [Update(documents.CONTROLLER, encode(following), image.controller_version)]
 
 

@@ -98,7 +98,7 @@ class ClusterInfo(msgspec.Struct, frozen=True):
     cluster_id: str
 
 
-class Controller(msgspec.Struct, frozen=True):
+class ControllerInfo(msgspec.Struct, frozen=True):
     """The controller: its broker id and broker epoch, and the controller epoch."""
 
     broker: int

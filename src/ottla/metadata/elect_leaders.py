@@ -56,7 +56,7 @@ def elect_leaders(
             chosen.append(_elect(image, kind, key))
         except KafkaError as problem:
             if wanted is not None or problem.code != ErrorCode.ELECTION_NOT_NEEDED:
-                outcomes[key] = problem
+                outcomes[key] = problem.with_traceback(None)  # whose frames have `outcomes`
         else:
             outcomes[key] = None
     return outcomes, _ops(image, chosen)

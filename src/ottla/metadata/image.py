@@ -128,7 +128,7 @@ class Image:
         self.client_metrics_configs: dict[str, ConfigsImage] = {}
         self.names_by_collision_key: dict[str, set[str]] = {}
         self.cluster_id: str | None = None
-        self.controller: documents.Controller | None = None
+        self.controller: documents.ControllerInfo | None = None
         self.controller_version: int | None = None
         self._storage: dict[Storage, Storage] = {}
 
@@ -331,5 +331,5 @@ _TOPIC = msgspec.json.Decoder(documents.Topic)
 _PARTITION = msgspec.json.Decoder(documents.PartitionState)
 _BROKER = msgspec.json.Decoder(documents.Broker)
 _CONFIGS = msgspec.json.Decoder(documents.Configs)
-_CONTROLLER = msgspec.json.Decoder(documents.Controller)
+_CONTROLLER = msgspec.json.Decoder(documents.ControllerInfo)
 _CLUSTER = msgspec.json.Decoder(documents.ClusterInfo)

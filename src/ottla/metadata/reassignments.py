@@ -74,7 +74,7 @@ def alter_reassignments(
             else:
                 settled = _started(image, partition, topic.assignment[partition.index], target)
         except KafkaError as problem:
-            outcomes[key] = problem
+            outcomes[key] = problem.with_traceback(None)  # whose frames have `outcomes`
             continue
         outcomes[key] = None
         if settled is not None:

@@ -86,7 +86,7 @@ def create_topic(
     return topic, ops
 
 
-class Wanted(msgspec.Struct, frozen=True):
+class RequestedTopic(msgspec.Struct, frozen=True):
     """A topic to be made, with its random choices."""
 
     new: NewTopic
@@ -97,7 +97,7 @@ class Wanted(msgspec.Struct, frozen=True):
 
 def create_topics(
     image: Image,
-    wanted: Iterable[Wanted],
+    wanted: Iterable[RequestedTopic],
     *,
     default_partitions: int,
     default_replication_factor: int,
@@ -120,7 +120,8 @@ def create_topics(
                 default_replication_factor=default_replication_factor,
             )
         except KafkaError as problem:
-            outcomes.append(problem)
+            # Without its frames, which have `outcomes`: that circle would be the collector's work.
+            outcomes.append(problem.with_traceback(None))
             continue
         collisions[key] = topic.name
         outcomes.append(topic)

@@ -48,7 +48,7 @@ from ottla.replication.epochs import Epochs, truncation_offset
 from ottla.wire.errors import ErrorCode
 
 
-class Fetch(NamedTuple):
+class FollowerFetch(NamedTuple):
     """What a follower asks for one partition."""
 
     leader_epoch: int
@@ -78,7 +78,7 @@ class Action(Enum):
     BACK_OFF = "back off"
 
 
-class Step(NamedTuple):
+class FollowerStep(NamedTuple):
     """An action, and the offset that it goes to."""
 
     action: Action
@@ -103,43 +103,45 @@ class Following:
         self.may_lose = may_lose
         """An unclean election explains that this leader lacks what we know as committed."""
 
-    def fetch(self, log_end: int, epochs: Epochs, log_start: int) -> Fetch:
+    def fetch(self, log_end: int, epochs: Epochs, log_start: int) -> FollowerFetch:
         """What to ask next."""
-        return Fetch(self.leader_epoch, log_end, epochs.latest, log_start)
+        return FollowerFetch(self.leader_epoch, log_end, epochs.latest, log_start)
 
     def answered(
         self,
-        fetch: Fetch,
+        fetch: FollowerFetch,
         answer: Answer,
         log_end: int,
         epochs: Epochs,
         high_watermark: int,
         *,
         was_deleted: bool = True,
-    ) -> Step:
+    ) -> FollowerStep:
         """What an answer to that fetch leads to.
 
         `was_deleted` returns whether it is explained that the leader's log starts where it does.
         """
         if fetch.leader_epoch != self.leader_epoch or fetch.offset != log_end:
-            return Step(Action.DROP)
+            return FollowerStep(Action.DROP)
         if answer.error == ErrorCode.OFFSET_OUT_OF_RANGE:
             has_nothing = fetch.log_start >= log_end
             if has_nothing and epochs.latest < 0 <= answer.log_start:
-                return Step(Action.RESTART, answer.log_start)
+                return FollowerStep(Action.RESTART, answer.log_start)
             if answer.log_start >= log_end:
                 may_restart = has_nothing or was_deleted or self.may_lose
-                return Step(Action.RESTART if may_restart else Action.SET_ASIDE, answer.log_start)
+                return FollowerStep(
+                    Action.RESTART if may_restart else Action.SET_ASIDE, answer.log_start
+                )
         if answer.error != ErrorCode.NONE:
-            return Step(Action.BACK_OFF)
+            return FollowerStep(Action.BACK_OFF)
         if answer.diverging is not None:
             if min(answer.diverging) < 0:  # the leader does not know: no reason to truncate
-                return Step(Action.BACK_OFF)
+                return FollowerStep(Action.BACK_OFF)
             offset = truncation_offset(answer.diverging, log_end, epochs)
             lacks_nothing = max(offset, answer.diverging[1]) >= high_watermark
             may_cut = lacks_nothing or self.may_lose
-            return Step(Action.TRUNCATE if may_cut else Action.HALT, offset)
-        return Step(Action.APPEND)
+            return FollowerStep(Action.TRUNCATE if may_cut else Action.HALT, offset)
+        return FollowerStep(Action.APPEND)
 
 
 def marks(

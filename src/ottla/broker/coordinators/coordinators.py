@@ -23,7 +23,7 @@ from ottla.metadata.topics import NewTopic
 from ottla.wire.errors import ErrorCode, KafkaError
 
 if TYPE_CHECKING:
-    from ottla.broker.node import Node
+    from ottla.broker.coordinators.context import CoordinatorContext
 
 T = TypeVar("T", bound=ShardRunner[Any])
 R = TypeVar("R")
@@ -64,7 +64,7 @@ class Coordinators(ABC, Generic[T]):
 
     topic: str
 
-    def __init__(self, node: Node) -> None:
+    def __init__(self, node: CoordinatorContext) -> None:
         self.node = node
         self._runners: dict[int, T] = {}
 
@@ -117,7 +117,7 @@ class Coordinators(ABC, Generic[T]):
     async def ensure_topic(self) -> None:
         """Make the internal topic if it is not there; it may take longer than this waits."""
         if self.topic not in self.node.image.topics:
-            await self.node.wished_topics.make([self.topic])
+            await self.node.topic_creation.create([self.topic])
 
     def partition_of(self, key: str) -> int:
         """The partition that an id belongs to; raises KafkaError before the topic exists."""

@@ -42,7 +42,7 @@ from ottla.wire.batch import BatchHeader
 from ottla.wire.errors import ErrorCode, KafkaError
 
 if TYPE_CHECKING:
-    from ottla.broker.node import Node
+    from ottla.broker.coordinators.context import CoordinatorContext
 
 R = TypeVar("R")
 
@@ -50,7 +50,7 @@ R = TypeVar("R")
 class Topics:
     """The image's topics as groups see them."""
 
-    def __init__(self, node: Node) -> None:
+    def __init__(self, node: CoordinatorContext) -> None:
         self._node = node
         self.version = 0
 
@@ -117,7 +117,7 @@ class GroupCoordinator(Coordinators[GroupRunner]):
 
     topic = GROUP_METADATA
 
-    def __init__(self, node: Node) -> None:
+    def __init__(self, node: CoordinatorContext) -> None:
         super().__init__(node)
         self._topics = Topics(node)
         self._config_from, self._config = node.config, _settings(node)
@@ -273,7 +273,7 @@ def _or_refusal(reply: Later[R], refuse: Callable[[ErrorCode, str | None], R]) -
     return reply.otherwise(refused)
 
 
-def _settings(node: Node) -> GroupConfig:
+def _settings(node: CoordinatorContext) -> GroupConfig:
     config = node.config
     return GroupConfig(
         group_min_session_timeout_ms=config.group_min_session_timeout_ms,

@@ -52,7 +52,7 @@ from ottla.wire.batch import BatchHeader
 from ottla.wire.errors import ErrorCode, KafkaError
 
 if TYPE_CHECKING:
-    from ottla.broker.node import Node
+    from ottla.broker.coordinators.context import CoordinatorContext
 
 log = structlog.get_logger()
 
@@ -97,7 +97,9 @@ class ShardRunner(Generic[S]):
     decides_only = False
     """True where handlers of requests change nothing: all that they decide is in their records."""
 
-    def __init__(self, node: Node, partition: Partition, make_shard: Callable[[], S]) -> None:
+    def __init__(
+        self, node: CoordinatorContext, partition: Partition, make_shard: Callable[[], S]
+    ) -> None:
         self._node = node
         self.partition = partition
         self._make_shard = make_shard
@@ -431,7 +433,7 @@ class ShardRunner(Generic[S]):
             self._was_refused = False
         except KafkaError as problem:
             self._was_refused = True
-            self._node.roles.refused(self.partition, problem.code)
+            self._node.isr_leaving.append_failed(self.partition, problem.code)
             raise
 
     def replay_own(self, shard: S, record: CoordinatorRecord, result: Result[Any]) -> None:

@@ -23,7 +23,6 @@ from ottla.coordinator.transactions.effects import NeedsProducerId, TxnMarkers
 from ottla.coordinator.transactions.shard import TransactionConfig, TransactionShard
 from ottla.later import Later
 from ottla.metadata.elections import NO_LEADER
-from ottla.records.control import Marker, encode_marker
 from ottla.wire.errors import ErrorCode, KafkaError
 from ottla.wire.messages.add_partitions_to_txn import (
     AddPartitionsToTxnRequest,
@@ -162,8 +161,3 @@ class TransactionCoordinator(Coordinators[TransactionRunner]):
             answer.fail(problem)
         else:
             answer.complete(result)
-
-
-def marker_batch(marker: Marker, now: int) -> memoryview:
-    """A marker's batch, in memory that can be stamped."""
-    return memoryview(bytearray(encode_marker(marker, now)))

@@ -39,7 +39,7 @@ class _TrimmedError(Exception):
     """An entry that is needed is not kept any more."""
 
 
-class Follower:
+class TreeFollower:
     """A mirror that follows the commits.
 
     `on_entry` is called with each one that was read, `on_gap` where some were trimmed before that.

@@ -80,7 +80,7 @@ class Refused(Exception):  # noqa: N818 -- it names what happened
         self.index = index
 
 
-class Node(NamedTuple):
+class ZNode(NamedTuple):
     """A node as it was read: `created` and `modified` are the zxids of the commits that did it."""
 
     content: bytes
@@ -203,9 +203,9 @@ class ZooKeeperSession:
         )
         return names
 
-    async def get_all(self, paths: Sequence[str]) -> list[Node | None]:
+    async def get_all(self, paths: Sequence[str]) -> list[ZNode | None]:
         """Nodes in the order of the paths; None if there is none."""
-        nodes: list[Node | None] = []
+        nodes: list[ZNode | None] = []
         for found in await self._all("get", paths):
             if isinstance(found, NoNodeError):
                 nodes.append(None)
@@ -213,7 +213,7 @@ class ZooKeeperSession:
                 raise found
             else:
                 content, stat = found
-                nodes.append(Node(content, stat.czxid, stat.mzxid))
+                nodes.append(ZNode(content, stat.czxid, stat.mzxid))
         return nodes
 
     async def delete_all(self, paths: Sequence[str]) -> None:

@@ -38,7 +38,7 @@ from ottla.metadata.store import (
     UnknownOutcome,
 )
 from ottla.metadata.stores.zookeeper_address import ZooKeeperAddress
-from ottla.metadata.stores.zookeeper_follower import Follower
+from ottla.metadata.stores.zookeeper_follower import TreeFollower
 from ottla.metadata.stores.zookeeper_mirror import Do, Draft, Write
 from ottla.metadata.stores.zookeeper_nodes import Entry, Layout, encode_entry, with_epochs
 from ottla.metadata.stores.zookeeper_session import ConnectionLost, Refused, ZooKeeperSession
@@ -78,7 +78,7 @@ class ZooKeeperStore(Store):
             on_wake=lambda: self._follower.wake(),
             on_end=self._session_ended,
         )
-        self._follower = Follower(
+        self._follower = TreeFollower(
             self._session, self._layout, kept, self._entry_was_read, self._entries_were_trimmed
         )
         self._end_callbacks: list[SessionEndCallback] = []
