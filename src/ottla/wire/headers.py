@@ -11,6 +11,7 @@ Rules kept here:
 
 from collections.abc import Callable
 from struct import Struct, error
+from typing import Final
 
 import msgspec
 
@@ -23,6 +24,10 @@ except ImportError:  # There was no compiler at install.
     HeaderReader = None
 else:
     HeaderReader = reading.HeaderReader
+
+KEPT_FRAME_BYTES: Final = 2 << 20
+"""A larger request is its handler's to keep: its buffer is not received into again. A smaller one
+is copied where it is needed after the handler has returned."""
 
 _REQUEST = Struct(">hhih")
 _CORRELATION_ID = Struct(">i")
@@ -94,11 +99,6 @@ def write_request_header(
 def has_flexible_response_header(api_key: int, api_version: int) -> bool:
     """True if the response's header ends with tagged fields."""
     return api_key != ApiKey.API_VERSIONS and is_flexible(api_key, api_version)
-
-
-def response_header_size(api_key: int, api_version: int) -> int:
-    """Return how many bytes `write_response_header` makes."""
-    return 5 if has_flexible_response_header(api_key, api_version) else 4
 
 
 def write_response_header(api_key: int, api_version: int, correlation_id: int) -> bytes:

@@ -8,7 +8,7 @@ variable gets here.
 from enum import StrEnum
 
 
-class Step(StrEnum):
+class CommitStep(StrEnum):
     """What has just been done, or is about to be."""
 
     TASK_BEGUN = "task: the transactional id is taken, nothing is written"
@@ -18,7 +18,6 @@ class Step(StrEnum):
     CHECKED = "commit: all transactions are open, nothing is decided"
     PREPARED_WRITTEN = "commit: PREPARED is written, its transaction is open"
     PREPARED = "commit: PREPARED is committed, no transaction is ended"
-    HALF_ENDED = "commit: the first transaction is ended, others are not"
     ENDED = "commit: all transactions are ended, DONE is not written"
     DONE_WRITTEN = "commit: DONE is written, its transaction is open"
     DONE = "commit: DONE is committed, nothing is swept"
@@ -27,7 +26,7 @@ class Step(StrEnum):
     ABORTED = "abort: the listed transactions are aborted, nothing is swept"
 
 
-def _nothing(step: Step) -> None:
+def _nothing(step: CommitStep) -> None:
     """What happens at a step."""
 
 

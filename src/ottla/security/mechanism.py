@@ -1,0 +1,38 @@
+"""What a SASL mechanism is to the gate (`sasl.py`) and to a client. Pure."""
+
+from typing import Protocol
+
+from msgspec import Struct
+
+
+class LoginFailed(Exception):  # noqa: N818 (it names what happened)
+    """The client is not who it says. `str` is told to the client; `reason` is for the log."""
+
+    def __init__(self, told: str, reason: str = "") -> None:
+        super().__init__(told)
+        self.reason = reason or told
+
+
+class Success(Struct, frozen=True):
+    """The client is this user."""
+
+    user: str
+    expires_ms: int | None = None
+    """When the credential ends, in milliseconds since 1970; None for never."""
+
+
+class ServerMechanism(Protocol):
+    """One login. Each answer of the client is one step."""
+
+    def step(self, data: bytes) -> tuple[bytes, Success | None]:
+        """The next challenge, and the success if that was the last step; raises LoginFailed."""
+
+
+class ClientMechanism(Protocol):
+    """One login, as a client makes it."""
+
+    def first(self) -> bytes:
+        """The first message."""
+
+    def step(self, challenge: bytes) -> bytes | None:
+        """The answer to a challenge, None where the login is complete; raises LoginFailed."""

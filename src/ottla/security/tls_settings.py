@@ -1,0 +1,164 @@
+"""`ssl.*` as values: what a TLS context is made of. Pure.
+
+Rules kept here:
+1. The names and meanings are Kafka's, for a listener and for a client alike.
+2. Cipher suites have Java's names. Only those with forward secrecy and authenticated encryption are
+   known; OpenSSL's TLS 1.3 suites cannot be chosen one by one from Python, so all three or none.
+3. What Ottla does not do is refused with the reason, never ignored.
+"""
+
+from collections.abc import Callable
+from typing import Final
+
+from msgspec import Struct
+
+from ottla.config.errors import invalid_value
+from ottla.config.types import Value
+from ottla.security.secrets import Secret
+
+STORE_TYPES: Final = ("JKS", "PEM", "PKCS12")
+VERSIONS: Final = ("TLSv1.2", "TLSv1.3")
+_TLS_1_3: Final = frozenset(
+    {"TLS_AES_256_GCM_SHA384", "TLS_CHACHA20_POLY1305_SHA256", "TLS_AES_128_GCM_SHA256"}
+)
+_TLS_1_2: Final = {
+    "TLS_ECDHE_ECDSA_WITH_AES_256_GCM_SHA384": "ECDHE-ECDSA-AES256-GCM-SHA384",
+    "TLS_ECDHE_RSA_WITH_AES_256_GCM_SHA384": "ECDHE-RSA-AES256-GCM-SHA384",
+    "TLS_ECDHE_ECDSA_WITH_CHACHA20_POLY1305_SHA256": "ECDHE-ECDSA-CHACHA20-POLY1305",
+    "TLS_ECDHE_RSA_WITH_CHACHA20_POLY1305_SHA256": "ECDHE-RSA-CHACHA20-POLY1305",
+    "TLS_ECDHE_ECDSA_WITH_AES_128_GCM_SHA256": "ECDHE-ECDSA-AES128-GCM-SHA256",
+    "TLS_ECDHE_RSA_WITH_AES_128_GCM_SHA256": "ECDHE-RSA-AES128-GCM-SHA256",
+}
+DEFAULT_CIPHERS: Final = "ECDHE+AESGCM:ECDHE+CHACHA20"
+
+Get = Callable[[str], Value]
+"""The value of a setting by its plain name (`ssl.keystore.location`)."""
+
+
+class Store(Struct, frozen=True):
+    """A keystore or truststore: a file, or PEM text."""
+
+    setting: str
+    """The setting that errors name."""
+    type: str = "PEM"
+    location: str | None = None
+    password: Secret | None = None
+    certificates: Secret | None = None
+    """PEM text: the chain of a keystore, or what a truststore trusts."""
+    key: Secret | None = None
+
+
+class TlsSettings(Struct, frozen=True):
+    """What a TLS context is made of."""
+
+    keystore: Store | None
+    key_password: Secret | None
+    truststore: Store | None
+    client_auth: str = "none"
+    versions: tuple[str, ...] = VERSIONS
+    ciphers: str = DEFAULT_CIPHERS
+    verify_host: bool = True
+    allow_dn_changes: bool = False
+    allow_san_changes: bool = False
+
+    @property
+    def files(self) -> list[str]:
+        """The files that it is read from."""
+        stores = (self.keystore, self.truststore)
+        return [store.location for store in stores if store is not None and store.location]
+
+
+def tls_settings(get: Get, prefix: str = "") -> TlsSettings:
+    """Read `ssl.*`; `prefix` is put before the names in errors. Raises ConfigError."""
+    versions, ciphers = _versions_and_ciphers(get, prefix)
+    return TlsSettings(
+        keystore=_store(get, prefix, "keystore", "certificate.chain"),
+        key_password=_secret(get("ssl.key.password")),
+        truststore=_store(get, prefix, "truststore", "certificates"),
+        client_auth=_text(get("ssl.client.auth")) or "none",
+        versions=versions,
+        ciphers=ciphers,
+        verify_host=_verify_host(get, prefix),
+        allow_dn_changes=get("ssl.allow.dn.changes") is True,
+        allow_san_changes=get("ssl.allow.san.changes") is True,
+    )
+
+
+def _store(get: Get, prefix: str, name: str, inline: str) -> Store | None:
+    base = f"ssl.{name}"
+    kind = (_text(get(f"{base}.type")) or "JKS").upper()
+    location = _text(get(f"{base}.location"))
+    certificates = _secret(get(f"{base}.{inline}"))
+    key = _secret(get("ssl.keystore.key")) if name == "keystore" else None
+    if kind not in STORE_TYPES:
+        raise invalid_value(
+            f"{prefix}{base}.type", kind, f"Must be one of {', '.join(STORE_TYPES)}"
+        )
+    if certificates is None and key is None:
+        if location is None:
+            return None
+        password = _secret(get(f"{base}.password"))
+        return Store(f"{prefix}{base}.location", kind, location, password)
+    if location is not None:
+        raise invalid_value(
+            f"{prefix}{base}.location", location, f"Must not be set beside {base}.{inline}"
+        )
+    if kind != "PEM":
+        raise invalid_value(
+            f"{prefix}{base}.type", kind, f"Must be PEM where {base}.{inline} is set"
+        )
+    if name == "keystore" and (certificates is None or key is None):
+        missing = f"{base}.{inline}" if certificates is None else "ssl.keystore.key"
+        raise invalid_value(f"{prefix}{missing}", None, "Must be set too")
+    return Store(f"{prefix}{base}.{inline}", "PEM", None, None, certificates, key)
+
+
+def _versions_and_ciphers(get: Get, prefix: str) -> tuple[tuple[str, ...], str]:
+    enabled = get("ssl.enabled.protocols")
+    versions = enabled if isinstance(enabled, tuple) and enabled else VERSIONS
+    for version in versions:
+        if version not in VERSIONS:
+            raise invalid_value(
+                f"{prefix}ssl.enabled.protocols", version, f"Must be one of {', '.join(VERSIONS)}"
+            )
+    suites = get("ssl.cipher.suites")
+    if not isinstance(suites, tuple) or not suites:
+        return tuple(sorted(set(versions))), DEFAULT_CIPHERS
+    name = f"{prefix}ssl.cipher.suites"
+    for suite in suites:
+        if suite not in _TLS_1_3 and suite not in _TLS_1_2:
+            raise invalid_value(
+                name, suite, f"Must be one of {', '.join((*sorted(_TLS_1_3), *_TLS_1_2))}"
+            )
+    new, old = set(suites) & _TLS_1_3, [_TLS_1_2[suite] for suite in suites if suite in _TLS_1_2]
+    if new and new != _TLS_1_3 and "TLSv1.3" in versions:
+        raise invalid_value(
+            name,
+            ",".join(suites),
+            f"The suites of TLS 1.3 cannot be chosen one by one; name all of "
+            f"{', '.join(sorted(_TLS_1_3))}, or none",
+        )
+    kept = tuple(
+        version for version in VERSIONS
+        if version in versions and (new if version == "TLSv1.3" else old)
+    )  # fmt: skip
+    if not kept:
+        raise invalid_value(name, ",".join(suites), "No suite fits ssl.enabled.protocols")
+    return kept, ":".join(old) or DEFAULT_CIPHERS
+
+
+def _verify_host(get: Get, prefix: str) -> bool:
+    algorithm = _text(get("ssl.endpoint.identification.algorithm")) or ""
+    if algorithm.lower() not in ("", "https"):
+        raise invalid_value(
+            f"{prefix}ssl.endpoint.identification.algorithm", algorithm, "Must be https or empty"
+        )
+    return bool(algorithm)
+
+
+def _text(value: Value) -> str | None:
+    return value if isinstance(value, str) and value else None
+
+
+def _secret(value: Value) -> Secret | None:
+    return Secret(value) if isinstance(value, str) and value else None

@@ -1,0 +1,164 @@
+"""SCRAM against an independent implementation, and what an attacker may not learn."""
+
+from base64 import b64encode
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from scramp import ScramClient as OtherClient  # type: ignore[import-untyped]
+from scramp import ScramMechanism
+
+from ottla.security.mechanism import LoginFailed
+from ottla.security.scram import (
+    HASHES,
+    ScramClient,
+    ScramCredential,
+    ScramServer,
+    decode_name,
+    encode_name,
+    fake_credential,
+    new_credential,
+)
+
+SECRET = b"s" * 32
+USERS = {(name, "alice"): new_credential(name, "wonderland") for name in HASHES}
+
+
+def find(mechanism: str, user: str) -> ScramCredential | None:
+    return USERS.get((mechanism, user))
+
+
+@pytest.mark.parametrize("mechanism", HASHES)
+def test_an_independent_client_logs_in(mechanism: str) -> None:
+    server = ScramServer(mechanism, find, SECRET)
+    client = OtherClient([mechanism], "alice", "wonderland")
+    challenge, success = server.step(client.get_client_first().encode())
+    assert success is None
+    client.set_server_first(challenge.decode())
+    last, success = server.step(client.get_client_final().encode())
+    client.set_server_final(last.decode())
+    assert success is not None
+    assert success.user == "alice"
+
+
+@pytest.mark.parametrize("mechanism", HASHES)
+def test_our_client_logs_in_at_an_independent_server(mechanism: str) -> None:
+    other = ScramMechanism(mechanism)
+    salt, stored, server_key, iterations = other.make_auth_info("wonderland", iteration_count=4096)
+    server = other.make_server(lambda _: (salt, stored, server_key, iterations))
+    client = ScramClient(mechanism, "alice", "wonderland")
+    server.set_client_first(client.first().decode())
+    proof = client.step(server.get_server_first().encode())
+    assert proof is not None
+    server.set_client_final(proof.decode())
+    assert client.step(server.get_server_final().encode()) is None
+
+
+@pytest.mark.parametrize("mechanism", HASHES)
+@pytest.mark.parametrize(("user", "password"), [("alice", "wrong"), ("mallory", "wonderland")])
+def test_wrong_passwords_and_unknown_users_fail_alike(
+    mechanism: str, user: str, password: str
+) -> None:
+    server = ScramServer(mechanism, find, SECRET)
+    client = ScramClient(mechanism, user, password)
+    challenge, success = server.step(client.first())
+    assert success is None
+    proof = client.step(challenge)
+    assert proof is not None
+    with pytest.raises(LoginFailed) as failed:
+        server.step(proof)
+    assert str(failed.value) == (
+        "Authentication failed during authentication due to invalid credentials with SASL "
+        f"mechanism {mechanism}"
+    )
+
+
+def test_an_unknown_user_has_the_same_salt_every_time_and_it_looks_like_a_real_one() -> None:
+    first = fake_credential("SCRAM-SHA-512", "mallory", SECRET)
+    assert first == fake_credential("SCRAM-SHA-512", "mallory", SECRET)
+    assert first.salt != fake_credential("SCRAM-SHA-512", "trudy", SECRET).salt
+    assert first.salt != fake_credential("SCRAM-SHA-512", "mallory", b"other").salt
+    real = USERS["SCRAM-SHA-512", "alice"]
+    assert first.salt.isalnum()
+    assert real.salt.isalnum()
+    assert abs(len(first.salt) - len(real.salt)) <= 3
+    assert first.iterations == real.iterations
+
+
+def test_a_delegation_tokens_name_is_not_a_users() -> None:
+    server = ScramServer("SCRAM-SHA-256", find, SECRET)
+    client = ScramClient("SCRAM-SHA-256", "alice", "wonderland", "tokenauth=true")
+    challenge, _ = server.step(client.first())
+    proof = client.step(challenge)
+    assert proof is not None
+    with pytest.raises(LoginFailed):
+        server.step(proof)
+
+
+@pytest.mark.parametrize(
+    "first",
+    [
+        b"", b"n,,n=alice", b"y,,n=alice,r=abc", b"p=tls-unique,,n=alice,r=abc",
+        b"n,a=bob,n=alice,r=abc", b"n,,n=,r=abc", b"n,,n=ali=ce,r=abc", b"n,,n=alice,r=",
+        b"\xff\xfe", b"n,,m=x,n=alice,r=abc", b"n,,n=alice,r=a\x00b",
+    ],
+)  # fmt: skip
+def test_malformed_first_messages_are_refused(first: bytes) -> None:
+    with pytest.raises(LoginFailed):
+        ScramServer("SCRAM-SHA-256", find, SECRET).step(first)
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        lambda text: text.replace("r=", "r=x"),
+        lambda text: text.replace("c=biws", "c=eSws"),
+        lambda text: text.split(",p=")[0],
+        lambda text: text[:-8],
+        lambda text: text.split(",p=")[0] + ",p=" + b64encode(b"\0" * 64).decode(),
+        lambda text: text + ",x=y",
+    ],
+)
+def test_changed_last_messages_are_refused(change) -> None:  # type: ignore[no-untyped-def]
+    server = ScramServer("SCRAM-SHA-256", find, SECRET)
+    client = ScramClient("SCRAM-SHA-256", "alice", "wonderland")
+    proof = client.step(server.step(client.first())[0])
+    assert proof is not None
+    with pytest.raises(LoginFailed):
+        server.step(change(proof.decode()).encode())
+
+
+def test_a_client_notices_a_server_that_does_not_know_the_password() -> None:
+    server = ScramServer("SCRAM-SHA-256", find, SECRET)
+    client = ScramClient("SCRAM-SHA-256", "alice", "wonderland")
+    client.step(server.step(client.first())[0])
+    with pytest.raises(LoginFailed, match="server signature"):
+        client.step(b"v=" + b64encode(b"x" * 32))
+
+
+@pytest.mark.parametrize("iterations", [1, 4095, 2**31])
+def test_a_client_refuses_too_few_and_too_many_iterations(iterations: int) -> None:
+    client = ScramClient("SCRAM-SHA-256", "alice", "x", nonce="abc")
+    with pytest.raises(LoginFailed, match="iterations"):
+        client.step(f"r=abcdef,s=YWJj,i={iterations}".encode())
+
+
+@given(st.text(min_size=1))
+def test_names_are_written_and_read_back(name: str) -> None:
+    assert decode_name(encode_name(name)) == name
+
+
+@given(st.lists(st.binary(max_size=200), max_size=4))
+@settings(max_examples=300)
+def test_no_bytes_get_in_or_raise_anything_else(messages: list[bytes]) -> None:
+    server = ScramServer("SCRAM-SHA-256", find, SECRET)
+    try:
+        for message in messages:
+            _, success = server.step(message)
+            assert success is None
+    except LoginFailed:
+        pass
+
+
+def test_a_credential_does_not_show_itself() -> None:
+    assert "salt" not in repr(USERS["SCRAM-SHA-256", "alice"])
