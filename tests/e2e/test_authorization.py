@@ -33,12 +33,13 @@ SETTINGS = {
     "authorizer.class.name": STANDARD_AUTHORIZER,
     "allow.everyone.if.no.acl.found": "true",
 }
+_EVERY: Any = None
 ANY = AclBindingFilter(
     ResourceType.ANY,
-    None,
+    _EVERY,
     ResourcePatternType.ANY,
-    None,
-    None,
+    _EVERY,
+    _EVERY,
     AclOperation.ANY,
     AclPermissionType.ANY,
 )

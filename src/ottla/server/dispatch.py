@@ -41,6 +41,7 @@ class Dispatcher:
     __slots__ = (
         "_access",
         "_client_host",
+        "_config",
         "_connection_id",
         "_count",
         "_listener",
@@ -58,6 +59,7 @@ class Dispatcher:
         self._access = server.node.authorization.access(ANONYMOUS, client_host)
         self._quotas = server.node.quotas
         self._throttle: Throttle | None = None
+        self._config = server.node.dynamic_config
 
     def authenticated(self, principal: Principal, *, via_token: bool = False) -> None:
         """The client is known now; `via_token`: it logged in with a delegation token."""
@@ -67,7 +69,7 @@ class Dispatcher:
     @property
     def largest_request(self) -> int:
         """`socket.request.max.bytes`."""
-        return self._server.node.config.socket_request_max_bytes
+        return self._config.current.socket_request_max_bytes
 
     now = staticmethod(perf_counter)
 
