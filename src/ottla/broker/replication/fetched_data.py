@@ -178,8 +178,12 @@ class FetchedData:
 
     async def _set_aside(self, partition: Partition, offset: int) -> bool:
         """Begin again where the leader's log starts, and keep what there is beside it."""
+        if self._leaves(partition):
+            # Counted once, however long it takes: what comes after it is logged at TOLD_AT.
+            partition.halts = max(partition.halts, 1)
+            return False
         partition.halts += 1
-        if self._leaves(partition) or partition.halts < TOLD_AT:
+        if partition.halts < TOLD_AT:
             return False
         following, its_log = partition.following, partition.log
         name = stray_name(partition.topic, partition.index)
