@@ -83,6 +83,12 @@ TESTS: dict[str, tuple[str, ...]] = {
         "tests/metadata/test_zookeeper_store.py",
         "tests/metadata/test_store_contract.py",
     ),
+    f"{_BROKER}replication/claims.py": (
+        "tests/broker/test_claiming.py",
+        "tests/replication/test_lost_disks.py",
+    ),
+    f"{_BROKER}replication/log_starts.py": ("tests/replication/test_log_starts.py",),
+    f"{_BROKER}replication/older_epochs.py": ("tests/broker/test_older_epochs.py",),
     f"{_BROKER}replication/": (
         "tests/broker/test_carrying_out.py",
         "tests/broker/test_fetcher.py",
@@ -90,6 +96,8 @@ TESTS: dict[str, tuple[str, ...]] = {
         "tests/broker/test_cutting.py",
         "tests/broker/test_link.py",
         "tests/broker/test_peers.py",
+        "tests/replication/test_failed_disk.py",
+        "tests/replication/test_log_starts.py",
         "tests/replication/test_rules.py",
     ),
     f"{_BROKER}replicas/partition.py": (
@@ -102,7 +110,10 @@ TESTS: dict[str, tuple[str, ...]] = {
         "tests/broker/test_fetch_sessions.py",
         "tests/replication/test_rules.py",
     ),
-    f"{_BROKER}metadata/membership.py": ("tests/broker/test_membership.py",),
+    f"{_BROKER}metadata/membership.py": (
+        "tests/broker/test_membership.py",
+        "tests/broker/test_producer_ids.py",
+    ),
     f"{_BROKER}metadata/stores.py": ("tests/broker/test_opening.py",),
     "src/ottla/log/follower_append.py": ("tests/log/test_replication.py",),
     "src/ottla/log/truncation.py": ("tests/log/test_replication.py",),

@@ -27,7 +27,9 @@ DELETED = 4
 
 
 @asynccontextmanager
-async def led(folder: Path) -> AsyncIterator[tuple[Node, Partition, Leadership]]:
+async def led(
+    folder: Path, lag: float = 1000.0
+) -> AsyncIterator[tuple[Node, Partition, Leadership]]:
     """A partition with another replica, which is not in sync and has asked for nothing."""
     async with beside_another(folder) as (node, _):
         await create_topic(node, NewTopic("t", assignment={0: [node.id]}))
@@ -202,5 +204,18 @@ def test_a_follower_that_was_refused_does_not_count(
             assert partition.high_watermark == WRITTEN + 1
             assert not leadership.undecided
             monkeypatch.undo()
+
+    asyncio.run(live())
+
+
+def test_a_follower_that_asks_for_nothing_leaves_the_isr(tmp_path: Path) -> None:
+    """Nothing else happens to the partition: it is looked at from time to time."""
+    settings = {"replica.lag.time.max.ms": "500"}
+
+    async def live() -> None:
+        async with beside_another(tmp_path, settings) as (node, _):
+            await create_topic(node, NewTopic("t", assignment={0: [node.id, OTHER]}))
+            assert node.image.partitions["t", 0].isr == [node.id, OTHER]
+            await until(lambda: node.image.partitions["t", 0].isr == [node.id])
 
     asyncio.run(live())
