@@ -7,8 +7,8 @@ from typing import Any
 
 from structlog.testing import capture_logs
 
+from ottla.broker.broker_server import BrokerServer
 from ottla.broker.metadata.topics import create_topic
-from ottla.broker.node import Node
 from ottla.metadata import documents
 from ottla.metadata.documents import PartitionState
 from ottla.metadata.store import Delete, Update
@@ -20,9 +20,9 @@ NO_LEADER_LINE = "partition has no leader"
 UNCLEAN_LINE = "unclean leader election; committed records may be lost"
 
 
-async def only_the_other_in_sync(node: Node, name: str) -> None:
+async def only_the_other_in_sync(node: BrokerServer, name: str) -> None:
     """Make a topic whose ISR is the other broker."""
-    await create_topic(node, NewTopic(name, assignment={0: [OTHER, node.id]}))
+    await create_topic(node.metadata, NewTopic(name, assignment={0: [OTHER, node.id]}))
     now = node.image.partitions[name, 0]
     state = PartitionState(
         now.topic_id,
@@ -33,13 +33,13 @@ async def only_the_other_in_sync(node: Node, name: str) -> None:
         isr_epochs=[node.image.brokers[OTHER].epoch],
     )
     key = documents.partition_key(name, 0)
-    await node.store.commit([Update(key, documents.encode(state), now.version)])
-    await node.caught_up()
+    await node.metadata.store.commit([Update(key, documents.encode(state), now.version)])
+    await node.metadata.caught_up()
 
 
-async def other_dies(node: Node) -> None:
-    await node.store.commit([Delete(documents.broker_key(OTHER))])
-    await node.caught_up()
+async def other_dies(node: BrokerServer) -> None:
+    await node.metadata.store.commit([Delete(documents.broker_key(OTHER))])
+    await node.metadata.caught_up()
 
 
 def lines(logged: list[Any], start: str) -> list[Mapping[str, Any]]:
@@ -60,8 +60,8 @@ def test_a_partition_that_nobody_may_lead_is_named_once(tmp_path: Path) -> None:
                 assert not lines(logged, NO_LEADER_LINE)
                 await other_dies(node)
                 await until(lambda: len(named(logged)) == 2)
-                node.roles.claims.look_at_all()
-                await until(lambda: node.roles.claims._work is None)
+                node.replica_manager.claims.look_at_all()
+                await until(lambda: node.replica_manager.claims._work is None)
                 assert sorted(named(logged)) == ["a-0", "b-0"]
                 for name in ("a", "b"):
                     assert node.image.partitions[name, 0].isr == [OTHER]
@@ -81,7 +81,7 @@ def test_an_unclean_election_is_logged(tmp_path: Path) -> None:
                 await only_the_other_in_sync(node, "a")
                 await other_dies(node)
                 await until(lambda: node.image.partitions["a", 0].leader == node.id)
-                await until(lambda: node.roles.claims._work is None)
+                await until(lambda: node.replica_manager.claims._work is None)
         (line,) = lines(logged, UNCLEAN_LINE)
         assert (line["count"], str(line["partitions"])) == (1, "a-0")
         assert not lines(logged, NO_LEADER_LINE)

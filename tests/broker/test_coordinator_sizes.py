@@ -9,11 +9,11 @@ from random import Random
 
 import pytest
 
+from ottla.broker.broker_server import BrokerServer
 from ottla.broker.coordinators.group_coordinator import GroupRunner
 from ottla.broker.coordinators.shard_runner import ShardRunner
 from ottla.broker.coordinators.transaction_coordinator import TransactionRunner
 from ottla.broker.metadata.topics import delete_topic
-from ottla.broker.node import Node
 from ottla.broker.scheduling.waiting import settled
 from ottla.coordinator.shard import RequestContext, Result
 from ottla.wire.errors import ErrorCode
@@ -55,7 +55,9 @@ PARTITIONS = 30
 
 
 @asynccontextmanager
-async def small_batches(folder: Path, **settings: str) -> AsyncIterator[tuple[Node, GroupRunner]]:
+async def small_batches(
+    folder: Path, **settings: str
+) -> AsyncIterator[tuple[BrokerServer, GroupRunner]]:
     """A broker whose topics take small batches, with the topic t."""
     given = {
         "offsets.topic.num.partitions": "1",
@@ -74,7 +76,7 @@ async def small_batches(folder: Path, **settings: str) -> AsyncIterator[tuple[No
 
 
 def commit(
-    node: Node,
+    node: BrokerServer,
     group: str,
     *partitions: int,
     offset: int = 7,
@@ -160,7 +162,7 @@ def test_the_offsets_of_a_deleted_topic_go_though_they_are_many(tmp_path: Path) 
             for index in range(PARTITIONS):
                 assert commit(node, "g", index) == {ErrorCode.NONE}
             assert not write_out(node)
-            await delete_topic(node, "t")
+            await delete_topic(node.metadata, "t")
             await until(lambda: not committed(runner, "g"))
 
     asyncio.run(live())
@@ -289,7 +291,7 @@ async def synced(runner: GroupRunner, group: str, member: JoinGroupResponse) -> 
 def test_deletions_in_several_batches_are_there_after_a_restart(tmp_path: Path) -> None:
     async def live() -> None:
         async with running(tmp_path, {"message.max.bytes": str(LIMIT)}) as node:
-            runner = ShardRunner(node, await topic(node, "state"), Told)
+            runner = ShardRunner(node.coordinators, await topic(node, "state"), Told)
             runner.load()
             await until(lambda: runner._shard is not None)
             keys = [b"%030d" % number for number in range(50)]

@@ -12,9 +12,9 @@ from typing import Any
 import pytest
 from structlog.testing import capture_logs
 
+from ottla.broker.broker_server import BrokerServer
 from ottla.broker.coordinators import shard_runner
 from ottla.broker.coordinators.shard_runner import ShardRunner
-from ottla.broker.node import Node
 from ottla.broker.replicas import log_reading
 from ottla.broker.scheduling.waiting import settled
 from ottla.coordinator.shard import (
@@ -69,9 +69,9 @@ class Told:
 @asynccontextmanager
 async def runner_of(
     folder: Path, settings: Mapping[str, str] | None = None
-) -> AsyncIterator[tuple[Node, ShardRunner[Told]]]:
+) -> AsyncIterator[tuple[BrokerServer, ShardRunner[Told]]]:
     async with running(folder, settings) as node:
-        runner = ShardRunner(node, await topic(node, "state"), Told)
+        runner = ShardRunner(node.coordinators, await topic(node, "state"), Told)
         runner.load()
         await until(lambda: runner._shard is not None)
         try:
@@ -140,9 +140,9 @@ def test_a_batch_that_cannot_be_read_does_not_keep_a_coordinator_from_loading(
 def test_coordinators_are_loaded_one_after_the_other(tmp_path: Path) -> None:
     async def live() -> None:
         async with runner_of(tmp_path) as (node, runner):
-            async with node.loading:
+            async with node.coordinators.loading:
                 runner.drop(reload=True)
-                other = ShardRunner(node, await topic(node, "other"), Told)
+                other = ShardRunner(node.coordinators, await topic(node, "other"), Told)
                 other.load()
                 for _ in range(20):
                     await asyncio.sleep(0)
@@ -222,7 +222,7 @@ def test_effects_are_executed_once_their_records_are_committed(
 ) -> None:
     async def live() -> None:
         async with running(tmp_path) as node:
-            runner = Executing(node, await topic(node, "state"), Told)
+            runner = Executing(node.coordinators, await topic(node, "state"), Told)
             runner.load()
             await until(lambda: runner._shard is not None)
             waiting: list[Callable[[], object]] = []
@@ -269,7 +269,7 @@ def test_records_that_a_shard_skips_are_logged_once_when_it_is_loaded(tmp_path: 
     async def live() -> None:
         async with runner_of(tmp_path) as (node, runner):
             runner.ask(lambda _, __: Result("done", records(b"a", b"b")))
-            other = ShardRunner(node, runner.partition, Skipping)
+            other = ShardRunner(node.coordinators, runner.partition, Skipping)
             with capture_logs() as said:
                 other.load()
                 await until(lambda: other._shard is not None)
@@ -289,7 +289,7 @@ def test_lingering_records_count_at_once_and_are_appended_when_asked_for(tmp_pat
             assert runner.partition.log.end_offset == 0
             assert not write_out(node)
             assert runner.partition.log.end_offset == 2
-            assert not node.lingering.pending
+            assert not node.coordinators.lingering.pending
 
     asyncio.run(live())
 
@@ -378,7 +378,7 @@ def test_a_shard_that_a_full_disk_refuses_is_not_loaded_all_the_time(
 
     async def live() -> None:
         async with running(tmp_path) as node:
-            runner = ShardRunner(node, await topic(node, "state"), Writing)
+            runner = ShardRunner(node.coordinators, await topic(node, "state"), Writing)
             with monkeypatch.context() as patched:
                 patched.setattr(node.files, "pwrite", full)
                 began = time.monotonic()
@@ -396,7 +396,7 @@ def test_a_shard_that_a_full_disk_refuses_is_not_loaded_all_the_time(
     asyncio.run(live())
 
 
-def lose_replicas(node: Node, runner: ShardRunner[Any]) -> None:
+def lose_replicas(node: BrokerServer, runner: ShardRunner[Any]) -> None:
     """Let the partition have two replicas that are needed, and one of them in sync."""
     partition = runner.partition
     partition.get_replicas(
@@ -452,7 +452,7 @@ def test_offsets_that_too_few_replicas_would_get_do_not_cost_the_shard(tmp_path:
     asyncio.run(live())
 
 
-def commit(node: Node, offset: int) -> ErrorCode:
+def commit(node: BrokerServer, offset: int) -> ErrorCode:
     """Commit an offset of partition t-0 for the group g."""
     place = OffsetCommitRequestPartition(partition_index=0, committed_offset=offset)
     request = OffsetCommitRequest(
@@ -471,7 +471,7 @@ def commit(node: Node, offset: int) -> ErrorCode:
     return ErrorCode(codes[0] if codes else answer.throttle_time_ms)
 
 
-def committed(node: Node) -> int:
+def committed(node: BrokerServer) -> int:
     """What the group g has committed for t-0."""
     (runner,) = node.groups
     asked = OffsetFetchRequestGroup(group_id="g", topics=None)

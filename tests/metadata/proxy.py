@@ -44,7 +44,7 @@ class Proxy:
 
     @property
     def has_connections(self) -> bool:
-        """Whether somebody is connected."""
+        """Whether a client is connected."""
         return bool(self._writers)
 
     def hold_answers(self) -> None:

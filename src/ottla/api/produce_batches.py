@@ -25,13 +25,18 @@ from ottla.api.produce_replies import (
     response,
 )
 from ottla.api.registry import Outcome, Request, error_of
-from ottla.broker.replicas.acknowledging import ALL, Uncommitted, check_append, when_committed
 from ottla.broker.replicas.decoding import unhurried
+from ottla.broker.replicas.delayed_produce import (
+    ALL,
+    DelayedProduce,
+    Uncommitted,
+    check_append,
+)
 from ottla.broker.replicas.partition import Partition
 from ottla.broker.replicas.verification import (
     FIRST_THAT_ADDS,
-    Moment,
     Verdict,
+    VerificationGuard,
     is_transactional,
     overtaken,
 )
@@ -50,7 +55,7 @@ MOST_AT_ONCE: Final = 100
 MOST_WRITTEN_AT_ONCE: Final = 1000
 """Results of one reply that are written on the loop, and appends that are waited for in one go."""
 
-Moments = dict[tuple[TopicKey, int], Moment]
+Moments = dict[tuple[TopicKey, int], VerificationGuard]
 
 
 class _Batch(NamedTuple):
@@ -170,11 +175,11 @@ class Appending:
         """What `_outcome` says, where that takes long."""
         request, results = self._request, self._results
         if self._to_flush or self._uncommitted:
-            request.node.parked_produces += 1
+            request.node.delayed.produces += 1
             try:
                 await self._made_safe()
             finally:
-                request.node.parked_produces -= 1
+                request.node.delayed.produces -= 1
         endpoints = endpoints_of(request, results)
         return (
             await request.node.decoding.of_message(
@@ -189,7 +194,7 @@ class Appending:
         for start in range(0, len(self._uncommitted), MOST_WRITTEN_AT_ONCE):
             later: Later[None] = Later()
             some = self._uncommitted[start : start + MOST_WRITTEN_AT_ONCE]
-            when_committed(some, self._asked.timeout_ms, partial(later.complete, None))
+            DelayedProduce(some, partial(later.complete, None)).start(self._asked.timeout_ms)
             waiting.append(later)
             await turns.give_way()
         for later in waiting:
@@ -244,16 +249,16 @@ class Appending:
             if moment is not None and moment.is_over:
                 raise overtaken()
             if partition.leadership is not None:
-                check_append(node, partition.leadership, self._asked.acks)
+                check_append(node.state, partition.leadership, self._asked.acks)
             now = node.now_ms()
-            refusals = node.refusals or None
-            if refusals is not None:
-                refusals.check(
+            rejected = node.rejected_batches or None
+            if rejected is not None:
+                rejected.check(
                     (topic, index), records, partition.log.producers.by_id, node.elapsed_ms()
                 )
             appended = partition.append(records, now, request.version, looked)
-            if refusals is not None and not appended.duplicate:
-                refusals.accepted((topic, index), records)
+            if rejected is not None and not appended.duplicate:
+                rejected.accepted((topic, index), records)
         except LongBodyError as long:
             return long.look
         except Exception as problem:  # noqa: BLE001 one batch's failure is not the others'
@@ -353,7 +358,7 @@ def note_moment(
             partition = request.node.partitions.find(topic, index)
         except KafkaError:
             return  # the append says what is wrong
-        moments[topic, index] = Moment.of_batch(partition, records)
+        moments[topic, index] = VerificationGuard.of_batch(partition, records)
 
 
 async def outcome_of(outcome: Outcome) -> Parts | None:
@@ -376,14 +381,14 @@ def answer_later(
     """The answer waits for the fsync where `flush.messages` is reached, and for the commit."""
     later: Later[Parts | None] = Later()
     node = request.node
-    node.parked_produces += 1
+    node.delayed.produces += 1
 
     def answer() -> None:
-        node.parked_produces -= 1
+        node.delayed.produces -= 1
         later.make(lambda: (response(request, results),))
 
     def answer_when_committed() -> None:
-        when_committed(uncommitted, asked.timeout_ms, answer)
+        DelayedProduce(uncommitted, answer).start(asked.timeout_ms)
 
     if to_flush:
         node.background.run(_flush_first(results, to_flush, answer_when_committed))

@@ -85,7 +85,9 @@ async def _verified(
     verdict: Verdict = {}
     for start in range(0, len(begun), MOST_VERIFIED_AT_ONCE):
         some = begun[start : start + MOST_VERIFIED_AT_ONCE]
-        answer = verify(request.node, transactional_id, request.version, some)
+        answer = verify(
+            request.node.transactions, request.node.config, transactional_id, request.version, some
+        )
         verdict |= answer if isinstance(answer, dict) else await answer
         await turns.give_way()
     return verdict

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from ottla.api.registry import Request, error_of
-from ottla.broker.replicas.leader_hints import leader_endpoints, leader_hint
 from ottla.broker.replicas.partition import Partition
 from ottla.wire import produce as wire
 from ottla.wire.errors import ErrorCode, KafkaError
@@ -48,7 +47,7 @@ def response(request: Request, results: Results) -> bytes:
 def endpoints_of(request: Request, results: Results) -> Sequence[wire.NodeEndpoint]:
     """Where the leaders are that the results hint at."""
     hinted = {each.leader[0] for _, answers in results for each in answers if each.leader}
-    return leader_endpoints(request.node, request.listener, hinted) if hinted else ()
+    return request.node.leaders.endpoints(request.listener, hinted) if hinted else ()
 
 
 def refusal(
@@ -62,14 +61,14 @@ def refusal(
     """The result of a batch that was not appended."""
     node = request.node
     reason, message = error_of(problem)
-    code = node.refusals.told((topic, index), records, reason, node.elapsed_ms())
+    code = node.rejected_batches.told((topic, index), records, reason, node.elapsed_ms())
     start = -1
     leader = None
     if code == ErrorCode.NOT_LEADER_OR_FOLLOWER:
-        leader = leader_hint(node, topic, index)
+        leader = node.leaders.hint(topic, index)
     if partition is not None:
         partition.metrics.failed_produces += 1
-        node.roles.refused(partition, reason)
+        node.isr_leaving.append_failed(partition, reason)
         if reason not in WITHOUT_LOG_START:
             start = partition.log.start_offset
     blamed = problem.record_errors if isinstance(problem, KafkaError) else ()

@@ -34,7 +34,7 @@ from ottla.server.inbox import SHARED_BYTES
 from ottla.server.listening import ListenError, bind, why
 
 if TYPE_CHECKING:
-    from ottla.broker.node import Node
+    from ottla.broker.broker_server import BrokerServer
 
 log = structlog.get_logger()
 
@@ -57,10 +57,10 @@ T = TypeVar("T")
 class Server:
     """Accepts clients and keeps their connections."""
 
-    def __init__(self, node: Node, metrics: NetworkMetrics) -> None:
+    def __init__(self, node: BrokerServer, metrics: NetworkMetrics) -> None:
         self.node = node
-        node.on_away = self._hang_up
-        self.lingering = node.lingering
+        node.lifecycle.on_fenced = self._hang_up
+        self.lingering = node.coordinators.lingering
         self.lingering.on_lost = self._close_lost
         self.loop = asyncio.get_running_loop()
         self.metrics = metrics
@@ -171,7 +171,7 @@ class Server:
         self._resume = self.loop.call_later(seconds, self._accept_again)
 
     def _admit(self, sock: socket.socket, host: str, listener: str) -> None:
-        if self.node.away:
+        if self.node.state.fenced:
             sock.close()
             return
         config = self.node.config

@@ -23,7 +23,6 @@ from ottla.coordinator.transactions.effects import NeedsProducerId, TxnMarkers
 from ottla.coordinator.transactions.shard import TransactionConfig, TransactionShard
 from ottla.later import Later
 from ottla.metadata.elections import NO_LEADER
-from ottla.records.control import Marker, encode_marker
 from ottla.wire.errors import ErrorCode, KafkaError
 from ottla.wire.messages.add_partitions_to_txn import (
     AddPartitionsToTxnRequest,
@@ -55,17 +54,17 @@ class TransactionRunner(ShardRunner[TransactionShard]):
             if self._shard is shard:
                 self.perform(lambda its, now: its.markers_written(markers, outcomes, now))
 
-        write_markers(self._node, markers, told)
+        write_markers(self._context, markers, told)
 
     def _expire(self, key: Any) -> None:
         try:
             super()._expire(key)
         except NeedsProducerId:
-            self._node.background.run(self._expire_with_new_id(key))
+            self._context.background.run(self._expire_with_new_id(key))
 
     async def _expire_with_new_id(self, key: Any) -> None:
         try:
-            producer_id = await self._node.new_producer_id()
+            producer_id = await self._context.new_producer_id()
         except KafkaError:
             if key not in self._timers:
                 self.perform(lambda *_: Result(None, timers=[SetTimer(key, RETRY_MS)]))
@@ -80,7 +79,7 @@ class TransactionRunner(ShardRunner[TransactionShard]):
         try:
             reply = self.ask(lambda shard, now: decide(shard, now, None))
         except NeedsProducerId:
-            producer_id = await self._node.new_producer_id()
+            producer_id = await self._context.new_producer_id()
             reply = self.ask(lambda shard, now: decide(shard, now, producer_id))
         return await settled(reply)
 
@@ -92,32 +91,32 @@ class TransactionCoordinator(Coordinators[TransactionRunner]):
 
     def partition_count(self) -> int:
         """`transaction.state.log.num.partitions`."""
-        return self.node.config.transaction_state_log_num_partitions
+        return self.context.config.transaction_state_log_num_partitions
 
     def replication_factor(self) -> int:
         """`transaction.state.log.replication.factor`."""
-        return self.node.config.transaction_state_log_replication_factor
+        return self.context.config.transaction_state_log_replication_factor
 
     def settings(self) -> dict[str, str]:
         """Compacted, in small segments."""
         return {
             "cleanup.policy": "compact",
             "compression.type": "producer",
-            "min.insync.replicas": str(self.node.config.transaction_state_log_min_isr),
-            "segment.bytes": segment_bytes(self.node.config.transaction_state_log_segment_bytes),
+            "min.insync.replicas": str(self.context.config.transaction_state_log_min_isr),
+            "segment.bytes": segment_bytes(self.context.config.transaction_state_log_segment_bytes),
             "unclean.leader.election.enable": "false",
         }
 
     def make_runner(self, partition: Partition) -> TransactionRunner:
-        """A runner with the node's settings."""
-        config = self.node.config
+        """A runner with the broker's settings."""
+        config = self.context.config
         settings = TransactionConfig(
             config.transaction_max_timeout_ms,
             config.transactional_id_expiration_ms,
             config.transaction_remove_expired_transaction_cleanup_interval_ms,
         )
         return TransactionRunner(
-            self.node,
+            self.context,
             partition,
             lambda: TransactionShard(
                 settings, partition.leader_epoch, lambda: partition.log.largest_batch
@@ -132,14 +131,14 @@ class TransactionCoordinator(Coordinators[TransactionRunner]):
         Raises KafkaError where there is none.
         """
         index = self.partition_of(question.transactional_id)
-        leader = self.node.leader_of(self.topic, index).id
-        if leader in (NO_LEADER, self.node.id):
+        leader = self.context.leader_of(self.topic, index).id
+        if leader in (NO_LEADER, self.context.id):
             context = RequestContext(ADD_PARTITIONS_VERSION)
             return self.runner_of(question.transactional_id).ask(
                 lambda shard, now: shard.handle_add_partitions(question, context, now)
             )
         answer: Later[AddPartitionsToTxnResult] = Later()
-        self.node.background.run(self._ask_peer(leader, question, answer))
+        self.context.background.run(self._ask_peer(leader, question, answer))
         return answer
 
     async def _ask_peer(
@@ -150,7 +149,7 @@ class TransactionCoordinator(Coordinators[TransactionRunner]):
     ) -> None:
         request = AddPartitionsToTxnRequest(transactions=[question])
         try:
-            reply = await self.node.peers.ask(
+            reply = await self.context.peers.ask(
                 leader, request, AddPartitionsToTxnResponse, ADD_PARTITIONS_VERSION
             )
             if reply.error_code or len(reply.results_by_transaction) != 1:
@@ -162,8 +161,3 @@ class TransactionCoordinator(Coordinators[TransactionRunner]):
             answer.fail(problem)
         else:
             answer.complete(result)
-
-
-def marker_batch(marker: Marker, now: int) -> memoryview:
-    """A marker's batch, in memory that can be stamped."""
-    return memoryview(bytearray(encode_marker(marker, now)))

@@ -31,14 +31,17 @@ from ottla.wire.messages.write_txn_markers import (
 )
 
 if TYPE_CHECKING:
-    from ottla.broker.node import Node
+    from ottla.broker.coordinators.context import CoordinatorContext
 
 Outcomes = dict[TopicPartition, int]
 VERSION: Final = 2
 
 
 def write_marker(
-    node: Node, where: TopicPartition, markers: TxnMarkers, told: Callable[[ErrorCode], object]
+    context: CoordinatorContext,
+    where: TopicPartition,
+    markers: TxnMarkers,
+    told: Callable[[ErrorCode], object],
 ) -> ErrorCode | None:
     """End a transaction in one partition of this broker.
 
@@ -47,16 +50,16 @@ def write_marker(
     kind = MarkerType.COMMIT if markers.commit else MarkerType.ABORT
     marker = Marker(kind, markers.coordinator_epoch, markers.producer_id, markers.producer_epoch)
     try:
-        partition = node.partitions.find(where.topic, where.partition)
+        partition = context.partitions.find(where.topic, where.partition)
     except KafkaError as problem:
         return problem.code
     leadership = partition.leadership
     if leadership is not None and not leadership.has_enough:
         return ErrorCode.NOT_ENOUGH_REPLICAS
     try:
-        node.end_transaction(partition, marker, markers.transaction_version)
+        context.end_transaction(partition, marker, markers.transaction_version)
     except KafkaError as problem:
-        node.roles.refused(partition, problem.code)
+        context.isr_leaving.append_failed(partition, problem.code)
         return problem.code
     end = partition.log.end_offset
     if partition.safe_offset >= end:
@@ -69,7 +72,9 @@ def write_marker(
     return None
 
 
-def write_markers(node: Node, markers: TxnMarkers, told: Callable[[Outcomes], object]) -> None:
+def write_markers(
+    context: CoordinatorContext, markers: TxnMarkers, told: Callable[[Outcomes], object]
+) -> None:
     """End a transaction in all of its partitions; each outcome is reported once."""
     at_once: Outcomes = {}
     elsewhere: dict[int, list[TopicPartition]] = {}
@@ -78,25 +83,25 @@ def write_markers(node: Node, markers: TxnMarkers, told: Callable[[Outcomes], ob
         return lambda code: told({where: code})
 
     for where in markers.partitions:
-        topic = node.image.topics.get(where.topic)
+        topic = context.image.topics.get(where.topic)
         if topic is None or not 0 <= where.partition < len(topic.assignment):
             at_once[where] = ErrorCode.NONE
             continue
-        leader = node.leader_of(where.topic, where.partition).id
-        if leader not in (node.id, NO_LEADER):
+        leader = context.leader_of(where.topic, where.partition).id
+        if leader not in (context.id, NO_LEADER):
             elsewhere.setdefault(leader, []).append(where)
         else:
-            outcome = write_marker(node, where, markers, told_later(where))
+            outcome = write_marker(context, where, markers, told_later(where))
             if outcome is not None:
                 at_once[where] = outcome
     for leader, partitions in elsewhere.items():
-        node.background.run(_send(node, leader, markers, partitions, told))
+        context.background.run(_send(context, leader, markers, partitions, told))
     if at_once:
         told(at_once)
 
 
 async def _send(
-    node: Node,
+    context: CoordinatorContext,
     leader: int,
     markers: TxnMarkers,
     partitions: list[TopicPartition],
@@ -116,7 +121,7 @@ async def _send(
     )
     outcomes: Outcomes = dict.fromkeys(partitions, ErrorCode.NETWORK_EXCEPTION)
     try:
-        answer = await node.peers.ask(leader, request, WriteTxnMarkersResponse, VERSION)
+        answer = await context.peers.ask(leader, request, WriteTxnMarkersResponse, VERSION)
         outcomes |= _outcomes(answer, outcomes)
     except LinkError:
         pass

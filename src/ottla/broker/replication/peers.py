@@ -4,21 +4,20 @@ Rules kept here:
 1. One question at a time is under way on a connection. A question waits for no other one, up to
    `LINKS` of a kind to a broker: a marker is answered when it is committed, which may never be, and
    must not keep the others waiting.
-2. A connection belongs to one life of the other broker. When that has ended it is closed, and who
-   waits for an answer learns it at once.
+2. A connection belongs to one broker epoch of the other broker. When that has ended it is closed,
+   and who waits for an answer learns it at once.
 3. A question that fails is not asked again here: the caller knows whether that is safe.
 """
 
 from __future__ import annotations
 
 import asyncio
-from typing import TYPE_CHECKING, Final, NamedTuple, TypeVar
+from typing import Final, NamedTuple, TypeVar
 
+from ottla.broker.context.dynamic_config import DynamicConfig
 from ottla.broker.replication.link import Link, LinkError
+from ottla.metadata.image import Image
 from ottla.wire.message import Message
-
-if TYPE_CHECKING:
-    from ottla.broker.node import Node
 
 M = TypeVar("M", bound=Message)
 
@@ -26,10 +25,10 @@ LINKS: Final = 8
 
 
 class _Line(NamedTuple):
-    """A connection, and the life of the broker at its other end."""
+    """A connection, and the epoch of the broker at its other end."""
 
     link: Link
-    life: int
+    broker_epoch: int
 
 
 class _Peer:
@@ -42,10 +41,11 @@ class _Peer:
 
 
 class Peers:
-    """The other brokers, as one node asks them."""
+    """The other brokers, as this broker asks them."""
 
-    def __init__(self, node: Node) -> None:
-        self._node = node
+    def __init__(self, config: DynamicConfig, image: Image) -> None:
+        self._config = config
+        self._image = image
         self._peers: dict[tuple[int, int], _Peer] = {}
 
     async def ask(
@@ -59,7 +59,7 @@ class Peers:
         """Ask a broker, and wait `request.timeout.ms` or this many seconds; raises LinkError."""
         peer = self._peers.setdefault((broker, request.API_KEY), _Peer())
         if seconds is None:
-            seconds = self._node.config.request_timeout_ms / 1000
+            seconds = self._config.current.request_timeout_ms / 1000
         async with peer.turns:
             line = await self._line(broker, peer, seconds)
             peer.busy.add(line)
@@ -71,24 +71,28 @@ class Peers:
             return found
 
     async def _line(self, broker: int, peer: _Peer, seconds: float) -> _Line:
-        life = self._node.image.brokers.get(broker)
-        where = None if life is None else life.endpoint(self._node.config.inter_broker.name)
-        if life is None or where is None:
+        registered = self._image.brokers.get(broker)
+        where = (
+            None
+            if registered is None
+            else registered.endpoint(self._config.current.inter_broker.name)
+        )
+        if registered is None or where is None:
             raise LinkError(f"broker {broker} is not online")
         while peer.idle:
             line = peer.idle.pop()
-            if line.life == life.epoch and line.link.is_open:
+            if line.broker_epoch == registered.epoch and line.link.is_open:
                 return line
             line.link.close()
-        return _Line(await Link.open(where, seconds), life.epoch)
+        return _Line(await Link.open(where, seconds), registered.epoch)
 
     def brokers_changed(self) -> None:
-        """Brokers have come, gone or moved: wait for no answer of a life that is over."""
-        brokers = self._node.image.brokers
+        """Brokers have come, gone or moved: wait for no answer of a broker epoch that is over."""
+        brokers = self._image.brokers
         for (broker, _), peer in self._peers.items():
-            life = brokers.get(broker)
+            registered = brokers.get(broker)
             for line in (*peer.idle, *peer.busy):
-                if life is None or life.epoch != line.life:
+                if registered is None or registered.epoch != line.broker_epoch:
                     line.link.close()
 
     def close(self) -> None:

@@ -1,4 +1,4 @@
-"""kazoo's client, made to leave servers that do not answer while the session still lives.
+"""kazoo's client, made to leave servers that do not answer while the session is still alive.
 
 1. The first attempt to connect to each server takes at most a sixth of the session's timeout.
    kazoo would wait for all of it, and find the session over. After each round without success the
@@ -6,11 +6,11 @@
    would never be waited for otherwise.
 2. Servers are tried in a round that is shuffled once. kazoo would shuffle each round, and might
    begin the next with the server that has just failed.
-3. What was negotiated is said: kazoo uses it and does not keep it.
+3. The negotiated timeout is reported: kazoo uses it and does not keep it.
 4. An answer to another request than the one that waits (after a connection that broke at a bad
    moment) costs the connection. kazoo would end with a traceback, and the session with it.
 5. A request without a connection is refused at once. kazoo would keep it for the next connection,
-   and carry out what its sender has given up long ago.
+   and carry out what its sender has long abandoned.
 6. kazoo writes a line for every attempt. Only the last one is kept, for the log line that says
    what is wrong.
 """
@@ -59,7 +59,7 @@ class _Attempts:
 
 
 class LastWarning(logging.Handler):
-    """Keeps the last complaint."""
+    """Keeps the last message."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -141,7 +141,7 @@ def _refuse_while_cut_off(client: Any) -> None:
 
 
 def drop_connection(client: Any) -> None:
-    """Let the client believe that its server is gone."""
+    """Drop the connection, as if the server were gone."""
     connection = client._connection._socket
     try:
         connection.shutdown(socket.SHUT_RDWR)
