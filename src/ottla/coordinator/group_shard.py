@@ -299,7 +299,7 @@ class GroupShard:
         *,
         require_stable: bool = False,
     ) -> Result[OffsetFetchResponseGroup]:
-        """One group of an OffsetFetch; `offsets.fetch` has `groups_of` and `reply_of` for it."""
+        """One group of an OffsetFetch; `offsets.fetch` has the way from and to a whole request."""
         reply = fetch(self._state, request, context.version, require_stable=require_stable)
         return ResultDraft(now).result(reply)
 
