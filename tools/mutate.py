@@ -87,7 +87,10 @@ TESTS: dict[str, tuple[str, ...]] = {
         "tests/broker/test_claiming.py",
         "tests/replication/test_lost_disks.py",
     ),
-    f"{_BROKER}replication/log_starts.py": ("tests/replication/test_log_starts.py",),
+    f"{_BROKER}replication/log_starts.py": (
+        "tests/broker/test_log_start_reasons.py",
+        "tests/replication/test_log_starts.py",
+    ),
     f"{_BROKER}replication/older_epochs.py": ("tests/broker/test_older_epochs.py",),
     f"{_BROKER}replication/": (
         "tests/broker/test_carrying_out.py",
@@ -113,9 +116,9 @@ TESTS: dict[str, tuple[str, ...]] = {
     ),
     f"{_BROKER}metadata/broker_lifecycle.py": (
         "tests/broker/test_broker_lifecycle.py",
-        "tests/broker/test_producer_ids.py",
+        "tests/broker/test_producer_id_manager.py",
     ),
-    f"{_BROKER}metadata/stores.py": ("tests/broker/test_opening.py",),
+    f"{_BROKER}metadata/stores.py": ("tests/broker/test_log_loader.py",),
     "src/ottla/log/follower_append.py": ("tests/log/test_replication.py",),
     "src/ottla/log/truncation.py": ("tests/log/test_replication.py",),
 }
