@@ -2,12 +2,15 @@
 
 from collections import Counter
 
+from ottla.api.authorization import Inside
+from ottla.api.mutation_quota import charge_mutations, mutation_wait_ms
 from ottla.api.pieces import pieces
 from ottla.api.registry import Request, api, error_of
 from ottla.broker.metadata.topics import create_topics as create
 from ottla.config import describe_topic
 from ottla.metadata.documents import TopicDocument
 from ottla.metadata.topics import NewTopic
+from ottla.security.operations import Operation, ResourceType
 from ottla.wire.apis import ApiKey
 from ottla.wire.errors import ErrorCode, KafkaError
 from ottla.wire.messages.create_topics import (
@@ -18,8 +21,22 @@ from ottla.wire.messages.create_topics import (
     CreateTopicsResponse,
 )
 
+FIRST_STRICT = 6
+"""From this version on a client over its quota of changes is refused."""
 
-@api(ApiKey.CREATE_TOPICS, 2, 7, CreateTopicsRequest, pieces("topics", "topics"))
+
+@api(
+    ApiKey.CREATE_TOPICS,
+    2,
+    7,
+    CreateTopicsRequest,
+    pieces("topics", "topics"),
+    authorize=Inside(
+        (Operation.CREATE, ResourceType.CLUSTER),
+        (Operation.CREATE, ResourceType.TOPIC),
+        (Operation.DESCRIBE_CONFIGS, ResourceType.TOPIC),
+    ),
+)
 async def create_topics(request: Request, asked: CreateTopicsRequest) -> CreateTopicsResponse:
     """Create each topic, or only check it; answered when it can be written to."""
     named = Counter(topic.name for topic in asked.topics)
@@ -36,6 +53,7 @@ async def create_topics(request: Request, asked: CreateTopicsRequest) -> CreateT
     answer.topics += await _create(
         request, [topic for topic in asked.topics if named[topic.name] == 1], asked.validate_only
     )
+    answer.throttle_time_ms = mutation_wait_ms(request)
     return answer
 
 
@@ -44,9 +62,20 @@ async def _create(
 ) -> list[CreatableTopicResult]:
     results: dict[str, CreatableTopicResult] = {}
     wanted: list[NewTopic] = []
+    access = request.access
+    may_create_any = access.allows(Operation.CREATE, ResourceType.CLUSTER)
     for topic in asked:
         try:
-            wanted.append(_wanted(topic))
+            if not may_create_any and not access.may(
+                Operation.CREATE, ResourceType.TOPIC, topic.name
+            ):
+                raise KafkaError(ErrorCode.TOPIC_AUTHORIZATION_FAILED, "Authorization failed.")
+            new = _wanted(topic)
+            if not validate_only:
+                count = len(topic.assignments) or topic.num_partitions
+                count = count if count > 0 else request.node.config.num_partitions
+                charge_mutations(request, count, strict_from=FIRST_STRICT)
+            wanted.append(new)
         except KafkaError as problem:
             results[topic.name] = _refused(topic.name, problem)
     try:
@@ -69,6 +98,13 @@ def _refused(name: str, problem: Exception) -> CreatableTopicResult:
 
 
 def _created(request: Request, created: TopicDocument) -> CreatableTopicResult:
+    if not request.access.allows(Operation.DESCRIBE_CONFIGS, ResourceType.TOPIC, created.name):
+        return CreatableTopicResult(
+            name=created.name,
+            topic_id=created.id,
+            error_message=None,
+            topic_config_error_code=ErrorCode.TOPIC_AUTHORIZATION_FAILED,
+        )
     return CreatableTopicResult(
         name=created.name,
         topic_id=created.id,

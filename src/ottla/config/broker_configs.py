@@ -5,6 +5,7 @@ table or ignored with a warning, so that a Kafka `server.properties` works; any 
 """
 
 from ottla.config.audit_configs import AUDIT_CONFIGS
+from ottla.config.authorization_configs import AUTHORIZATION_CONFIGS
 from ottla.config.broker_log_configs import LOG_CONFIGS
 from ottla.config.broker_network_configs import NETWORK_CONFIGS
 from ottla.config.broker_replica_configs import REPLICA_CONFIGS
@@ -15,7 +16,12 @@ from ottla.config.ignored_configs import is_ignored
 from ottla.config.topic_configs import TOPIC_CONFIGS
 
 BROKER_CONFIGS: dict[str, ConfigDef] = table(
-    *NETWORK_CONFIGS, *LOG_CONFIGS, *REPLICA_CONFIGS, *COORDINATOR_CONFIGS, *AUDIT_CONFIGS
+    *NETWORK_CONFIGS,
+    *AUTHORIZATION_CONFIGS,
+    *LOG_CONFIGS,
+    *REPLICA_CONFIGS,
+    *COORDINATOR_CONFIGS,
+    *AUDIT_CONFIGS,
 )
 
 

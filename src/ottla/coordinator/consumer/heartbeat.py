@@ -67,7 +67,9 @@ def heartbeat(
     else:
         before = _static_member(group, member_id, request.instance_id, request, draft)
     after = _with_request(before, request, context)
-    moved = MemberUpdate(state, group, before, after, draft).apply(request.topic_partitions)
+    moved = MemberUpdate(state, group, before, after, draft, context.sees_topic).apply(
+        request.topic_partitions
+    )
     if classic is not None:
         dismiss_all(classic, draft)
     config = state.config_of(group.group_id)
