@@ -46,7 +46,7 @@ from ottla.broker.metadata.membership import Membership
 from ottla.broker.metadata.own_address import own_host, warn_of_lost_clients
 from ottla.broker.metadata.producer_ids import ProducerIdSource
 from ottla.broker.metadata.stores import METADATA_FILE, open_store, own_file
-from ottla.broker.metrics.counters import TopicMetrics
+from ottla.broker.metrics.counters import ReplicaMetrics, TopicMetrics
 from ottla.broker.replicas.decoding import Decoding
 from ottla.broker.replicas.fetch_sessions import FetchSessions
 from ottla.broker.replicas.partition import Partition
@@ -63,7 +63,7 @@ from ottla.log.files import FileCache, Files
 from ottla.log.folder import DataFolder, FolderError, uuid_to_text
 from ottla.metadata import documents
 from ottla.metadata.clock import boottime
-from ottla.metadata.controller import has_controller
+from ottla.metadata.controller import has_controller, is_controller
 from ottla.metadata.elections import NO_LEADER
 from ottla.metadata.image import NO_EPOCH, Delta, Image, TopicImage
 from ottla.metadata.store import Change, Conflict, Create, HistoryLost, Op, Store, StoreError
@@ -106,6 +106,7 @@ class Node:
         self.id = config.node_id
         self.partitions = Partitions()
         self.topic_metrics: dict[str, TopicMetrics] = {}
+        self.replica_metrics = ReplicaMetrics()
         self.fetch_sessions = FetchSessions(
             config.max_incremental_fetch_session_cache_slots, lambda: _CHANCE.randrange(1, 2**31)
         )
@@ -425,9 +426,18 @@ class Node:
         self.metadata_changes += 1
         delta = self.image.apply(changes)
         self._deltas.append(delta)
+        self._count_elections(delta)
         self.control.learned(delta)
         if self._carrying_out is None:
             self._carrying_out = asyncio.get_running_loop().create_task(self._carry_out())
+
+    def _count_elections(self, delta: Delta) -> None:
+        here = self.ready and is_controller(self.image, self.id, self.broker_epoch)
+        for each in delta.changed_partitions:
+            if each.unclean_epoch >= 0:
+                self.replica_metrics.elected(
+                    each.topic_id, each.index, each.unclean_epoch, here=here
+                )
 
     async def _carry_out(self) -> None:
         try:

@@ -11,7 +11,7 @@ Rules kept here, beside those of `shard.py`:
    written is tried again after a while.
 """
 
-from collections.abc import Callable, Hashable, Iterable, Sequence
+from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 
 from ottla.coordinator.batch_sizes import UNLIMITED
 from ottla.coordinator.classic import requests as classic_requests
@@ -44,7 +44,7 @@ from ottla.coordinator.offsets.removal import (
     delete_offsets_of_topics,
     expire_group,
 )
-from ottla.coordinator.offsets.store import NO_PRODUCER_ID
+from ottla.coordinator.offsets.store import NO_PRODUCER_ID, CommittedOffset, TopicPartition
 from ottla.coordinator.record_codec import read_record
 from ottla.coordinator.shard import (
     CoordinatorRecord,
@@ -121,6 +121,14 @@ class GroupShard:
         parsed = read_record(record)
         if parsed is not None:
             replay(self._state, parsed.key, parsed.value, producer_id, is_loading=self._is_loading)
+
+    def positions(self) -> list[tuple[str, int, Mapping[TopicPartition, CommittedOffset]]]:
+        """Each group's id, the number of its members, and its committed offsets; for metrics."""
+        offsets = self._state.offsets
+        return [
+            (group_id, len(group.members), offsets.of_group(group_id))
+            for group_id, group in self._state.groups.items()
+        ]
 
     def complete_transaction(self, producer_id: int, *, commit: bool) -> None:
         """Apply a transaction marker, right after it was appended or when it is loaded."""

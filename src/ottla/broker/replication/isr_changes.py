@@ -92,6 +92,7 @@ class IsrChanges:
             for partition, _, proposal in changes
             for op in change_isr(image, (partition.topic, partition.index), proposal)
         ]
+        sizes = [len(leadership.isr) for _, leadership, _ in changes]
         try:
             await self._node.store.commit(ops)
         except Conflict:
@@ -112,8 +113,9 @@ class IsrChanges:
                 leadership.unknown(proposal)
             await asyncio.sleep(AGAIN_SECONDS)
         else:
-            for partition, leadership, proposal in changes:
+            for (partition, leadership, proposal), size in zip(changes, sizes, strict=True):
                 log.info("ISR changed", partition=str(partition), isr=list(proposal.isr))
+                self._node.replica_metrics.isr_changed(size, len(proposal.isr))
                 _tell(partition, leadership, leadership.accepted(proposal))
 
 
