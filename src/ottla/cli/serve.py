@@ -6,6 +6,7 @@ from pathlib import Path
 
 import click
 
+import ottla
 from ottla.cli.options import BOOTSTRAP_VARIABLE
 
 DEFAULT_HOST = "127.0.0.1"
@@ -74,6 +75,7 @@ def command(
     """
     from ottla.config.errors import ConfigError
     from ottla.config.sources import load
+    from ottla.server.native import native_warning
 
     os.umask(0o077)  # data and metadata are for the broker's user alone
     flags = [*settings, *_flags(port, host, data)]
@@ -91,7 +93,8 @@ def command(
             environ=environment,
             flags=flags,
         )
-        for warning in loaded.warnings:
+        without_native = native_warning(Path(ottla.__file__).parent)
+        for warning in (*loaded.warnings, *([without_native] if without_native else [])):
             print(f"ottla: {warning}", file=sys.stderr)
         if workers is not None:
             from ottla.server.supervisor import run_supervised
