@@ -85,7 +85,7 @@ def test_only_metrics_that_are_served_are_asked_for(expression: str) -> None:
 def test_panels_have_their_own_ids_and_places() -> None:
     all_panels = list(panels(dashboard()))
     assert len({panel["id"] for panel in all_panels}) == len(all_panels)
-    places = set()
+    places: set[tuple[int, int]] = set()
     for panel in all_panels:
         at = panel["gridPos"]
         cells = {(at["x"] + x, at["y"] + y) for x in range(at["w"]) for y in range(at["h"])}
