@@ -7,8 +7,9 @@ from typing import TypeVar
 import pytest
 
 from ottla.log.config import LogConfig
-from ottla.log.files import NOWAIT, ColdReadError
 from ottla.log.log import Log
+from ottla.log.storage.files import NOWAIT
+from ottla.log.storage.page_cache import ColdReadError
 
 from .making import NOW, Logs, append, batch
 
@@ -19,7 +20,7 @@ def cold(_fd: int, _buffers: list[bytearray], _position: int, _flags: int) -> in
     raise BlockingIOError
 
 
-def test_a_cold_place_is_told_instead_of_waited_for(logs: Logs) -> None:
+def test_a_cold_read_raises_instead_of_waiting(logs: Logs) -> None:
     log = logs.open()
     append(log, batch())
     append(log, batch())
@@ -31,7 +32,7 @@ def test_a_cold_place_is_told_instead_of_waited_for(logs: Logs) -> None:
     assert not log.offline
 
 
-def test_who_may_wait_reads_it_all_the_same(logs: Logs) -> None:
+def test_a_reader_that_may_wait_reads_it_from_disk(logs: Logs) -> None:
     log = logs.open()
     append(log, batch())
     log.files.preadv = cold

@@ -7,11 +7,11 @@ import pytest
 from structlog.testing import capture_logs
 
 from ottla.log.config import LogConfig
-from ottla.log.files import Files
 from ottla.log.flush import Flush, run_together
 from ottla.log.leader_epochs import FILE_NAME as EPOCHS_FILE
-from ottla.log.leader_epochs import LeaderEpochs
+from ottla.log.leader_epochs import LeaderEpochFileCache
 from ottla.log.log import Log
+from ottla.log.storage.files import Files
 from ottla.wire.errors import ErrorCode, KafkaError
 from tests.log.faulty import FaultyFiles
 from tests.log.making import NOW, Logs, append, batch, flush, read_all
@@ -128,7 +128,7 @@ def test_what_a_full_disk_took_of_a_flush_is_brought_to_the_disk_with_the_rest(
     log.close()
 
 
-def test_the_end_of_a_deleted_log_is_no_failure_of_its_disk(tmp_path: Path) -> None:
+def test_deleting_a_log_is_not_a_disk_failure(tmp_path: Path) -> None:
     logs = Logs(tmp_path / "t-0")
     log = logs.open()
     append(log, batch())
@@ -190,7 +190,7 @@ def test_closing_writes_everything_and_opening_finds_it(logs: Logs) -> None:
     assert newest.timestamp == NOW + 9
 
 
-def test_closing_a_log_nobody_wrote_to_touches_nothing(tmp_path: Path) -> None:
+def test_closing_an_unchanged_log_writes_nothing(tmp_path: Path) -> None:
     files = FaultyFiles()
     logs = Logs(tmp_path / "t-0", files)
     log = logs.open()
@@ -281,6 +281,6 @@ def test_a_late_flush_writes_nothing_into_the_folder_of_another_topic(
         files.fdatasync = recreate_and_sync
     run_together([begun])
     log.end_flush(begun)
-    assert (logs.directory / EPOCHS_FILE).read_bytes() == LeaderEpochs([(0, 0)]).to_bytes()
+    assert (logs.directory / EPOCHS_FILE).read_bytes() == LeaderEpochFileCache([(0, 0)]).to_bytes()
     assert not [*logs.directory.glob("*.tmp")]
     logs.close()

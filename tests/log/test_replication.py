@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ottla.log.config import LogConfig
-from ottla.log.leader_epochs import LeaderEpochs
+from ottla.log.leader_epochs import LeaderEpochFileCache
 from ottla.log.log import Log
 from ottla.wire.errors import ErrorCode, KafkaError
 from tests.log.faulty import FaultyFiles, Killed
@@ -69,7 +69,7 @@ def test_nothing_is_written_where_one_batch_is_damaged(logs: Logs) -> None:
     assert log.end_offset == 0
 
 
-def test_a_batch_that_is_cut_off_waits_for_the_next_fetch(logs: Logs) -> None:
+def test_an_incomplete_batch_is_left_for_the_next_fetch(logs: Logs) -> None:
     log = logs.open()
     log.append_as_follower(joined(batch(1), batch(1, base_offset=1)[:-1]))
     log.append_as_follower(memoryview(b""))
@@ -209,7 +209,7 @@ def test_starting_again_at_the_same_offset_leaves_no_old_bytes(logs: Logs) -> No
 
 
 def test_an_epoch_ends_where_the_next_one_begins() -> None:
-    epochs = LeaderEpochs([(2, 10), (4, 20), (7, 30)])
+    epochs = LeaderEpochFileCache([(2, 10), (4, 20), (7, 30)])
     answers = [epochs.end_offset_for(epoch, 99) for epoch in range(-1, 9)]
     assert answers == [
         None,
@@ -223,16 +223,16 @@ def test_an_epoch_ends_where_the_next_one_begins() -> None:
         (7, 99),
         None,
     ]
-    assert LeaderEpochs().end_offset_for(0, 5) is None
+    assert LeaderEpochFileCache().end_offset_for(0, 5) is None
 
 
 def test_the_epoch_of_an_offset_is_that_of_the_leader_that_wrote_it() -> None:
-    epochs = LeaderEpochs([(2, 10), (4, 20)])
+    epochs = LeaderEpochFileCache([(2, 10), (4, 20)])
     assert [epochs.epoch_of(offset) for offset in (9, 10, 19, 20, 1000)] == [-1, 2, 2, 4, 4]
 
 
 def test_a_new_epoch_removes_those_it_contradicts() -> None:
-    epochs = LeaderEpochs([(1, 0), (2, 10), (3, 20)])
+    epochs = LeaderEpochFileCache([(1, 0), (2, 10), (3, 20)])
     epochs.assign(4, 10)
     assert epochs.entries() == [(1, 0), (4, 10)]
     epochs.assign(4, 50)
@@ -242,7 +242,7 @@ def test_a_new_epoch_removes_those_it_contradicts() -> None:
 
 
 def test_epochs_are_truncated_with_the_log() -> None:
-    epochs = LeaderEpochs([(1, 0), (2, 10), (3, 20)])
+    epochs = LeaderEpochFileCache([(1, 0), (2, 10), (3, 20)])
     epochs.truncate_from_start(15)
     assert epochs.entries() == [(2, 15), (3, 20)]
     epochs.truncate_from_end(20)
@@ -255,19 +255,19 @@ def test_epochs_are_truncated_with_the_log() -> None:
 
 
 def test_the_epoch_file_is_kafkas() -> None:
-    assert LeaderEpochs([(1, 0), (2, 10)]).to_bytes() == b"0\n2\n1 0\n2 10\n"
-    assert LeaderEpochs().to_bytes() == b"0\n0\n"
+    assert LeaderEpochFileCache([(1, 0), (2, 10)]).to_bytes() == b"0\n2\n1 0\n2 10\n"
+    assert LeaderEpochFileCache().to_bytes() == b"0\n0\n"
 
 
 @given(st.lists(st.tuples(st.integers(0, 50), st.integers(0, 1000))))
 def test_epochs_and_offsets_always_grow_and_round_trip(steps: list[tuple[int, int]]) -> None:
-    epochs = LeaderEpochs()
+    epochs = LeaderEpochFileCache()
     for epoch, start in steps:
         epochs.assign(epoch, start)
         assert epochs.epochs == sorted(set(epochs.epochs))
         assert epochs.starts == sorted(set(epochs.starts))
         assert epochs.latest == epoch
-    assert LeaderEpochs.from_bytes(epochs.to_bytes()).entries() == epochs.entries()
+    assert LeaderEpochFileCache.from_bytes(epochs.to_bytes()).entries() == epochs.entries()
 
 
 def test_a_log_that_is_offline_refuses_even_an_empty_answer(logs: Logs) -> None:
@@ -279,7 +279,9 @@ def test_a_log_that_is_offline_refuses_even_an_empty_answer(logs: Logs) -> None:
 
 
 @pytest.mark.parametrize(("offset", "end"), [(0, 0), (5, 4), (6, 6), (39, 38), (40, 40), (99, 40)])
-def test_where_a_log_would_end_is_said_before_it_is_cut(logs: Logs, offset: int, end: int) -> None:
+def test_where_a_log_would_end_is_known_before_it_is_truncated(
+    logs: Logs, offset: int, end: int
+) -> None:
     log = filled(logs)
     assert log.end_if_truncated_to(offset) == end
     assert log.end_offset == 40
@@ -290,7 +292,7 @@ def test_where_a_log_would_end_is_said_before_it_is_cut(logs: Logs, offset: int,
 def test_a_truncation_that_a_full_disk_stops_takes_the_log_offline(
     logs: Logs, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Half of it may be done, and nobody knows which half."""
+    """Half of it may be done, and it is not known which half."""
     log = filled(logs)
 
     def refuse(_: int, __: int) -> None:
@@ -302,7 +304,7 @@ def test_a_truncation_that_a_full_disk_stops_takes_the_log_offline(
     assert log.offline
 
 
-def test_snapshots_of_what_was_cut_are_gone(logs: Logs) -> None:
+def test_snapshots_of_truncated_records_are_removed(logs: Logs) -> None:
     log = filled(logs)
     assert max(log.snapshots.offsets) > 7
     log.truncate_to(7)

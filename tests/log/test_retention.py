@@ -9,7 +9,7 @@ from structlog.testing import capture_logs
 
 from ottla.log.config import LogConfig
 from ottla.log.log import Log
-from ottla.log.segment_names import stem
+from ottla.log.segments.names import stem
 from ottla.wire.errors import ErrorCode, KafkaError
 from tests.log.making import NOW, Logs, append, batch, read_headers
 
@@ -192,7 +192,7 @@ def test_a_log_whose_folder_cannot_be_renamed_has_ended_too(logs: Logs) -> None:
         log.delete()
     assert log.offline
     assert all(segment.file.fd == -1 for segment in log.segments)
-    assert said == []  # whoever deletes it says what became of it
+    assert said == []  # the caller that deletes it logs it
 
 
 def test_the_name_of_a_deleted_log_is_never_too_long(logs: Logs) -> None:

@@ -5,8 +5,8 @@ import errno
 import pytest
 
 from ottla.log.config import LogConfig
-from ottla.log.files import Slice
 from ottla.log.log import Log
+from ottla.log.storage.file_cache import Slice
 from ottla.records.control import Marker, MarkerType, encode_marker
 from ottla.wire.batch import headers
 from ottla.wire.errors import ErrorCode, KafkaError
@@ -88,7 +88,7 @@ def test_aborted_transactions_are_found_by_the_range_they_overlap(logs: Logs) ->
 
 
 @pytest.mark.parametrize("segment_bytes", [1 << 20, 2000])
-def test_a_reader_far_behind_is_told_of_the_transactions_that_it_reads(
+def test_a_reader_far_behind_gets_only_the_transactions_that_it_reads(
     logs: Logs, segment_bytes: int
 ) -> None:
     log = logs.open(LogConfig(segment_bytes=segment_bytes, index_interval_bytes=300))
@@ -172,7 +172,7 @@ def test_a_marker_with_a_newer_epoch_fences_the_producer(logs: Logs) -> None:
     append(log, batch(producer=1, epoch=1, sequence=0, transactional=True))
 
 
-def test_what_is_no_marker_is_refused(logs: Logs) -> None:
+def test_an_invalid_marker_is_refused(logs: Logs) -> None:
     log = logs.open()
     with pytest.raises(KafkaError) as refused:
         log.append_marker(batch(), now=NOW, leader_epoch=0)
@@ -257,7 +257,7 @@ def test_a_follower_keeps_transactions_like_its_leader(logs: Logs) -> None:
     assert follower.last_stable_offset == leader.last_stable_offset == 3
 
 
-def test_a_follower_that_nobody_reads_from_forgets_decided_transactions(logs: Logs) -> None:
+def test_a_follower_without_readers_forgets_decided_transactions(logs: Logs) -> None:
     follower = logs.open()
     follower.high_watermark = 0
     for number in range(50):
@@ -268,7 +268,7 @@ def test_a_follower_that_nobody_reads_from_forgets_decided_transactions(logs: Lo
         follower.append_as_follower(begun)
         follower.append_as_follower(memoryview(ended))
         follower.high_watermark = max(0, follower.end_offset - 4)
-    assert len(follower.producers._completed) <= 3
+    assert len(follower.producers.completed) <= 3
     assert follower.last_stable_offset == 96
 
 
@@ -286,7 +286,7 @@ def test_a_marker_that_cannot_be_noted_is_not_written(logs: Logs) -> None:
             raise OSError(errno.EMFILE, "Too many open files")
         return open_file(path, flags, mode)
 
-    log.segments.active._txn_index = None  # as after a start: it is read when it is needed
+    log.segments.active.indexes.txn = None  # as after a start: it is read when it is needed
     logs.files.open = full
     with pytest.raises(KafkaError) as refused:
         log.append_marker(marker(MarkerType.ABORT, producer=7), now=NOW, leader_epoch=0)

@@ -11,7 +11,7 @@ import pytest
 
 from ottla.broker.replicas.partition import Partition
 from ottla.embedded import Broker
-from ottla.log.files import Slice
+from ottla.log.storage.file_cache import Slice
 from ottla.wire.batch import headers
 from ottla.wire.fetch_answer import read_answer
 from ottla.wire.headers import read_response_header

@@ -17,7 +17,7 @@ from ottla.api.pieces import pieces
 from ottla.api.registry import Request, api, error_of
 from ottla.broker.replicas.cold_reads import look_again
 from ottla.broker.replicas.partition import Partition
-from ottla.log.files import ColdReadError
+from ottla.log.storage.page_cache import ColdReadError
 from ottla.wire.apis import ApiKey
 from ottla.wire.errors import ErrorCode, KafkaError
 from ottla.wire.fetch import READ_COMMITTED
@@ -101,7 +101,7 @@ async def _when_read(
 ) -> ListOffsetsResponse:
     for results, place, lookup, problem in cold:
         try:
-            results[place] = await look_again(request.node, problem, lookup.answer)
+            results[place] = await look_again(request.node.cold_readers, problem, lookup.answer)
         except OSError as failure:
             results[place] = _refusal(lookup.wanted, failure)
     return answer

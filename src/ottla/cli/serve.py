@@ -2,6 +2,8 @@
 
 import os
 import sys
+from collections.abc import Mapping
+from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
 
 import click
@@ -39,6 +41,13 @@ DEFAULT_PORT = 9092
     "die are restarted.",
 )
 @click.option(
+    "--registry",
+    "registry_port",
+    type=click.IntRange(1, 65535),
+    metavar="PORT",
+    help="Also run a schema registry on this port, restarted if it dies (see ottla registry).",
+)
+@click.option(
     "--config",
     "config_file",
     type=click.Path(exists=True, dir_okay=False, path_type=Path),
@@ -58,6 +67,7 @@ def command(
     node_id: int | None,
     store: str | None,
     workers: int | None,
+    registry_port: int | None,
     config_file: Path | None,
     settings: tuple[str, ...],
 ) -> int:
@@ -71,6 +81,7 @@ def command(
     Examples:
       ottla serve --port 9092 --data /var/lib/ottla --set log.retention.hours=24
       ottla serve --workers 3
+      ottla serve --registry 8081
       ottla serve --id 2 --store zookeeper://zk1,zk2,zk3/ottla --host 10.0.0.2
     """
     from ottla.config.errors import ConfigError
@@ -96,20 +107,37 @@ def command(
         without_native = native_warning(Path(ottla.__file__).parent)
         for warning in (*loaded.warnings, *([without_native] if without_native else [])):
             print(f"ottla: {warning}", file=sys.stderr)
-        if workers is not None:
-            from ottla.server.supervisor import run_supervised
+        with _registry(loaded.values, registry_port):
+            if workers is not None:
+                from ottla.server.supervisor import run_supervised
 
-            return run_supervised(loaded.values, workers)
-        from ottla.server.quick_start import quicken
+                return run_supervised(loaded.values, workers)
+            from ottla.server.quick_start import quicken
 
-        quicken()
-        from ottla.server.run import run_broker
+            quicken()
+            from ottla.server.run import run_broker
 
-        return run_broker(loaded.values)
+            return run_broker(loaded.values)
     except UnicodeDecodeError:
         raise click.UsageError(f"{config_file} is not a text file in UTF-8.") from None
     except ConfigError as problem:
         raise click.UsageError(f"{problem}.") from None
+
+
+def _registry(static: Mapping[str, str], port: int | None) -> AbstractContextManager[object]:
+    """The schema registry beside the broker, where there is to be one."""
+    if port is None:
+        return nullcontext()
+    from ottla.config import BrokerConfig
+    from ottla.config.listeners import WILDCARDS
+    from ottla.registry.child import SupervisedRegistry
+
+    listener = BrokerConfig.from_static(static).bound_listeners[0]
+    if not listener.port:
+        raise click.UsageError("--registry needs a broker with a fixed port.")
+    near = DEFAULT_HOST if listener.host in WILDCARDS else listener.host
+    shown = f"[{near}]" if ":" in near else near
+    return SupervisedRegistry(f"{shown}:{listener.port}", listener.host or DEFAULT_HOST, port)
 
 
 def _flags(port: int | None, host: str | None, data: Path | None) -> list[str]:

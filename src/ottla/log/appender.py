@@ -14,17 +14,15 @@ from crc32c import crc32c
 
 from ottla.log.appended import Appended
 from ottla.log.config import LogConfig
-from ottla.log.leader_epochs import LeaderEpochs
+from ottla.log.leader_epochs import LeaderEpochFileCache
 from ottla.log.local_log import LocalLog
-from ottla.log.looking import Looked, look_into
-from ottla.log.offset_index import MAX_RELATIVE
-from ottla.log.producer_state import SEQUENCE_MASK
-from ottla.log.producer_state_manager import ProducerStateManager
-from ottla.log.recompression import wanted
-from ottla.log.segment import Segment
-from ottla.log.snapshots import WEIGHT_OF_A_BATCH
-from ottla.log.txn_index import AbortedTransaction
-from ottla.log.validation import (
+from ottla.log.producers.manager import ProducerStateManager
+from ottla.log.producers.snapshots import WEIGHT_OF_A_BATCH
+from ottla.log.producers.states import SEQUENCE_MASK
+from ottla.log.segments.offset_index import MAX_RELATIVE
+from ottla.log.segments.segment import LogSegment
+from ottla.log.segments.txn_index import AbortedTransaction
+from ottla.log.validation.checks import (
     FIRST_VERSION_WITH_ZSTD,
     MAX_TIMESTAMP_AT,
     PLAIN_ATTRIBUTES,
@@ -40,6 +38,8 @@ from ottla.log.validation import (
     restamp_max_timestamp,
     timestamp_range,
 )
+from ottla.log.validation.inspection import Looked, look_into
+from ottla.log.validation.recompression import wanted
 from ottla.records.control import decode_marker
 from ottla.records.kernel import KERNEL
 from ottla.wire.batch import (
@@ -94,7 +94,7 @@ class LogAppender:
     )
 
     def __init__(
-        self, local: LocalLog, epochs: LeaderEpochs, producers: ProducerStateManager
+        self, local: LocalLog, epochs: LeaderEpochFileCache, producers: ProducerStateManager
     ) -> None:
         self._local = local
         self._epochs = epochs
@@ -353,7 +353,7 @@ class LogAppender:
             at = upto
 
     def note_batch(
-        self, segment: Segment, header: BatchHeader, batch: memoryview, now: int | None
+        self, segment: LogSegment, header: BatchHeader, batch: memoryview, now: int | None
     ) -> None:
         """A batch is in the active segment's file: bring everything else up to it."""
         local = self._local
@@ -373,12 +373,12 @@ class LogAppender:
                     local.end_offset if stable is None else stable,
                 )
             )
-        # Here, not only where readers ask: a follower has none, and would keep them for ever.
+        # Here, not only for readers: a follower has none, and would keep them forever.
         self._states.forget_decided(local.committed_offset)
 
     # Rolling ------------------------------------------------------------------------------
 
-    def roll(self, base_offset: int, now: int | None) -> Segment:
+    def roll(self, base_offset: int, now: int | None) -> LogSegment:
         """Begin a new segment at this offset or at the log's end, unless the active one does."""
         active = self._local.segments.active
         segment = self._local.roll(base_offset, now)
@@ -386,7 +386,7 @@ class LogAppender:
             self._producers.take_snapshot(segment.base_offset)
         return segment
 
-    def begin_recovered_segment(self, segment: Segment) -> None:
+    def begin_recovered_segment(self, segment: LogSegment) -> None:
         """Add the next segment found after a crash; its batches are noted one by one."""
         local = self._local
         local.segments.add(segment)

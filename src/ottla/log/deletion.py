@@ -8,12 +8,12 @@ Rules kept here:
 """
 
 from ottla.log.local_log import LocalLog
-from ottla.log.segment import Segment
-from ottla.log.snapshots import Snapshots
+from ottla.log.producers.snapshots import ProducerSnapshots
+from ottla.log.segments.segment import LogSegment
 
 
 def delete_segments(
-    local: LocalLog, snapshots: Snapshots, segments: list[Segment], now: int
+    local: LocalLog, snapshots: ProducerSnapshots, segments: list[LogSegment], now: int
 ) -> None:
     """Rename the files of segments that are no longer in the log; they are removed later."""
     due = now + local.config.file_delete_delay_ms

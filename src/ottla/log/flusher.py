@@ -11,12 +11,12 @@ import time
 
 import structlog
 
-from ottla.log.files import READ_WRITE
 from ottla.log.flush import Flush
 from ottla.log.leader_epochs import FILE_NAME as EPOCHS_FILE
-from ottla.log.leader_epochs import LeaderEpochs
+from ottla.log.leader_epochs import LeaderEpochFileCache
 from ottla.log.local_log import LocalLog
-from ottla.log.producer_state_manager import ProducerStateManager
+from ottla.log.producers.manager import ProducerStateManager
+from ottla.log.storage.files import READ_WRITE
 
 _log = structlog.get_logger()
 
@@ -30,7 +30,11 @@ class LogFlusher:
     __slots__ = ("_epochs", "_local", "_producers", "last_flush_time")
 
     def __init__(
-        self, local: LocalLog, epochs: LeaderEpochs, producers: ProducerStateManager, now: int
+        self,
+        local: LocalLog,
+        epochs: LeaderEpochFileCache,
+        producers: ProducerStateManager,
+        now: int,
     ) -> None:
         self._local = local
         self._epochs = epochs
@@ -47,7 +51,7 @@ class LogFlusher:
 
     @property
     def flush_is_due(self) -> bool:
-        """True where `flush.messages` is reached."""
+        """True if `flush.messages` is reached."""
         return self.unflushed_messages >= self._local.config.flush_messages
 
     @property
@@ -64,16 +68,16 @@ class LogFlusher:
         return self._local.flush is not None
 
     def begin_flush(self) -> Flush | None:
-        """Capture what a flush has to cover; None where there is nothing, or one is under way.
+        """Capture what a flush has to cover; None if there is nothing, or one is under way.
 
-        Raises KAFKA_STORAGE_ERROR where a full disk does not take the indexes.
+        Raises KAFKA_STORAGE_ERROR if a full disk does not take the indexes.
         """
         local = self._local
         if local.offline or local.flush is not None:
             return None
         if (
             local.recovery_point == local.end_offset
-            and local.segments.active.indexes_are_saved
+            and local.segments.active.indexes.are_saved
             and not local.directory_changed
             and not self._epochs.dirty
         ):
@@ -89,9 +93,9 @@ class LogFlusher:
                 self._producers.take_snapshot(local.end_offset)
             for segment in unflushed[:SEGMENTS_IN_ONE_FLUSH]:
                 flush.add_log(segment.file)
-                flush.add_written(segment.save_indexes())
+                flush.add_written(segment.indexes.save())
             for segment in sealed:
-                flush.add_written(segment.save_indexes())
+                flush.add_written(segment.indexes.save())
             unsynced = [offset for offset in snapshots.unsynced if offset <= end_offset]
             for offset in unsynced:
                 fd = local.files.open(snapshots.path(offset), READ_WRITE, 0)
@@ -134,11 +138,11 @@ class LogFlusher:
         self._remove_old_snapshots()
 
     def _flush_again(self) -> None:
-        """A flush was not run to its end: what it would have covered is still to be."""
+        """A flush did not complete: what it would have covered is still to be flushed."""
         local = self._local
         unflushed = local.segments.starting_with(local.recovery_point)
         for segment in (*local.unflushed_sealed, *unflushed):
-            segment.save_indexes_again()
+            segment.indexes.save_again()
         self._epochs.dirty = True
         local.directory_changed = local.directory_is_new = True
 
@@ -155,7 +159,7 @@ class LogFlusher:
     # Closing ------------------------------------------------------------------------------
 
     def close(self) -> None:
-        """Bring everything to the disk and let go of the files; raises where that fails."""
+        """Flush everything and close the files; raises if that fails."""
         flush = None
         try:
             self._flush_all_but_the_last()
@@ -167,7 +171,7 @@ class LogFlusher:
 
     @property
     def needs_several_flushes(self) -> bool:
-        """True where one flush does not cover all that is not on disk yet."""
+        """True if one flush does not cover all that is not on disk yet."""
         local = self._local
         return len(local.segments.starting_with(local.recovery_point)) > SEGMENTS_IN_ONE_FLUSH
 
@@ -182,7 +186,7 @@ class LogFlusher:
                 self.end_flush(flush)
 
     def begin_close(self) -> Flush | None:
-        """Capture what closing has to bring to the disk, for a broker that closes many at once.
+        """Capture what closing has to flush, for a broker that closes many logs at once.
 
         What one flush cannot cover must be flushed before. Flush.run() may wait in a thread;
         end_close() comes after it, also where this is None.
@@ -202,7 +206,7 @@ class LogFlusher:
         return self.begin_flush()
 
     def end_close(self, flush: Flush | None) -> None:
-        """Let go of the files."""
+        """Close the files."""
         local = self._local
         if flush is not None:
             self.end_flush(flush)

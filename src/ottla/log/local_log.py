@@ -17,13 +17,14 @@ from random import Random
 import structlog
 
 from ottla.log.config import LogConfig
-from ottla.log.files import DISK_IS_FULL, FileCache, Files
 from ottla.log.flush import Flush
-from ottla.log.offset_index import MAX_RELATIVE
-from ottla.log.scan import CorruptLog
-from ottla.log.segment import Segment
-from ottla.log.segment_names import SUFFIXES, stem
-from ottla.log.segments import Segments
+from ottla.log.segments.names import SUFFIXES, stem
+from ottla.log.segments.offset_index import MAX_RELATIVE
+from ottla.log.segments.scan import CorruptLog
+from ottla.log.segments.segment import LogSegment
+from ottla.log.segments.segments import LogSegments
+from ottla.log.storage.file_cache import FileCache
+from ottla.log.storage.files import DISK_IS_FULL, Files
 from ottla.wire.batch import LOG_OVERHEAD, BatchHeader
 from ottla.wire.errors import ErrorCode, KafkaError
 
@@ -31,9 +32,9 @@ _log = structlog.get_logger()
 
 _CHANCE = Random()  # of its own: a program that embeds a broker may seed the other
 ROLL_NOW = -1 << 63
-"""As `Segment.roll_after`: the next batch, whatever its timestamp, begins a new segment."""
+"""As `LogSegment.roll_after`: the next batch, whatever its timestamp, begins a new segment."""
 
-ReadPosition = tuple[int, Segment, int]
+ReadPosition = tuple[int, LogSegment, int]
 """An offset, and the segment and position where its batch begins."""
 
 
@@ -76,7 +77,7 @@ class LocalLog:
         *,
         files: Files,
         cache: FileCache,
-        segments: Segments,
+        segments: LogSegments,
         start_offset: int,
         end_offset: int,
         recovery_point: int,
@@ -101,19 +102,19 @@ class LocalLog:
         self.doomed: list[tuple[str, int]] = []
         """Deleted segments' files that are still to be removed, and when (deletion.py)."""
         self.directory_changed = False
-        """True where files were made or renamed since the last flush."""
+        """True if files were made or renamed since the last flush."""
         self.directory_is_new = False
-        """True where the folder itself was made since the last flush."""
+        """True if the folder itself was made since the last flush."""
         self.truncations = 0
         """How often records were removed from the end."""
         self.flush: Flush | None = None
         """The flush under way; truncation lowers the offset it covers."""
-        self.unflushed_sealed: list[Segment] = []
+        self.unflushed_sealed: list[LogSegment] = []
         """Segments sealed since the last flush: their indexes got a last entry."""
-        self.writable: Segment | None = None
+        self.writable: LogSegment | None = None
         """The active segment, once writable_segment() has prepared it for appends."""
         self._torn = False
-        """True where part of a batch lies behind the log's end and is still to be truncated."""
+        """True if part of a batch lies behind the log's end and is still to be truncated."""
         self.limit_position: ReadPosition | None = None
         """The last limit of a reader (reader.py)."""
         self.tail_position: ReadPosition | None = None
@@ -165,7 +166,7 @@ class LocalLog:
         return KafkaError(ErrorCode.KAFKA_STORAGE_ERROR, f"{self} is offline: {error}")
 
     def check_online(self) -> None:
-        """Raise KAFKA_STORAGE_ERROR where the log is offline."""
+        """Raise KAFKA_STORAGE_ERROR if the log is offline."""
         if self.offline:
             raise KafkaError(
                 ErrorCode.KAFKA_STORAGE_ERROR, f"{self} is offline: {self.failure}"
@@ -173,7 +174,7 @@ class LocalLog:
 
     # Writing ------------------------------------------------------------------------------
 
-    def writable_segment(self) -> Segment:
+    def writable_segment(self) -> LogSegment:
         """Read what appending needs to know of the active segment, and return it."""
         self.check_online()
         segment = self.segments.active
@@ -181,7 +182,7 @@ class LocalLog:
             self.truncate_torn_write()
             segment.largest_timestamp()
             # Now, and not when an aborted transaction is noted there: its marker is written then.
-            segment.load_txn_index()
+            segment.indexes.load_txn()
             if segment.size:
                 first = segment.header(0)
                 segment.begin_rolling_clock(first.max_timestamp, self.config.max_segment_ms)
@@ -191,7 +192,7 @@ class LocalLog:
         self.writable = segment
         return segment
 
-    def undo_write(self, segment: Segment, error: OSError | None) -> KafkaError:
+    def undo_write(self, segment: LogSegment, error: OSError | None) -> KafkaError:
         """A write failed or was short: truncate the file to its old end. Returns what to raise."""
         if error is None or error.errno in DISK_IS_FULL:
             try:
@@ -214,45 +215,45 @@ class LocalLog:
             self.files.ftruncate(active.file.descriptor(), active.size)
             self._torn = False
 
-    def add_index_entry(self, segment: Segment, last_offset: int, position: int) -> None:
+    def add_index_entry(self, segment: LogSegment, last_offset: int, position: int) -> None:
         """Index a batch; a segment whose indexes are full is rolled at the next one."""
         segment.add_index_entry(last_offset, position)
-        if segment.indexes_are_full(self.config.segment_index_bytes):
+        if segment.indexes.are_full(self.config.segment_index_bytes, segment.size):
             segment.roll_after = ROLL_NOW
 
-    def fits(self, segment: Segment, header: BatchHeader, position: int) -> bool:
-        """True where a batch may follow in a segment that reaches up to a position."""
+    def fits(self, segment: LogSegment, header: BatchHeader, position: int) -> bool:
+        """True if a batch may follow in a segment that reaches up to a position."""
         return position == 0 or (
             position + header.length + LOG_OVERHEAD <= self.segment_bytes
             and header.max_timestamp <= segment.roll_after
             and segment.can_hold(header.last_offset)
         )
 
-    def count(self, segment: Segment, header: BatchHeader) -> None:
+    def count(self, segment: LogSegment, header: BatchHeader) -> None:
         """A batch is in the active segment's file: index it, and move the log end offset."""
         if segment.size == 0:
             segment.begin_rolling_clock(header.max_timestamp, self.config.max_segment_ms)
         segment.note(header, self.index_interval)
-        if segment.indexes_are_full(self.config.segment_index_bytes):
+        if segment.indexes.are_full(self.config.segment_index_bytes, segment.size):
             segment.roll_after = ROLL_NOW
         self.size += header.size
         self.end_offset = header.last_offset + 1
 
     # Segments -----------------------------------------------------------------------------
 
-    def new_segment(self, base_offset: int, now: int | None) -> Segment:
+    def new_segment(self, base_offset: int, now: int | None) -> LogSegment:
         """Make the files of an empty segment."""
         if now is None:
             now = time.time_ns() // 1_000_000
         config = self.config
         jitter = _CHANCE.randint(0, min(config.segment_jitter_ms, config.max_segment_ms))
-        segment = Segment.create(
+        segment = LogSegment.create(
             self.files, self.cache, str(self.directory), base_offset, now=now, jitter=jitter
         )
         self.directory_changed = True
         return segment
 
-    def roll(self, base_offset: int, now: int | None) -> Segment:
+    def roll(self, base_offset: int, now: int | None) -> LogSegment:
         """Seal the active segment and begin the next one, at this offset or at the log's end.
 
         Returns the active segment as it is where it begins there already.
@@ -280,7 +281,7 @@ class LocalLog:
         self.writable = segment
         return segment
 
-    def complete_sealed(self, segment: Segment) -> None:
+    def complete_sealed(self, segment: LogSegment) -> None:
         """A segment was sealed before a crash, but perhaps not saved since."""
         segment.complete_time_index()
         self.unflushed_sealed.append(segment)
@@ -311,5 +312,5 @@ class LocalLog:
             self.flush.end_offset = min(self.flush.end_offset, offset)
 
     def forget_positions(self) -> None:
-        """Segments went away: readers look their positions up again."""
+        """Segments were removed: readers look up their positions again."""
         self.limit_position = self.tail_position = None

@@ -1,9 +1,9 @@
-"""What a log may forget: `segment.ms`, `retention.ms`, `retention.bytes`, and DeleteRecords.
+"""What is removed from a log's start: by age, by size, and by DeleteRecords; rolling by age.
 
 Rules kept here:
 1. Whole segments go, oldest first, and none that reaches past the high watermark.
 2. Without the "delete" cleanup policy only what lies below the start offset goes.
-3. The start offset moves before the files do, so nobody begins to read what is about to go.
+3. The log start offset moves before the files do, so no reader begins to read what is deleted.
 4. A log always has a segment: where all of them go, a new empty one begins first.
 """
 
@@ -11,11 +11,11 @@ from collections.abc import Callable
 
 from ottla.log.appender import LogAppender
 from ottla.log.deletion import delete_segments
-from ottla.log.leader_epochs import LeaderEpochs
+from ottla.log.leader_epochs import LeaderEpochFileCache
 from ottla.log.local_log import LocalLog
-from ottla.log.scan import CorruptLog
-from ottla.log.segment import Segment
-from ottla.log.snapshots import Snapshots
+from ottla.log.producers.snapshots import ProducerSnapshots
+from ottla.log.segments.scan import CorruptLog
+from ottla.log.segments.segment import LogSegment
 from ottla.wire.errors import ErrorCode, KafkaError
 
 
@@ -25,7 +25,11 @@ class Retention:
     __slots__ = ("_appender", "_epochs", "_local", "_snapshots")
 
     def __init__(
-        self, local: LocalLog, appender: LogAppender, epochs: LeaderEpochs, snapshots: Snapshots
+        self,
+        local: LocalLog,
+        appender: LogAppender,
+        epochs: LeaderEpochFileCache,
+        snapshots: ProducerSnapshots,
     ) -> None:
         self._local = local
         self._appender = appender
@@ -49,7 +53,7 @@ class Retention:
             raise local.failed(error) from error
 
     def raise_start_offset(self, offset: int) -> None:
-        """Nobody reads below this offset any more; what lies wholly below it goes at maintain()."""
+        """Move the log start offset; maintain() removes the segments below it."""
         local = self._local
         local.check_online()
         if offset > local.committed_offset or offset < 0:
@@ -75,7 +79,7 @@ class Retention:
         if 0 <= config.retention_bytes < local.size:
             surplus = local.size - config.retention_bytes
 
-            def is_surplus(segment: Segment, _: int) -> bool:
+            def is_surplus(segment: LogSegment, _: int) -> bool:
                 nonlocal surplus
                 if surplus < segment.size:
                     return False
@@ -88,7 +92,7 @@ class Retention:
             removed |= self._remove(now, lambda segment, _: segment.age_timestamp() < oldest)
         return removed
 
-    def _remove(self, now: int, may_go: Callable[[Segment, int], bool]) -> bool:
+    def _remove(self, now: int, may_go: Callable[[LogSegment, int], bool]) -> bool:
         """Remove segments from the oldest on while they may go."""
         local = self._local
         segments = list(local.segments)

@@ -12,11 +12,11 @@ import time
 import structlog
 
 from ottla.log.deletion import delete_segments
-from ottla.log.leader_epochs import LeaderEpochs
+from ottla.log.leader_epochs import LeaderEpochFileCache
 from ottla.log.local_log import LocalLog
-from ottla.log.producer_state_manager import ProducerStateManager
-from ottla.log.scan import CorruptLog
-from ottla.log.segment import Segment
+from ottla.log.producers.manager import ProducerStateManager
+from ottla.log.segments.scan import CorruptLog
+from ottla.log.segments.segment import LogSegment
 
 _log = structlog.get_logger()
 
@@ -27,7 +27,7 @@ class Truncation:
     __slots__ = ("_epochs", "_local", "_producers")
 
     def __init__(
-        self, local: LocalLog, epochs: LeaderEpochs, producers: ProducerStateManager
+        self, local: LocalLog, epochs: LeaderEpochFileCache, producers: ProducerStateManager
     ) -> None:
         self._local = local
         self._epochs = epochs
@@ -47,7 +47,7 @@ class Truncation:
             raise local.failed(error) from error
 
     def truncate_to(self, offset: int) -> bool:
-        """Remove the batches that reach past an offset; says whether there were any."""
+        """Remove the batches that reach past an offset; returns whether there were any."""
         local = self._local
         local.check_online()
         if offset >= local.end_offset:
@@ -64,7 +64,7 @@ class Truncation:
             raise local.failed(error) from error
         return True
 
-    def _find(self, offset: int) -> tuple[Segment, int, int]:
+    def _find(self, offset: int) -> tuple[LogSegment, int, int]:
         """The segment and position to truncate at, and the offset at which the log ends then.
 
         A log ends where its last batch does: an offset between two batches, or inside one, is no

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING
 
 import structlog
 
-from ottla.log.files import read_stretch
+from ottla.log.storage.page_cache import read_stretch
 from ottla.server.dispatch import Dispatcher
 from ottla.server.keep_alive import ask_often
 from ottla.server.protocol import REQUESTS_IN_ONE_TURN, ServerProtocol
@@ -207,8 +207,8 @@ class Connection:
 
     def _send(self) -> None:
         server, protocol = self._server, self.protocol
-        if server.node.lingering:
-            server.write_out()
+        if server.lingering.pending:
+            server.lingering.write_out()
             if self.closed():  # its replies say what has not become true
                 return
         try:

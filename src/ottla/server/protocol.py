@@ -25,7 +25,7 @@ from struct import Struct
 from typing import Final, Protocol
 
 from ottla.later import FAILED, Later
-from ottla.server.inbox import SIZE_BYTES, Inbox, what_is_wrong_with_size
+from ottla.server.inbox import KEPT_BYTES, SIZE_BYTES, Inbox, what_is_wrong_with_size
 from ottla.server.outbox import Outbox
 from ottla.server.states import (
     ENDED,
@@ -234,6 +234,9 @@ class ServerProtocol:
             left -= 1
             inbox.start = stop
             self._handle(view[start + SIZE_BYTES : stop])
+            if size > KEPT_BYTES:
+                inbox.give_up()
+                view = inbox.view
             if self.outbox.size > SEND_AT_BYTES:
                 break
         return left
@@ -304,6 +307,8 @@ class ServerProtocol:
             later.result()
         except BaseException as error:  # noqa: BLE001 it is only reported
             self._shell.reply_failed(error)
+            # Its frames hold it, and the request: that circle would wait for the garbage collector.
+            error.__traceback__ = error.__context__ = None
 
     def _queue(
         self, key: int, correlation_id: int, flexible: bool, started: float, parts: Parts
@@ -368,6 +373,8 @@ class ServerProtocol:
         self._move(FlowEvent.CLOSE)
         self._abandon_exchanges()
         self.outbox.clear()
+        self.inbox.drop()
+        self.inbox.release()
 
     def _abandon_exchanges(self) -> None:
         exchanges = list(self._exchanges)

@@ -18,8 +18,8 @@ from typing import TYPE_CHECKING
 import structlog
 
 from ottla.api import load_all
+from ottla.broker.broker_server import BrokerServer
 from ottla.broker.metrics.counters import NetworkMetrics
-from ottla.broker.node import Node
 from ottla.broker.start_error import StartError
 from ottla.config import BrokerConfig, ConfigError
 from ottla.server.listening import ListenError, check_free, why
@@ -41,7 +41,7 @@ class RunningBroker:
         load_all()
         self.config = config
         self.network = NetworkMetrics()
-        self.node = Node(config)
+        self.node = BrokerServer(config)
         self.server = Server(self.node, self.network)
         self.metrics: MetricsServer | None = None
         self._stack = AsyncExitStack()
@@ -97,7 +97,7 @@ class RunningBroker:
     async def stop(self) -> None:
         """Let no more clients in, close the connections, flush and close the logs."""
         self.node.ready = False
-        await self.node.membership.hand_over()
+        await self.node.lifecycle.hand_over()
         await self._stack.aclose()
 
 
@@ -138,7 +138,7 @@ async def _run(static: Mapping[str, str], heart: Heart | None) -> int:
         ended.append(reason)
         stopped.set()
 
-    broker.node.on_end = end
+    broker.node.lifecycle.on_end = end
     starting = loop.create_task(broker.start())
     stopping = loop.create_task(stopped.wait())
     await asyncio.wait((starting, stopping), return_when=asyncio.FIRST_COMPLETED)

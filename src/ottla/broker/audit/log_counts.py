@@ -19,7 +19,7 @@ Rules kept here:
 from __future__ import annotations
 
 import asyncio
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import Final, NamedTuple
 
 import msgspec
 import structlog
@@ -27,17 +27,20 @@ import structlog
 from ottla.audit.events import AUDIT_TOPIC, Count, Event, Span, Tier
 from ottla.audit.scan import LogOrder, Order, Scanned
 from ottla.broker.audit.audit_topic import AuditTopic, Counted
-from ottla.broker.logs.checkpoints import in_turns
+from ottla.broker.context.broker_context import BrokerContext
 from ottla.broker.logs.child import Child
 from ottla.broker.metadata.stores import own_file
+from ottla.broker.metadata.topics import ConfiguredWriter
 from ottla.broker.patterns import full_matcher
+from ottla.broker.replicas.leaders import Leaders
 from ottla.broker.replicas.partition import Partition
+from ottla.broker.replicas.partitions import Partitions
+from ottla.broker.replication.peers import Peers
+from ottla.broker.scheduling.turns import in_turns
+from ottla.broker.start_error import StartError
 from ottla.config.topic_names import INTERNAL_TOPICS
-from ottla.log.folder import uuid_to_text
+from ottla.log.storage.folder import DataFolder, uuid_to_text
 from ottla.wire.errors import KafkaError
-
-if TYPE_CHECKING:
-    from ottla.broker.node import Node
 
 log = structlog.get_logger()
 
@@ -65,11 +68,34 @@ class _Job(NamedTuple):
 class Audit:
     """The audit of one node."""
 
-    def __init__(self, node: Node) -> None:
-        self._node = node
+    def __init__(
+        self,
+        context: BrokerContext,
+        *,
+        partitions: Partitions,
+        folder: DataFolder,
+        leaders: Leaders,
+        peers: Peers,
+        metadata: ConfiguredWriter,
+    ) -> None:
+        broker, config, clock, image = context
+        self._broker = broker
+        self._config = config
+        self._clock = clock
+        self._image = image
+        self._partitions = partitions
+        self._folder = folder
         self._task: asyncio.Task[None] | None = None
         self._child: Child | None = None
-        self._topic = AuditTopic(node)
+        self._topic = AuditTopic(
+            broker.id,
+            clock=clock,
+            image=image,
+            partitions=partitions,
+            leaders=leaders,
+            peers=peers,
+            metadata=metadata,
+        )
         self._counted: Counted = {}
         """By topic id and partition, the offset up to which events tell."""
         self._whole: dict[Partition, int] = {}
@@ -78,11 +104,16 @@ class Audit:
         self._problems_before: set[str] = set()
 
     def start(self) -> None:
-        """Begin, if `ottla.audit.enable` says so; raises ValueError for a wrong pattern."""
-        config = self._node.config
+        """Begin, if `ottla.audit.enable` says so; raises StartError for a wrong pattern."""
+        config = self._config.current
         if config.ottla_audit_enable:
-            self._is_chosen = full_matcher(config.ottla_audit_topics)
-            self._counted = self._node.folder.read_checkpoint(AUDIT_OFFSETS)
+            try:
+                self._is_chosen = full_matcher(config.ottla_audit_topics)
+            except ValueError as problem:
+                raise StartError(
+                    f"ottla.audit.topics is not a valid regular expression: {problem}"
+                ) from None
+            self._counted = self._folder.read_checkpoint(AUDIT_OFFSETS)
             self._task = asyncio.get_running_loop().create_task(self._repeat())
 
     async def stop(self) -> None:
@@ -102,7 +133,7 @@ class Audit:
 
     async def _repeat(self) -> None:
         while True:
-            await asyncio.sleep(self._node.config.ottla_audit_interval_ms / 1000)
+            await asyncio.sleep(self._config.current.ottla_audit_interval_ms / 1000)
             while await self._try_to_count():
                 pass
 
@@ -125,7 +156,7 @@ class Audit:
 
     async def count(self) -> bool:
         """Count and report what was stored since the last time; True where more is left."""
-        if own_file(self._node.config) is None and await self._topic.learn(self._counted):
+        if own_file(self._config.current) is None and await self._topic.learn(self._counted):
             await self._write_checkpoint()
         jobs = await self._find_jobs()
         more = False
@@ -140,7 +171,7 @@ class Audit:
         losses: list[Event] = []
         shorter: Counted = {}
         whole: dict[Partition, int] = {}
-        async for partition in in_turns(self._node.partitions):
+        async for partition in in_turns(self._partitions):
             end = partition.log.end_offset
             if self._whole.get(partition) == end:  # all that most partitions cost
                 whole[partition] = end
@@ -185,7 +216,7 @@ class Audit:
 
     async def _told(self, events: list[Event], counted: Counted) -> None:
         """Report, and only then know that it was."""
-        self._node.check_lease()
+        self._broker.check_lease()
         await self._topic.report(events)
         self._counted |= counted
         await self._write_checkpoint()
@@ -231,13 +262,13 @@ class Audit:
         topic_id, index = _key(partition)
         return Event(
             tier=Tier.BROKER,
-            name=str(self._node.id),
+            name=str(self._broker.id),
             instance=f"{topic_id}/{index}",
             topic=partition.topic,
             sequence=sequence,
             next=next,
-            time=self._node.now_ms(),
-            window_ms=self._node.config.ottla_audit_window_ms,
+            time=self._clock.now_ms(),
+            window_ms=self._config.current.ottla_audit_window_ms,
             counts=counts,
             spans=spans,
             lost=lost,
@@ -246,7 +277,7 @@ class Audit:
     # The child ----------------------------------------------------------------------------
 
     async def _scan(self, logs: list[LogOrder]) -> list[Scanned]:
-        order = msgspec.json.encode(Order(self._node.config.ottla_audit_window_ms, logs))
+        order = msgspec.json.encode(Order(self._config.current.ottla_audit_window_ms, logs))
         try:
             if self._child is None or not self._child.is_running:
                 await self._end_child()
@@ -271,9 +302,9 @@ class Audit:
     # The checkpoint -----------------------------------------------------------------------
 
     async def _write_checkpoint(self) -> None:
-        ids = {uuid_to_text(topic.id) for topic in self._node.image.topics.values()}
+        ids = {uuid_to_text(topic.id) for topic in self._image.topics.values()}
         self._counted = {key: at for key, at in self._counted.items() if key[0] in ids}
-        write = self._node.folder.write_checkpoint
+        write = self._folder.write_checkpoint
         await asyncio.get_running_loop().run_in_executor(
             None, write, AUDIT_OFFSETS, dict(self._counted)
         )

@@ -80,6 +80,17 @@ class ReplicaMetrics:
             self.unclean_elections += here
 
 
+class BrokerTopicMetrics(dict[str, TopicMetrics]):
+    """The counters of all topics, by name."""
+
+    def of(self, topic: str) -> TopicMetrics:
+        """The counters of a topic, which begin now if there are none."""
+        found = self.get(topic)
+        if found is None:
+            found = self[topic] = TopicMetrics()
+        return found
+
+
 class NetworkMetrics:
     """Connections, and requests by API."""
 

@@ -10,17 +10,13 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import islice
-from typing import TYPE_CHECKING, Final, TypeVar
+from typing import Final, TypeVar
 
 from prometheus_client.core import GaugeMetricFamily, Metric
 
-from ottla.broker.metrics.group_lag import EndHistory, lag_of
-from ottla.broker.metrics.positions import Gathered
+from ottla.broker.metrics.group_lag import EndHistory, GroupPositions, lag_of
+from ottla.broker.metrics.sources import MetricsSource, PartitionView
 from ottla.metadata.controller import is_controller
-
-if TYPE_CHECKING:
-    from ottla.broker.node import Node
-    from ottla.broker.replicas.partition import Partition
 
 T = TypeVar("T")
 Row = tuple[Sequence[str], float]
@@ -50,7 +46,7 @@ def gauges(name: str, text: str, labels: Sequence[str], rows: Iterable[Row]) -> 
         yield family
 
 
-def partition_families(node: Node) -> Iterator[Metric]:
+def partition_families(node: MetricsSource) -> Iterator[Metric]:
     """Of the partitions that are led here."""
     led = [partition for partition in node.partitions if partition.leads]
     shown = led[:MOST_PARTITIONS]
@@ -99,7 +95,7 @@ def partition_families(node: Node) -> Iterator[Metric]:
     )
 
 
-def size_family(node: Node) -> Iterator[Metric]:
+def size_family(node: MetricsSource) -> Iterator[Metric]:
     """Bytes of every log here; where partitions are too many, by topic, with no partition."""
     rows: Iterable[Row]
     if len(node.partitions) <= MOST_PARTITIONS:
@@ -109,7 +105,7 @@ def size_family(node: Node) -> Iterator[Metric]:
     yield from gauges("kafka_log_log_size", "Bytes of the partition's log.", _PARTITION, rows)
 
 
-def group_families(found: Gathered, history: EndHistory, now: float) -> Iterator[Metric]:
+def group_families(found: GroupPositions, history: EndHistory, now: float) -> Iterator[Metric]:
     """Of the groups that are coordinated here."""
     history.saw(found.ends, now)
     lags = [
@@ -167,7 +163,7 @@ def group_families(found: Gathered, history: EndHistory, now: float) -> Iterator
     )
 
 
-def _cluster_families(node: Node) -> Iterator[Metric]:
+def _cluster_families(node: MetricsSource) -> Iterator[Metric]:
     here = is_controller(node.image, node.id, node.broker_epoch)
     yield from gauges(
         "kafka_brokers", "Brokers of the cluster.", (), [((), len(node.image.brokers))] * here
@@ -188,23 +184,23 @@ def _summed(rows: Iterable[Row]) -> list[Row]:
     return list(sums.items())
 
 
-def _key(partition: Partition) -> tuple[str, str]:
+def _key(partition: PartitionView) -> tuple[str, str]:
     return partition.topic, str(partition.index)
 
 
-def _assigned(node: Node, partition: Partition) -> list[int]:
+def _assigned(node: MetricsSource, partition: PartitionView) -> list[int]:
     topic = node.image.topics.get(partition.topic)
     return topic.assignment[partition.index] if topic is not None else []
 
 
-def _replicas(partition: Partition) -> int:
+def _replicas(partition: PartitionView) -> int:
     return 1 if partition.leadership is None else len(partition.leadership.replicas)
 
 
-def _in_sync(partition: Partition) -> int:
+def _in_sync(partition: PartitionView) -> int:
     return 1 if partition.leadership is None else len(partition.leadership.isr)
 
 
-def _least(partition: Partition) -> int:
+def _least(partition: PartitionView) -> int:
     leadership = partition.leadership
     return 1 if leadership is None else min(leadership.min_isr, len(leadership.replicas))

@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Iterable, Iterator
 from itertools import chain
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from prometheus_client import CollectorRegistry, ProcessCollector, generate_latest
 from prometheus_client.core import (
@@ -30,14 +30,11 @@ from ottla.broker.metrics.exporter import (
 )
 from ottla.broker.metrics.group_lag import EndHistory
 from ottla.broker.metrics.loop_watch import LoopWatch
-from ottla.broker.metrics.positions import gather
 from ottla.broker.metrics.recent import QUANTILES, RecentCounts, quantile
+from ottla.broker.metrics.sources import MetricsSource
 from ottla.metadata.controller import is_controller
 from ottla.metadata.elections import NO_LEADER
 from ottla.wire.apis import ApiKey
-
-if TYPE_CHECKING:
-    from ottla.broker.node import Node
 
 CONTENT_TYPE: Final = "text/plain; version=0.0.4; charset=utf-8"
 
@@ -62,7 +59,7 @@ class Memory:
         self.loop = LoopWatch(lambda: self.recent.roll(network.requests))
 
 
-def families(node: Node, network: NetworkMetrics, memory: Memory) -> Iterator[Metric]:
+def families(node: MetricsSource, network: NetworkMetrics, memory: Memory) -> Iterator[Metric]:
     """Every metric, a family at a time; a large one in several pieces with the same name."""
     yield from ProcessCollector(registry=None).collect()
     for attribute, name, text in _TOPIC_COUNTERS:
@@ -79,10 +76,10 @@ def families(node: Node, network: NetworkMetrics, memory: Memory) -> Iterator[Me
         "Requests that wait.",
         labels=["delayedOperation"],
     )
-    parked.add_metric(["Fetch"], node.parked_fetches)
-    parked.add_metric(["Produce"], node.parked_produces)
+    parked.add_metric(["Fetch"], node.delayed.fetches)
+    parked.add_metric(["Produce"], node.delayed.produces)
     yield parked
-    for name, text, value in (*_gauges(node, network, memory.loop), *node.cleaner.gauges()):
+    for name, text, value in (*_gauges(node, network, memory.loop), *node.log_cleaner.gauges()):
         yield GaugeMetricFamily(name, text, value=value)
     yield _histogram(
         "ottla_event_loop_delay_seconds",
@@ -127,7 +124,7 @@ def families(node: Node, network: NetworkMetrics, memory: Memory) -> Iterator[Me
             "Unclean leader elections while this broker was the controller.",
             node.replica_metrics.unclean_elections,
         ),
-        *node.cleaner.counters(),
+        *node.log_cleaner.counters(),
     ):
         yield CounterMetricFamily(name, text, value=value)
 
@@ -175,7 +172,7 @@ def _histogram(
 
 
 def _gauges(
-    node: Node, network: NetworkMetrics, loop: LoopWatch
+    node: MetricsSource, network: NetworkMetrics, loop: LoopWatch
 ) -> Iterator[tuple[str, str, float]]:
     for name in (
         "kafka_network_socketserver_networkprocessoravgidle_percent",
@@ -255,10 +252,12 @@ class _OneFamily(Collector):
         yield self._family
 
 
-async def exposition(node: Node, network: NetworkMetrics, memory: Memory | None = None) -> bytes:
+async def exposition(
+    node: MetricsSource, network: NetworkMetrics, memory: Memory | None = None
+) -> bytes:
     """All metrics as text."""
     memory = memory or Memory(network)
-    found = await gather(node)
+    found = await node.group_positions()
     now = asyncio.get_running_loop().time()
     parts: list[bytes] = []
     name = ""

@@ -10,6 +10,7 @@ Rules kept here:
 
 from collections import deque
 from collections.abc import Mapping
+from dataclasses import dataclass, field
 from typing import Final, NamedTuple
 
 LOOKS: Final = 120
@@ -24,6 +25,17 @@ class Position(NamedTuple):
     topic: str
     partition: int
     offset: int
+
+
+@dataclass
+class GroupPositions:
+    """The groups that a broker coordinates, and where the partitions end that they read."""
+
+    members: dict[str, int] = field(default_factory=dict)
+    positions: list[Position] = field(default_factory=list)
+    ends: dict[TopicPartition, int] = field(default_factory=dict)
+    left_out: int = 0
+    """What there was no room for."""
 
 
 class Lag(NamedTuple):

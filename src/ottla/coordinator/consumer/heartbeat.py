@@ -26,15 +26,13 @@ from ottla.coordinator.consumer.member import (
     owns_only,
 )
 from ottla.coordinator.consumer.member_update import MemberUpdate
-from ottla.coordinator.consumer.records import group_records
+from ottla.coordinator.consumer.timers import ConsumerTimer
 from ottla.coordinator.consumer.upgrade import upgraded
 from ottla.coordinator.group_config import GroupConfig
-from ottla.coordinator.group_records import GroupMetadataKey
 from ottla.coordinator.group_state import GroupState
-from ottla.coordinator.group_timers import GroupTimer, TimerKind
-from ottla.coordinator.record_codec import write_tombstone
+from ottla.coordinator.group_timers import GroupTimer
+from ottla.coordinator.result_draft import ResultDraft
 from ottla.coordinator.shard import RequestContext
-from ottla.coordinator.step import Step
 from ottla.wire.errors import ErrorCode, KafkaError
 from ottla.wire.messages.consumer_group_heartbeat import (
     Assignment,
@@ -48,15 +46,18 @@ MEMBER_ID_FROM_CLIENT_FROM = 1
 
 
 def heartbeat(
-    state: GroupState, request: ConsumerGroupHeartbeatRequest, context: RequestContext, step: Step
+    state: GroupState,
+    request: ConsumerGroupHeartbeatRequest,
+    context: RequestContext,
+    draft: ResultDraft,
 ) -> ConsumerGroupHeartbeatResponse:
     """Handle one heartbeat."""
     check_request(state.config, request, context.version)
     if request.member_epoch in (LEAVING_EPOCH, LEAVING_STATIC_EPOCH):
-        return _leave(state, request, step)
+        return _leave(state, request, draft)
     is_joining = request.member_epoch == JOINING_EPOCH
     if is_joining:
-        group, classic = _group_to_join(state, request.group_id, step)
+        group, classic = _group_to_join(state, request.group_id, draft)
     else:
         group, classic = _existing_group(state, request.group_id), None
     check_size(state.config, group, request.member_id)
@@ -64,14 +65,14 @@ def heartbeat(
     if request.instance_id is None:
         before = _dynamic_member(group, member_id, request)
     else:
-        before = _static_member(group, member_id, request.instance_id, request, step)
+        before = _static_member(group, member_id, request.instance_id, request, draft)
     after = _with_request(before, request, context)
-    moved = MemberUpdate(state, group, before, after, step).apply(request.topic_partitions)
+    moved = MemberUpdate(state, group, before, after, draft).apply(request.topic_partitions)
     if classic is not None:
-        dismiss_all(classic, step)
+        dismiss_all(classic, draft)
     config = state.config_of(group.group_id)
-    step.set_timer(
-        GroupTimer(TimerKind.CONSUMER_SESSION, group.group_id, member_id),
+    draft.set_timer(
+        GroupTimer(ConsumerTimer.SESSION, group.group_id, member_id),
         config.group_consumer_session_timeout_ms,
     )
     reply = ConsumerGroupHeartbeatResponse(
@@ -137,31 +138,31 @@ def check_request(
 
 
 def _group_to_join(
-    state: GroupState, group_id: str, step: Step
+    state: GroupState, group_id: str, draft: ResultDraft
 ) -> tuple[ConsumerGroup, ClassicGroup | None]:
     """The consumer group, and the classic one that it takes the place of."""
-    existing = state.groups.get(group_id)
-    if existing is None:
+    if group_id not in state.groups:
         return ConsumerGroup(group_id), None
-    if isinstance(existing, ConsumerGroup):
-        return existing, None
-    if existing.is_empty:
+    classic = state.find(group_id, ClassicGroup)
+    if classic is None:
+        return state.of_kind(group_id, ConsumerGroup), None
+    if classic.is_empty:
         group = ConsumerGroup(group_id)
-        step.records.append(write_tombstone(GroupMetadataKey(group=group_id)))
+        draft.records.extend(classic.tombstones())
     else:
-        group = upgraded(state.config, existing, state.topics)
-        step.records.append(write_tombstone(GroupMetadataKey(group=group_id)))
-        step.records.extend(group_records(group))
-        for member in existing.members.values():
-            timer = GroupTimer(TimerKind.CONSUMER_SESSION, group_id, member.member_id)
-            step.set_timer(timer, member.session_timeout_ms)
-    return group, existing
+        group = upgraded(state.config, classic, state.topics)
+        draft.records.extend(classic.tombstones())
+        draft.records.extend(group.records())
+        for member in classic.members.values():
+            timer = GroupTimer(ConsumerTimer.SESSION, group_id, member.member_id)
+            draft.set_timer(timer, member.session_timeout_ms)
+    return group, classic
 
 
 def _existing_group(state: GroupState, group_id: str) -> ConsumerGroup:
     if group_id not in state.groups:
         raise KafkaError(ErrorCode.GROUP_ID_NOT_FOUND, f"Consumer group {group_id} not found.")
-    return state.consumer_group(group_id)
+    return state.of_kind(group_id, ConsumerGroup)
 
 
 def check_size(config: GroupConfig, group: ConsumerGroup, member_id: str) -> None:
@@ -174,39 +175,12 @@ def check_size(config: GroupConfig, group: ConsumerGroup, member_id: str) -> Non
         )
 
 
-def known_member(group: ConsumerGroup, member_id: str) -> ConsumerMember:
-    """The member of an id; UNKNOWN_MEMBER_ID where there is none."""
-    member = group.members.get(member_id)
-    if member is None:
-        raise KafkaError(
-            ErrorCode.UNKNOWN_MEMBER_ID,
-            f"Member {member_id} is not a member of group {group.group_id}.",
-        )
-    return member
-
-
-def known_static_member(
-    group: ConsumerGroup, instance_id: str, member_id: str | None
-) -> ConsumerMember:
-    """The member of an instance id, which must have this member id where one is given."""
-    member = group.static_member(instance_id)
-    if member is None:
-        raise KafkaError(ErrorCode.UNKNOWN_MEMBER_ID, f"Instance id {instance_id} is unknown.")
-    if member_id is not None and member.member_id != member_id:
-        raise KafkaError(
-            ErrorCode.FENCED_INSTANCE_ID,
-            f"Static member {member_id} with instance id {instance_id} was fenced by member "
-            f"{member.member_id}.",
-        )
-    return member
-
-
 def _dynamic_member(
     group: ConsumerGroup, member_id: str, request: ConsumerGroupHeartbeatRequest
 ) -> ConsumerMember:
     if request.member_epoch == JOINING_EPOCH:
         return group.members.get(member_id) or ConsumerMember(member_id)
-    member = known_member(group, member_id)
+    member = group.known_member(member_id)
     _check_epoch(member, request)
     return member
 
@@ -216,10 +190,10 @@ def _static_member(
     member_id: str,
     instance_id: str,
     request: ConsumerGroupHeartbeatRequest,
-    step: Step,
+    draft: ResultDraft,
 ) -> ConsumerMember:
     if request.member_epoch != JOINING_EPOCH:
-        member = known_static_member(group, instance_id, member_id)
+        member = group.known_static_member(instance_id, member_id)
         _check_epoch(member, request)
         return member
     existing = group.static_member(instance_id)
@@ -231,7 +205,7 @@ def _static_member(
             f"Static member {member_id} with instance id {instance_id} cannot join the group "
             f"because the instance id is owned by {existing.member_id} member.",
         )
-    return take_over(group, existing, member_id, step)
+    return take_over(group, existing, member_id, draft)
 
 
 def _check_epoch(member: ConsumerMember, request: ConsumerGroupHeartbeatRequest) -> None:
@@ -272,17 +246,17 @@ def _with_request(
 
 
 def _leave(
-    state: GroupState, request: ConsumerGroupHeartbeatRequest, step: Step
+    state: GroupState, request: ConsumerGroupHeartbeatRequest, draft: ResultDraft
 ) -> ConsumerGroupHeartbeatResponse:
-    group = state.consumer_group(request.group_id)
+    group = state.of_kind(request.group_id, ConsumerGroup)
     if request.instance_id is None:
-        member = known_member(group, request.member_id)
+        member = group.known_member(request.member_id)
     else:
-        member = known_static_member(group, request.instance_id, request.member_id)
+        member = group.known_static_member(request.instance_id, request.member_id)
     if request.member_epoch == LEAVING_STATIC_EPOCH:
-        leave_for_now(group, member, step)
+        leave_for_now(group, member, draft)
     else:
-        remove_members(state, group, [member.member_id], step)
+        remove_members(state, group, [member.member_id], draft)
     return ConsumerGroupHeartbeatResponse(
         member_id=member.member_id, member_epoch=request.member_epoch
     )

@@ -17,10 +17,10 @@ from ottla.wire.message import NO_UUID
 
 NO_PRODUCER_ID = -1
 
-TopicPartition = tuple[str, int]
+PartitionKey = tuple[str, int]
 
 
-class CommittedOffset(Struct, frozen=True, gc=False):
+class OffsetAndMetadata(Struct, frozen=True, gc=False):
     """A group's position in a partition."""
 
     offset: int
@@ -34,29 +34,34 @@ class CommittedOffset(Struct, frozen=True, gc=False):
     """Its place among all commits of the shard, by when they were written."""
 
 
+def commit_time(offset: OffsetAndMetadata) -> int:
+    """When an offset was committed."""
+    return offset.commit_timestamp
+
+
 class OffsetStore:
     """The offsets of all groups of a shard."""
 
     def __init__(self) -> None:
-        self._committed: dict[str, dict[TopicPartition, CommittedOffset]] = {}
-        self._pending: dict[int, dict[tuple[str, TopicPartition], CommittedOffset]] = {}
-        self._open: dict[str, dict[TopicPartition, set[int]]] = {}
+        self._committed: dict[str, dict[PartitionKey, OffsetAndMetadata]] = {}
+        self._pending: dict[int, dict[tuple[str, PartitionKey], OffsetAndMetadata]] = {}
+        self._open: dict[str, dict[PartitionKey, set[int]]] = {}
         """The producers with a pending offset, by group and partition."""
         self._written = 0
 
-    def of_group(self, group_id: str) -> Mapping[TopicPartition, CommittedOffset]:
+    def of_group(self, group_id: str) -> Mapping[PartitionKey, OffsetAndMetadata]:
         """All committed offsets of a group."""
         return self._committed.get(group_id, {})
 
-    def get(self, group_id: str, partition: TopicPartition) -> CommittedOffset | None:
+    def get(self, group_id: str, partition: PartitionKey) -> OffsetAndMetadata | None:
         """A group's committed offset."""
         return self._committed.get(group_id, {}).get(partition)
 
-    def pending_partitions(self, group_id: str) -> Mapping[TopicPartition, object]:
+    def pending_partitions(self, group_id: str) -> Mapping[PartitionKey, object]:
         """The partitions for which a group has offsets in open transactions."""
         return self._open.get(group_id, {})
 
-    def of_topic(self, topic: str, topic_id: UUID) -> Iterator[tuple[str, TopicPartition]]:
+    def of_topic(self, topic: str, topic_id: UUID) -> Iterator[tuple[str, PartitionKey]]:
         """Each group and partition with an offset, committed or pending, in a topic of an id.
 
         Offsets that do not know their topic's id count too.
@@ -73,13 +78,13 @@ class OffsetStore:
     def replay_commit(
         self,
         group_id: str,
-        partition: TopicPartition,
+        partition: PartitionKey,
         value: OffsetCommitValue,
         producer_id: int = NO_PRODUCER_ID,
     ) -> None:
         """An offset was committed, in a producer's transaction if an id is given."""
         self._written += 1
-        committed = CommittedOffset(
+        committed = OffsetAndMetadata(
             value.offset,
             value.leader_epoch,
             value.metadata,
@@ -94,7 +99,7 @@ class OffsetStore:
         self._pending.setdefault(producer_id, {})[group_id, partition] = committed
         self._open.setdefault(group_id, {}).setdefault(partition, set()).add(producer_id)
 
-    def replay_tombstone(self, group_id: str, partition: TopicPartition) -> None:
+    def replay_tombstone(self, group_id: str, partition: PartitionKey) -> None:
         """An offset was deleted."""
         offsets = self._committed.get(group_id)
         if offsets is not None:
@@ -114,7 +119,7 @@ class OffsetStore:
                 if existing is None or existing.order < offset.order:
                     self._committed.setdefault(group_id, {})[partition] = offset
 
-    def _close(self, group_id: str, partition: TopicPartition, producer_id: int) -> None:
+    def _close(self, group_id: str, partition: PartitionKey, producer_id: int) -> None:
         partitions = self._open[group_id]
         producers = partitions[partition]
         producers.discard(producer_id)
