@@ -1,5 +1,6 @@
 """The process: restarts, several registries, the death of the writer, how it is started."""
 
+import ipaddress
 import json
 import os
 import re
@@ -7,9 +8,13 @@ import signal
 import subprocess
 import sys
 from collections.abc import Iterator
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import pytest
+from cryptography import x509
+from cryptography.hazmat.primitives import hashes, serialization
+from cryptography.hazmat.primitives.asymmetric import ec
 
 from ottla.client import Admin, Client
 from ottla.embedded import Broker
@@ -204,3 +209,58 @@ def test_an_embedded_registry_ends_with_its_broker() -> None:
         rest("GET", "/subjects")
     with Broker() as plain, pytest.raises(RuntimeError, match="registry=True"):
         _ = plain.registry_url
+
+
+def certificate(folder: Path) -> tuple[Path, Path]:
+    """A certificate of this machine's address, signed by itself, and its key."""
+    key = ec.generate_private_key(ec.SECP256R1())
+    name = x509.Name([x509.NameAttribute(x509.NameOID.COMMON_NAME, "127.0.0.1")])
+    now = datetime.now(UTC)
+    address = x509.IPAddress(ipaddress.ip_address("127.0.0.1"))
+    found = (
+        x509.CertificateBuilder()
+        .subject_name(name)
+        .issuer_name(name)
+        .public_key(key.public_key())
+        .serial_number(1)
+        .not_valid_before(now - timedelta(days=1))
+        .not_valid_after(now + timedelta(days=1))
+        .add_extension(x509.SubjectAlternativeName([address]), critical=False)
+        .add_extension(x509.BasicConstraints(ca=True, path_length=None), critical=True)
+        .sign(key, hashes.SHA256())
+    )
+    cert_file, key_file = folder / "cert.pem", folder / "key.pem"
+    cert_file.write_bytes(found.public_bytes(serialization.Encoding.PEM))
+    key_file.write_bytes(
+        key.private_bytes(
+            serialization.Encoding.PEM,
+            serialization.PrivateFormat.PKCS8,
+            serialization.NoEncryption(),
+        )
+    )
+    return cert_file, key_file
+
+
+def test_two_registries_forward_over_tls(
+    broker: Broker, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    cert, key = certificate(tmp_path)
+    monkeypatch.setenv("SSL_CERT_FILE", str(cert))  # for the client of this test
+    options = ("--topic", "_s_tls", "--group", "g_tls", "--tls-cert", str(cert))
+    options += ("--tls-key", str(key), "--tls-ca", str(cert))
+    with (
+        RegistryProcess(broker.bootstrap_servers, *options) as one,
+        RegistryProcess(broker.bootstrap_servers, *options) as other,
+    ):
+        assert one.url.startswith("https://")
+        found = [
+            item.rest().register(f"s{at}", f'{{"type":"fixed","name":"F","size":{at + 1}}}')
+            for at, item in enumerate((one, other))
+        ]
+        assert [reply.body for reply in found] == [{"id": 1}, {"id": 2}]
+    broken = tmp_path / "broken.pem"
+    broken.write_text("nonsense")
+    ran = _run("--tls-cert", str(broken), "--port", "0", "--bootstrap", broker.bootstrap_servers)
+    assert ran.returncode == 1
+    assert "cannot use" in ran.stderr
+    assert "Traceback" not in ran.stderr

@@ -307,7 +307,7 @@ class GroupShard:
         *,
         require_stable: bool = False,
     ) -> Result[OffsetFetchResponseGroup]:
-        """One group of an OffsetFetch; `offset_fetch.groups_of` and `reply_of` do the rest."""
+        """One group of an OffsetFetch; `offsets.fetch` has the way from and to a whole request."""
         reply = fetch(self._state, request, context.version, require_stable=require_stable)
         return ResultDraft(now).result(reply)
 

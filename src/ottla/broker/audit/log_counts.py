@@ -66,7 +66,7 @@ class _Job(NamedTuple):
 
 
 class Audit:
-    """The audit of one node."""
+    """The audit of one broker."""
 
     def __init__(
         self,

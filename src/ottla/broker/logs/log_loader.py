@@ -67,7 +67,7 @@ MAY_PASS: Final = DISK_IS_FULL | {errno.EAGAIN}
 
 
 class LogLoader:
-    """Opens logs for one node."""
+    """Opens logs for one broker."""
 
     def __init__(
         self,

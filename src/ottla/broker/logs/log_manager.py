@@ -62,7 +62,7 @@ T = TypeVar("T")
 
 
 class LogManager:
-    """The background work of one node."""
+    """The background work of one broker."""
 
     def __init__(
         self,

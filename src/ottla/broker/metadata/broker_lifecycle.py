@@ -1,16 +1,15 @@
 """This broker's place in the cluster: its registration, its lease, and its leaving.
 
 Rules kept here:
-1. A broker registers once it is bound. Its registration's epoch is its life.
+1. A broker registers once it is bound. Its registration has the broker epoch.
 2. Where the store may declare a broker dead that still runs, a lease says how long it may answer on
    its own; a store that never does so needs none.
-3. Before it stops a broker asks for its leaders to be moved away, and waits for that a while.
+3. Before it stops a broker asks for its leaders to be moved, and waits for that a while.
 4. A session that others have ended leaves no role. Where it can have been by mistake (silence), the
-   broker begins another session and another life; where its process was declared dead, or another
-   one has taken its id, it ends.
-   The store tells of it, or another broker does while the store is out of reach. Clients are sent
-   away for as long as that is so: a client that is connected to this broker alone would ask it for
-   ever who leads.
+   broker begins another session, with a new broker epoch; where its process was declared dead, or
+   another one has taken its id, it ends. The store tells of it, or another broker does while the
+   store is out of reach. Clients are sent away for as long as that is so: a client that is
+   connected to this broker alone would ask it for ever who leads.
 5. A registration counts in the session that made it: what is heard of it after that session's end
    is nothing.
 6. A registration that outlives its process (ZooKeeper keeps it for the session's timeout) is waited

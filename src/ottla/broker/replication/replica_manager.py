@@ -1,8 +1,9 @@
 """The role of every replica of this broker: what the image says, carried out.
 
 Rules kept here:
-1. A replica leads where the image names this broker, in this life of it. It stops copying first.
-2. A new leader epoch is a new term, also for who led before: everybody who waits is sent away, and
+1. A replica leads where the image names this broker, in its present broker epoch. It stops copying
+   first.
+2. A new leader epoch is a new term, also for who led before: waiting requests fail, and
    coordinators load again.
 3. Within a term the leader learns what else the store says of the partition.
 4. A replica that is not assigned to this broker has no role. Its log may be deleted at any time, so
@@ -46,7 +47,7 @@ class LeadershipListener(Protocol):
 
 
 class ReplicaManager:
-    """Leads and follows for one node."""
+    """Leads and follows for one broker."""
 
     def __init__(
         self,
@@ -113,7 +114,7 @@ class ReplicaManager:
         self.claims.look_at(partition)
 
     def take_all(self) -> None:
-        """This broker lives a new life: every role is to be looked at."""
+        """This broker has a new broker epoch: look at every role."""
         for partition in self._partitions:
             self.take(partition)
 
@@ -223,7 +224,7 @@ class ReplicaManager:
         if partition.leads:
             partition.stand_by()
             self._listener.ends_to_lead(partition)
-            partition.send_away()
+            partition.fail_waiters()
 
     @staticmethod
     def now() -> float:
