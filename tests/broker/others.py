@@ -51,8 +51,8 @@ async def beside_another(folder: Path) -> AsyncIterator[tuple[BrokerServer, Sile
     silent = Silent()
     server = await asyncio.start_server(silent.serve, "127.0.0.1", 0)
     host, port = server.sockets[0].getsockname()
-    endpoint = documents.Endpoint("PLAINTEXT", host, port, "PLAINTEXT")
-    value = documents.encode(documents.Broker(OTHER, [endpoint], None, False))
+    endpoint = documents.BrokerEndpoint("PLAINTEXT", host, port, "PLAINTEXT")
+    value = documents.encode(documents.BrokerRegistration(OTHER, [endpoint], None, False))
     async with running(folder) as node:
         await node.metadata.store.commit([Create(documents.broker_key(OTHER), value)])
         await node.metadata.caught_up()

@@ -9,7 +9,7 @@ import pytest
 import uvloop
 
 from ottla.broker.replication.link import FIRST_MEMORY, MOST_KEPT, Link, LinkError
-from ottla.metadata.documents import Endpoint
+from ottla.metadata.documents import BrokerEndpoint
 from ottla.wire.messages.end_txn import EndTxnRequest, EndTxnResponse
 
 SECONDS = 10.0
@@ -30,7 +30,7 @@ async def linked(peer: Peer) -> AsyncIterator[Link]:
 
     server = await asyncio.start_server(serve, "127.0.0.1", 0)
     host, port = server.sockets[0].getsockname()
-    link = await Link.open(Endpoint("PLAINTEXT", host, port, "PLAINTEXT"), SECONDS)
+    link = await Link.open(BrokerEndpoint("PLAINTEXT", host, port, "PLAINTEXT"), SECONDS)
     try:
         yield link
     finally:

@@ -228,11 +228,11 @@ class BrokerLifecycleManager:
                 left=len(remaining(image, broker.id, broker.epoch)),
             )
 
-    def _document(self, *, shutting_down: bool = False) -> documents.Broker:
-        return documents.Broker(
+    def _document(self, *, shutting_down: bool = False) -> documents.BrokerRegistration:
+        return documents.BrokerRegistration(
             self._broker.id,
             [
-                documents.Endpoint(one.name, one.host, one.port, one.protocol)
+                documents.BrokerEndpoint(one.name, one.host, one.port, one.protocol)
                 for one in self.advertised
             ],
             self._config.current.broker_rack,
