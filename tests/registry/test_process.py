@@ -16,12 +16,12 @@ from cryptography import x509
 from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 
-from ottla.client import Admin, Client
+from ottla.client import Admin, Client, Producer
 from ottla.embedded import Broker
 from testkit.process import BrokerProcess, plain_environment
 from testkit.server import free_port
 from testkit.waiting import until
-from tests.registry.registries import RegistryProcess, Reply, Rest
+from tests.registry.registries import RegistryProcess, Rest
 
 PATHS = (
     "/subjects?deleted=true",
@@ -73,6 +73,57 @@ def test_a_restart_gives_the_same_answers(broker: Broker) -> None:
         assert second.rest().register("next", '"double"').body["id"] == next_id
 
 
+def test_a_topic_that_confluents_registry_wrote_is_served(broker: Broker) -> None:
+    proto = '// kept\nsyntax = "proto3";\n\n\nmessage M {\n    int32 x = 1;\n}\n'
+    values: list[tuple[dict[str, object], dict[str, object] | None]] = [
+        ({"keytype": "NOOP", "magic": 0}, None),
+        (
+            {"keytype": "SCHEMA", "subject": "a", "version": 1, "magic": 1},
+            {
+                "subject": "a",
+                "version": 1,
+                "id": 3,
+                "md5": "x",
+                "schema": '"int"',
+                "deleted": False,
+            },
+        ),
+        (
+            {"keytype": "SCHEMA", "subject": "p", "version": 2, "magic": 1},
+            {
+                "subject": "p",
+                "version": 2,
+                "id": 9,
+                "guid": "g",
+                "schemaType": "PROTOBUF",
+                "schema": proto,
+                "deleted": False,
+            },
+        ),
+        ({"keytype": "CONFIG", "subject": None, "magic": 0}, {"compatibilityLevel": "FULL"}),
+        ({"keytype": "DELETE_SUBJECT", "subject": "a", "magic": 0}, {"subject": "a", "version": 1}),
+        ({"keytype": "SOMETHING_NEW", "magic": 0}, {"x": 1}),
+    ]
+    with Client(broker.bootstrap_servers) as client:
+        compacted = {"cleanup.policy": "compact"}
+        Admin(client).create_topic("_from_confluent", partitions=1, settings=compacted)
+        with Producer(client) as producer:
+            for key, value in values:
+                data = None if value is None else json.dumps(value).encode()
+                producer.send("_from_confluent", data, key=json.dumps(key).encode())
+    options = ("--alone", "--topic", "_from_confluent")
+    with RegistryProcess(broker.bootstrap_servers, *options) as registry:
+        rest = registry.rest()
+        assert rest("GET", "/subjects").body == ["p"]
+        assert rest("GET", "/subjects?deleted=true").body == ["a", "p"]
+        assert rest("GET", "/schemas/ids/9").body["schema"] == proto
+        assert rest("GET", "/config").body == {"compatibilityLevel": "FULL"}
+        same = 'syntax = "proto3"; message M { int32 x = 1; }'
+        assert rest.register("p", same, schemaType="PROTOBUF").body == {"id": 9}
+        assert rest("GET", "/subjects/p/versions").body == [2]
+        assert rest.register("new", '"string"').body == {"id": 10}
+
+
 @pytest.fixture
 def two(broker: Broker, request: pytest.FixtureRequest) -> Iterator[list[RegistryProcess]]:
     """Two registries of one group, which have elected a writer."""
@@ -85,6 +136,11 @@ def two(broker: Broker, request: pytest.FixtureRequest) -> Iterator[list[Registr
         yield [one, other]
 
 
+def wait_for_subject(rest: Rest, subject: str) -> None:
+    path = f"/subjects/{subject}/versions"
+    until(lambda: rest("GET", path).status == 200, "the other registry has read it")
+
+
 def test_both_of_two_registries_write_and_read_what_was_written(two: list[RegistryProcess]) -> None:
     one, other = (item.rest() for item in two)
     for number in range(6):
@@ -93,12 +149,7 @@ def test_both_of_two_registries_write_and_read_what_was_written(two: list[Regist
         found = writer.register(subject, f'{{"type":"fixed","name":"F","size":{number + 1}}}')
         assert found.body == {"id": number + 1}
         assert writer("GET", f"/schemas/ids/{number + 1}").status == 200
-        until(
-            lambda reader=reader, subject=subject: (
-                reader("GET", f"/subjects/{subject}/versions").status == 200
-            ),
-            "the other registry has read it",
-        )
+        wait_for_subject(reader, subject)
     refused = other.register("s0", '"int"')
     assert refused.code == one.register("s0", '"int"').code == 409
     assert other("PUT", "/config", {"compatibility": "NONE"}).body == {"compatibility": "NONE"}
@@ -115,11 +166,8 @@ def test_the_writer_dies_and_the_other_goes_on(two: list[RegistryProcess], victi
     survivor = two[1 - victim].rest()
     two[victim].kill()
 
-    def written() -> Reply | None:
-        reply = survivor.register("after", '"string"')
-        return reply if reply.status == 200 else None
-
-    assert until(written, "the survivor writes", 60).body == {"id": 3}
+    until(lambda: survivor.register("after", '"string"').status == 200, "it writes", 60)
+    assert survivor.register("after", '"string"').body == {"id": 3}
     assert survivor("GET", "/subjects").body == ["after", "s0", "s1"]
     assert survivor("GET", "/schemas/ids/1").body == {"schema": '"int"'}
 
@@ -246,8 +294,8 @@ def test_two_registries_forward_over_tls(
 ) -> None:
     cert, key = certificate(tmp_path)
     monkeypatch.setenv("SSL_CERT_FILE", str(cert))  # for the client of this test
-    options = ("--topic", "_s_tls", "--group", "g_tls", "--tls-cert", str(cert))
-    options += ("--tls-key", str(key), "--tls-ca", str(cert))
+    options = ["--topic", "_s_tls", "--group", "g_tls", "--tls-cert", str(cert)]
+    options += ["--tls-key", str(key), "--tls-ca", str(cert)]
     with (
         RegistryProcess(broker.bootstrap_servers, *options) as one,
         RegistryProcess(broker.bootstrap_servers, *options) as other,

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import click
 
+import ottla
 from ottla.cli.options import BOOTSTRAP_VARIABLE
 
 DEFAULT_HOST = "127.0.0.1"
@@ -85,6 +86,7 @@ def command(
     """
     from ottla.config.errors import ConfigError
     from ottla.config.sources import load
+    from ottla.server.native import native_warning
 
     os.umask(0o077)  # data and metadata are for the broker's user alone
     flags = [*settings, *_flags(port, host, data)]
@@ -102,7 +104,8 @@ def command(
             environ=environment,
             flags=flags,
         )
-        for warning in loaded.warnings:
+        without_native = native_warning(Path(ottla.__file__).parent)
+        for warning in (*loaded.warnings, *([without_native] if without_native else [])):
             print(f"ottla: {warning}", file=sys.stderr)
         with _registry(loaded.values, registry_port):
             if workers is not None:

@@ -15,7 +15,7 @@ from itertools import count
 from struct import Struct
 from typing import Final, Self, TypeVar, cast
 
-from ottla.metadata.documents import Endpoint
+from ottla.metadata.documents import BrokerEndpoint
 from ottla.wire import codec
 from ottla.wire.fields import DecodeError
 from ottla.wire.headers import read_response_header, write_request_header
@@ -110,7 +110,7 @@ class Link:
         self._numbers = count()
 
     @classmethod
-    async def open(cls, where: Endpoint, seconds: float) -> Self:
+    async def open(cls, where: BrokerEndpoint, seconds: float) -> Self:
         """Connect; raises LinkError."""
         loop = asyncio.get_running_loop()
         try:
