@@ -17,7 +17,8 @@ from typing import TYPE_CHECKING, Any, Final
 
 from ottla.api.registry import ENDPOINTS, Request
 from ottla.later import Later
-from ottla.server.protocol import Answer
+from ottla.security.principal import ANONYMOUS, Principal
+from ottla.server.protocol import LARGEST_WITHOUT_RECORDS, Answer
 from ottla.wire.apis import ApiKey
 from ottla.wire.fields import DecodeError
 from ottla.wire.headers import RequestHeader
@@ -26,7 +27,6 @@ from ottla.wire.reply import Parts, UnanswerableError
 if TYPE_CHECKING:
     from ottla.server.server import Server
 
-LARGEST_WITHOUT_RECORDS: Final = 8 << 20
 _PRODUCE: Final = int(ApiKey.PRODUCE)
 _API_VERSIONS: Final = int(ApiKey.API_VERSIONS)
 _NOT_A_TASK: Final = (tuple, list, Later)
@@ -35,7 +35,7 @@ _NOT_A_TASK: Final = (tuple, list, Later)
 class Dispatcher:
     """Calls the handlers for the requests of one connection."""
 
-    __slots__ = ("_client_host", "_connection_id", "_count", "_listener", "_server")
+    __slots__ = ("_client_host", "_connection_id", "_count", "_listener", "_principal", "_server")
 
     def __init__(self, server: Server, client_host: str, listener: str, number: int) -> None:
         self._server = server
@@ -43,6 +43,16 @@ class Dispatcher:
         self._listener = listener
         self._connection_id = number
         self._count = server.metrics.answered
+        self._principal = ANONYMOUS
+
+    @property
+    def principal(self) -> Principal:
+        """Who the client is."""
+        return self._principal
+
+    def authenticated(self, principal: Principal) -> None:
+        """The client is known by name from now on."""
+        self._principal = principal
 
     @property
     def largest_request(self) -> int:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import gc
+import os
 import resource
 import signal
 import sys
@@ -22,6 +23,8 @@ from ottla.broker.metrics.counters import NetworkMetrics
 from ottla.broker.node import Node
 from ottla.broker.start_error import StartError
 from ottla.config import BrokerConfig, ConfigError
+from ottla.security.scram import ScramCredential
+from ottla.server.door import Door
 from ottla.server.listening import ListenError, check_free, why
 from ottla.server.server import Server
 
@@ -42,9 +45,20 @@ class RunningBroker:
         self.config = config
         self.network = NetworkMetrics()
         self.node = Node(config)
-        self.server = Server(self.node, self.network)
+        self._secret = os.urandom(32)
+        doors = [
+            Door.of(config, listener, self._find_credential, self._fake_salts)
+            for listener in config.bound_listeners
+        ]
+        self.server = Server(self.node, self.network, doors)
         self.metrics: MetricsServer | None = None
         self._stack = AsyncExitStack()
+
+    def _find_credential(self, mechanism: str, user: str) -> ScramCredential | None:
+        return None
+
+    def _fake_salts(self) -> bytes:
+        return self._secret
 
     async def start(self) -> None:
         """Bind, open the logs, then let clients in. Raises StartError with one clear line."""
