@@ -39,7 +39,7 @@ from bench.ottla import Ottla
 from bench.rows import Row
 from bench.sizes import FULL, QUICK
 from testkit import java_runtime, kafka, proc
-from testkit.errors import BenchError
+from testkit.errors import HarnessError
 from testkit.kafka import Kafka
 from testkit.server import Server
 
@@ -108,7 +108,7 @@ def only_bench(work: Path) -> Iterator[Path]:
         try:
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
-            raise BenchError("another bench runs in this checkout") from None
+            raise HarnessError("another bench runs in this checkout") from None
         shutil.rmtree(folder, ignore_errors=True)
         for old in work.glob("*.log"):
             old.unlink()
@@ -139,7 +139,7 @@ def run(arena: Arena, clusters: Arena, chosen: list[str]) -> Outcome:
             rows[name] = work()
             gone, busy = proc.stolen_seconds() - gone, proc.busy_seconds() - busy
             stolen[name] = machine.stolen(gone, busy)
-        except (BenchError, OSError) as error:
+        except (HarnessError, OSError) as error:
             failures[name] = str(error)
             arena.say(f"{name} failed: {error}")
 
@@ -151,7 +151,7 @@ def run(arena: Arena, clusters: Arena, chosen: list[str]) -> Outcome:
             with place.servers() as pair:
                 for name in names:
                     attempt(name, partial(group[name], place, pair))
-        except BenchError as error:
+        except HarnessError as error:
             failures.update(dict.fromkeys(names, str(error)))
 
     if "start" in chosen:
@@ -245,7 +245,7 @@ def main(only: list[str], rounds: int | None, quick: bool, noise: bool, add: boo
             described = machine.describe(kafka.VERSION, client.versions().librdkafka)
             described["at rest"] = machine.rest(arena.at_rest)
             quiet = machine.is_quiet(arena.at_rest)
-    except BenchError as error:
+    except HarnessError as error:
         raise click.ClickException(str(error)) from None
     works = {
         name: report.Measured(

@@ -8,7 +8,7 @@ from typing import TypeVar
 
 import msgspec
 
-from testkit.errors import BenchError
+from testkit.errors import HarnessError
 from testkit.server import Server
 
 SOURCE = Path(__file__).with_name("client.c")
@@ -62,7 +62,7 @@ class Client:
                 capture_output=True,
             )
             if done.returncode:
-                raise BenchError(f"bench/client.c was not compiled: {done.stderr.strip()}")
+                raise HarnessError(f"bench/client.c was not compiled: {done.stderr.strip()}")
         return cls(program)
 
     def produce(self, server: Server, topic: str, **options: int | str) -> Throughput:
@@ -100,7 +100,7 @@ class Client:
                 clients.append(client)
             yield
             if any(client.poll() is not None for client in clients):
-                raise BenchError("a scanning client ended before the measurement did")
+                raise HarnessError("a scanning client ended before the measurement did")
 
     def _command(
         self, mode: str, server: Server, topic: str, options: dict[str, int | str]
@@ -112,10 +112,10 @@ class Client:
         try:
             done = subprocess.run(command, check=False, capture_output=True, timeout=RUN_SECONDS)
         except subprocess.TimeoutExpired:
-            raise BenchError(f"the client did not end in {RUN_SECONDS} s: {command[1]}") from None
+            raise HarnessError(f"the client did not end in {RUN_SECONDS} s: {command[1]}") from None
         if done.returncode:
             said = done.stderr.decode(errors="replace").strip() or f"status {done.returncode}"
-            raise BenchError(f"{command[1]}: {said.splitlines()[-1]}")
+            raise HarnessError(f"{command[1]}: {said.splitlines()[-1]}")
         return msgspec.json.decode(done.stdout, type=kind)
 
 

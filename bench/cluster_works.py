@@ -13,7 +13,7 @@ from bench.arena import Arena, Pair, Run, limit_of, timed
 from bench.clusters import BROKERS, Cluster
 from bench.rows import Goal, Row
 from bench.sizes import MESSAGE_BYTES
-from testkit.errors import BenchError
+from testkit.errors import HarnessError
 from testkit.server import Server
 
 PRODUCE = f"{BROKERS} brokers: produce 200 B, acks=all"
@@ -170,9 +170,9 @@ def _write(producer: Producer, topic: str, partitions: list[int]) -> None:
     for index in partitions:
         producer.produce(topic, b"x" * MESSAGE_BYTES, partition=index, on_delivery=delivered)
     if producer.flush(WRITE_SECONDS):
-        raise BenchError(f"writes to {topic} did not go on in {WRITE_SECONDS} s")
+        raise HarnessError(f"writes to {topic} did not go on in {WRITE_SECONDS} s")
     if failures:
-        raise BenchError(f"a write to {topic} failed: {failures[0]}")
+        raise HarnessError(f"a write to {topic} failed: {failures[0]}")
 
 
 def _cluster(server: Server) -> Cluster:

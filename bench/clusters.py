@@ -15,7 +15,7 @@ from pathlib import Path
 
 from bench.ottla import Ottla
 from testkit import proc
-from testkit.errors import BenchError
+from testkit.errors import HarnessError
 from testkit.kafka import Kafka, new_cluster_id
 from testkit.probe import is_ready
 from testkit.server import READY_SECONDS, Server
@@ -43,7 +43,7 @@ class Cluster(Server):
         give_up = time.monotonic() + READY_SECONDS
         while not all(is_ready(port, BROKERS) for port in self.ports):
             if time.monotonic() > give_up:
-                raise BenchError(f"{self.name}: not all brokers were back in {READY_SECONDS} s")
+                raise HarnessError(f"{self.name}: not all brokers were back in {READY_SECONDS} s")
             time.sleep(LOOK_AGAIN_SECONDS)
 
 
@@ -63,7 +63,7 @@ class OttlaCluster(Ottla, Cluster):
         """kill -9 of the worker; the supervisor is not told."""
         worker = proc.holder(self.pid, self.data / f"broker-{broker}")
         if worker is None:
-            raise BenchError(f"no process has the data of broker {broker} open")
+            raise HarnessError(f"no process has the data of broker {broker} open")
         os.kill(worker, signal.SIGKILL)
 
     def revive(self, broker: int) -> None:
@@ -71,7 +71,7 @@ class OttlaCluster(Ottla, Cluster):
         give_up = time.monotonic() + READY_SECONDS
         while proc.holder(self.pid, self.data / f"broker-{broker}") is None:
             if time.monotonic() > give_up:
-                raise BenchError(f"broker {broker} was not started again")
+                raise HarnessError(f"broker {broker} was not started again")
             time.sleep(LOOK_AGAIN_SECONDS)
         self._wait_for_all()
 

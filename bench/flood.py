@@ -15,7 +15,7 @@ from collections.abc import Iterable, Iterator
 from crc32c import crc32c
 
 from bench.client import Throughput
-from testkit.errors import BenchError
+from testkit.errors import HarnessError
 from testkit.probe import CLIENT_ID, read_frame
 from testkit.server import Server
 
@@ -76,7 +76,7 @@ def fill(server: Server, topic: str, partitions: int, batch: bytes) -> None:
             _refuse_errors(topic, (answer for answer in answers if answer[1] not in NOT_YET))
             if waiting:
                 if time.monotonic() > give_up:
-                    raise BenchError(f"{len(waiting)} partitions of {topic} cannot be written")
+                    raise HarnessError(f"{len(waiting)} partitions of {topic} cannot be written")
                 time.sleep(RETRY_SECONDS)
 
 
@@ -123,7 +123,7 @@ def _exchange(
 def _refuse_errors(topic: str, answers: Iterable[tuple[int, int]]) -> None:
     for partition, error in answers:
         if error:
-            raise BenchError(f"produce to {topic}-{partition}: error code {error}")
+            raise HarnessError(f"produce to {topic}-{partition}: error code {error}")
 
 
 def _connect(server: Server) -> socket.socket:

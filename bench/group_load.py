@@ -8,7 +8,7 @@ from typing import BinaryIO, Self
 
 from bench import group_protocol as protocol
 from bench.client import Throughput
-from testkit.errors import BenchError
+from testkit.errors import HarnessError
 from testkit.probe import read_frame
 from testkit.server import Server
 
@@ -40,7 +40,7 @@ def prepare(server: Server, groups: list[bytes], topic: bytes) -> None:
                 if found and protocol.data(frame) == protocol.committed(topic):
                     break
                 if time.monotonic() > give_up:
-                    raise BenchError(f"{server.name} has no coordinator for {group.decode()}")
+                    raise HarnessError(f"{server.name} has no coordinator for {group.decode()}")
                 time.sleep(RETRY_SECONDS)
 
 
@@ -68,7 +68,7 @@ class _Committer:
         whole = len(data) // len(self._answer)
         end = whole * len(self._answer)
         if data[:end] != self._answer * whole or len(data) == len(self._missing):
-            raise BenchError("a commit was refused, or its connection closed")
+            raise HarnessError("a commit was refused, or its connection closed")
         self._missing = data[end:]
         self.left -= whole
         self.send(whole)
@@ -92,7 +92,7 @@ def commits(server: Server, groups: list[bytes], topic: bytes, total: int) -> Th
         while busy:
             ready = selector.select(PATIENCE_SECONDS)
             if not ready:
-                raise BenchError(f"{server.name} left commits unanswered")
+                raise HarnessError(f"{server.name} left commits unanswered")
             for key, _ in ready:
                 key.data.receive()
                 if key.data.left == 0:
@@ -158,7 +158,7 @@ class Group:
     def _has_heard(self, member: _Member) -> bool:
         error = protocol.error_of(read_frame(member.answers), 8)
         if error not in (0, protocol.REBALANCE_IN_PROGRESS):
-            raise BenchError(f"a heartbeat was refused: error code {error}")
+            raise HarnessError(f"a heartbeat was refused: error code {error}")
         return error == protocol.REBALANCE_IN_PROGRESS
 
     def _finish_join(self) -> None:
@@ -168,7 +168,7 @@ class Group:
             member.member_id = answer.member_id
             self._generation, self._leader = answer.generation, answer.leader
             if answer.members and len(answer.members) != len(self._members):
-                raise BenchError(f"a group of {len(answer.members)}, not {len(self._members)}")
+                raise HarnessError(f"a group of {len(answer.members)}, not {len(self._members)}")
         plan = [(member.member_id, member.member_id[-8:] * 8) for member in self._members]
         for member in self._members:
             mine = plan if member.member_id == self._leader else []
@@ -177,7 +177,7 @@ class Group:
             )
         for member, (_, wanted) in zip(self._members, plan, strict=True):
             if protocol.assigned(read_frame(member.answers)) != wanted:
-                raise BenchError("a member got somebody else's assignment")
+                raise HarnessError("a member got somebody else's assignment")
 
     def __enter__(self) -> Self:
         return self

@@ -8,7 +8,7 @@ equal answers, which are compared as bytes.
 import struct
 from typing import NamedTuple
 
-from testkit.errors import BenchError
+from testkit.errors import HarnessError
 from testkit.probe import CLIENT_ID
 
 CORRELATION_ID = 7
@@ -102,7 +102,7 @@ def error_of(answer: bytes, at: int) -> int:
 def joined(answer: bytes) -> Join:
     """Reads the answer to a join."""
     if error := error_of(answer, 8):
-        raise BenchError(f"a join was refused: error code {error}")
+        raise HarnessError(f"a join was refused: error code {error}")
     (generation,) = struct.unpack_from(">i", answer, 10)
     _, at = _string(answer, 14)
     leader, at = _string(answer, at)
@@ -121,7 +121,7 @@ def joined(answer: bytes) -> Join:
 def assigned(answer: bytes) -> bytes:
     """Reads the answer to a sync."""
     if error := error_of(answer, 8):
-        raise BenchError(f"a sync was refused: error code {error}")
+        raise HarnessError(f"a sync was refused: error code {error}")
     return answer[14:]
 
 

@@ -5,7 +5,7 @@ import shutil
 import subprocess
 from pathlib import Path
 
-from testkit.errors import BenchError
+from testkit.errors import HarnessError
 
 # program or header -> Debian's package
 PROGRAMS = {"java": "default-jre-headless", "mvn": "maven", "cc": "gcc libc6-dev"}
@@ -32,11 +32,11 @@ def provide(jars_are_there: bool) -> None:
         return
     hint = f"the bench needs {', '.join(packages)}: apt-get install {' '.join(packages)}"
     if os.geteuid() != 0 or not shutil.which("apt-get"):
-        raise BenchError(hint)
+        raise HarnessError(hint)
     environment = {**os.environ, "DEBIAN_FRONTEND": "noninteractive"}
     for step in (["update", "-qq"], ["install", "-y", "-qq", "--no-install-recommends", *packages]):
         done = subprocess.run(
             ["apt-get", *step], check=False, env=environment, stdout=subprocess.DEVNULL
         )
         if done.returncode:
-            raise BenchError(hint)
+            raise HarnessError(hint)

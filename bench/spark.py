@@ -15,7 +15,7 @@ from bench.flood import fill, flood, record_batch
 from bench.rows import Goal, Row
 from bench.sizes import MESSAGE_BYTES
 from testkit import java_runtime, spark_runtime
-from testkit.errors import BenchError
+from testkit.errors import HarnessError
 from testkit.server import Server
 from testkit.spark_runtime import SparkRuntime
 
@@ -114,13 +114,13 @@ def _measure(
             check=False,
         )
     except subprocess.TimeoutExpired:
-        raise BenchError(f"{work} by {connector} took more than {JOB_SECONDS} s") from None
+        raise HarnessError(f"{work} by {connector} took more than {JOB_SECONDS} s") from None
     finally:
         shutil.rmtree(folder, ignore_errors=True)
         if topic != TOPIC:
             topics.delete(server, topic)
     if done.returncode:
         said = done.stderr.strip().splitlines() or ["no message"]
-        raise BenchError(f"{work} by {connector}: {said[-1]}")
+        raise HarnessError(f"{work} by {connector}: {said[-1]}")
     result = json.loads(done.stdout.splitlines()[-1])
     return float(result["rows"] / result["seconds"])

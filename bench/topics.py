@@ -8,7 +8,7 @@ from confluent_kafka.admin import AdminClient
 from confluent_kafka.admin._metadata import PartitionMetadata
 from confluent_kafka.cimpl import NewPartitions, NewTopic
 
-from testkit.errors import BenchError
+from testkit.errors import HarnessError
 from testkit.server import Server
 
 # Kafka's controller refuses a request that would write more than 10,000 metadata records.
@@ -57,7 +57,7 @@ def wait_until_in_sync(server: Server, topic: str, partitions: int, replicas: in
         if len(in_sync) == partitions and len(leaders(server, topic)) == partitions:
             return
         if time.monotonic() > give_up:
-            raise BenchError(f"{partitions - len(in_sync)} partitions of {topic} are not in sync")
+            raise HarnessError(f"{partitions - len(in_sync)} partitions of {topic} are not in sync")
         time.sleep(LOOK_AGAIN_SECONDS)
 
 
@@ -65,7 +65,7 @@ def _partitions(server: Server, topic: str) -> dict[int, PartitionMetadata]:
     try:
         return _admin(server).list_topics(topic, ANSWER_SECONDS).topics[topic].partitions
     except KafkaException as error:
-        raise BenchError(f"{server.name} does not tell of topic {topic}: {error}") from None
+        raise HarnessError(f"{server.name} does not tell of topic {topic}: {error}") from None
 
 
 def _admin(server: Server) -> AdminClient:
@@ -80,4 +80,4 @@ def _wait(answers: dict[str, "Future[None]"], topic: str, what: str) -> None:
     try:
         answers[topic].result(ANSWER_SECONDS)
     except (KafkaException, TimeoutError) as error:
-        raise BenchError(f"could not {what} topic {topic}: {error}") from None
+        raise HarnessError(f"could not {what} topic {topic}: {error}") from None

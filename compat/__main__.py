@@ -4,8 +4,9 @@ Sections: `clients` (the claims of tests/e2e with kcat and the Java client besid
 `tools` (Kafka's console tools), `java-groups` and `java-transactions` (its tools of those),
 `java-apps` (Kafka Streams and Connect),
 `franz-go` (that client's own tests) and `franz-go-cluster` (the same on three brokers), `dump`
-(DumpLogSegments over Ottla's files), `kill` (kill -9 under load), `exactly-once` (kill -9 of broker
-and application), `spark` (the same jobs through Spark's own connector and ours), `spark-faults`
+(DumpLogSegments over Ottla's files), `authorizer` (random decisions beside those of
+StandardAuthorizer), `kill` (kill -9 under load), `exactly-once` (kill -9 of broker and
+application), `spark` (the same jobs through Spark's own connector and ours), `spark-faults`
 (kill -9 of Spark's processes and the broker), `spark-cluster` (the same and the audit, with kill -9
 of one of three brokers), `fuzz`, and `differential` (random requests to Ottla and to Apache Kafka,
 replies compared). The exit status is 1 if anything failed.
@@ -21,6 +22,7 @@ from rich.console import Console
 from rich.table import Table
 
 # Imported only for the checks that they register:
+import compat.authorizer
 import compat.dump
 import compat.franz_go
 import compat.java_apps
@@ -38,7 +40,7 @@ from testkit.process import BrokerProcess
 from testkit.workers import WorkersProcess
 
 JAVA_SECTIONS = (
-    *("clients", "tools", "java-groups", "java-transactions", "java-apps", "dump"),
+    *("clients", "tools", "java-groups", "java-transactions", "java-apps", "dump", "authorizer"),
     differential.SECTION,
 )
 SECTIONS = (

@@ -1,5 +1,8 @@
-"""The one exception of the bench: its message is the line that a person reads."""
+"""The exception of everything that runs servers and clients: tests, compat, faults and bench."""
 
 
-class BenchError(Exception):
-    """Something that ends a measurement: a missing program, a server that died, a lost message."""
+class HarnessError(Exception):
+    """A run cannot go on: a missing program, a server that died, a lost message.
+
+    Its message is the line that a person reads.
+    """

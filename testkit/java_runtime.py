@@ -9,7 +9,7 @@ from functools import cache
 from pathlib import Path
 
 from testkit import kafka
-from testkit.errors import BenchError
+from testkit.errors import HarnessError
 
 WORK = Path(__file__).parent / ".work"
 JAVA_SOURCES = Path(__file__).parent / "java"
@@ -42,7 +42,7 @@ def libs() -> Path:
         raise JavaError("no Maven, which gets Kafka's jars: install it (Debian: maven)")
     try:
         return kafka.fetch_jars(WORK)
-    except BenchError as problem:
+    except HarnessError as problem:
         raise JavaError(str(problem)) from None
 
 

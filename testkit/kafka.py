@@ -1,4 +1,4 @@
-"""Apache Kafka as a server of the bench: the jars through Maven, one KRaft node, its defaults.
+"""Apache Kafka as a server: the jars through Maven, one KRaft node, its defaults.
 
 Only what a single node needs differs from Kafka's own settings: listeners on free ports of this
 machine, the folder, and one replica for the internal topics. KAFKA_LIBS names a
@@ -11,7 +11,7 @@ import subprocess
 import uuid
 from pathlib import Path
 
-from testkit.errors import BenchError
+from testkit.errors import HarnessError
 from testkit.server import ProcessServer, free_port
 
 VERSION = "4.3.0"
@@ -61,7 +61,7 @@ def fetch_jars(work: Path) -> Path:
     if given := os.environ.get(LIBS_VARIABLE):
         libs = Path(given).resolve()
         if not (libs / f"kafka_2.13-{VERSION}.jar").exists():
-            raise BenchError(f"{LIBS_VARIABLE}={given} holds no kafka_2.13-{VERSION}.jar")
+            raise HarnessError(f"{LIBS_VARIABLE}={given} holds no kafka_2.13-{VERSION}.jar")
         return libs
     # Maven runs in the folder, where a relative path would mean another place.
     project = work.resolve() / f"kafka-{VERSION}"
@@ -81,7 +81,7 @@ def fetch_jars(work: Path) -> Path:
         )
         if done.returncode:
             said = done.stdout.strip().splitlines() or ["no message"]
-            raise BenchError(f"Maven could not get Kafka {VERSION}: {said[0]}")
+            raise HarnessError(f"Maven could not get Kafka {VERSION}: {said[0]}")
         complete.touch()
     return libs
 
@@ -141,7 +141,7 @@ class Kafka(ProcessServer):
             capture_output=True,
         )
         if done.returncode:
-            raise BenchError(f"Kafka's storage was not formatted: {done.stderr.strip()}")
+            raise HarnessError(f"Kafka's storage was not formatted: {done.stderr.strip()}")
 
     def command(self) -> list[str]:
         """The broker with a heap of 1 GB."""

@@ -1,4 +1,4 @@
-"""Kafka's protocol by hand, as little of it as the bench needs: one Metadata question.
+"""Kafka's protocol by hand, as little as it takes: one Metadata request.
 
 It tells when a server is ready, as early as the server can answer at all, and gives an idle
 connection a first request, so that the server has to keep what it keeps for a real client.

@@ -77,10 +77,10 @@ class Connection:
         except (BrokenPipeError, ConnectionResetError) as problem:
             raise ClosedError(str(problem)) from None
 
-    def send(self, request: Message, version: int) -> int:
+    def send(self, request: Message, version: int, client_id: str | None = "raw") -> int:
         """Send a request; return its correlation id."""
         self._correlation_id += 1
-        self.send_bytes(frame(request_bytes(request, version, self._correlation_id)))
+        self.send_bytes(frame(request_bytes(request, version, self._correlation_id, client_id)))
         return self._correlation_id
 
     def send_together(self, requests: Sequence[tuple[Message, int]]) -> list[int]:

@@ -1,7 +1,7 @@
-"""A server under measurement: process trees, a folder for their data, ports of this machine.
+"""A server that is run from outside: process trees, a folder for their data, ports of this machine.
 
 Rules: a server is started in a session of its own, so that a Ctrl-C in the terminal reaches only
-the bench, which then stops it; when `stop` returns, no process of that session is left. What a
+the run, which then stops it; when `stop` returns, no process of that session is left. What a
 server prints goes to a file beside the run's folder, and its last lines into the error if it dies.
 A server that was stopped may be started again, on the same data.
 """
@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Self
 
 from testkit import proc
-from testkit.errors import BenchError
+from testkit.errors import HarnessError
 from testkit.probe import is_ready
 
 READY_SECONDS = 60
@@ -149,9 +149,9 @@ class ProcessServer(Server):
         for port in self.ports:
             while not is_ready(port, self.brokers):
                 if self._process is None or self._process.poll() is not None:
-                    raise BenchError(f"{self.name} ended at its start: {self._last_words()}")
+                    raise HarnessError(f"{self.name} ended at its start: {self._last_words()}")
                 if time.monotonic() - self._began > READY_SECONDS:
-                    raise BenchError(
+                    raise HarnessError(
                         f"{self.name} was not ready in {READY_SECONDS} s; see {self.log}"
                     )
                 time.sleep(POLL_SECONDS)
@@ -161,7 +161,7 @@ class ProcessServer(Server):
     def pid(self) -> int:
         """The server's own process."""
         if self._process is None or self._process.poll() is not None:
-            raise BenchError(f"{self.name} is not running: {self._last_words()}")
+            raise HarnessError(f"{self.name} is not running: {self._last_words()}")
         return self._process.pid
 
     def cpu_seconds(self) -> float:

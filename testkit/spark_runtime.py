@@ -11,7 +11,7 @@ import sys
 from dataclasses import dataclass
 from pathlib import Path
 
-from testkit.errors import BenchError
+from testkit.errors import HarnessError
 
 SPARK_VERSION = "4.2.0"
 JARS = [
@@ -70,4 +70,4 @@ def _run(command: list[str]) -> None:
     done = subprocess.run(command, check=False, capture_output=True, text=True)
     if done.returncode:
         said = (done.stderr or done.stdout).strip().splitlines() or ["no message"]
-        raise BenchError(f"{' '.join(command[:4])} ...: {said[-1]}")
+        raise HarnessError(f"{' '.join(command[:4])} ...: {said[-1]}")

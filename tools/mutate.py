@@ -104,7 +104,8 @@ TESTS: dict[str, tuple[str, ...]] = {
     ),
     f"{_BROKER}metadata/membership.py": ("tests/broker/test_membership.py",),
     f"{_BROKER}metadata/stores.py": ("tests/broker/test_opening.py",),
-    "src/ottla/log/replication.py": ("tests/log/test_replication.py",),
+    "src/ottla/log/follower_append.py": ("tests/log/test_replication.py",),
+    "src/ottla/log/truncation.py": ("tests/log/test_replication.py",),
 }
 """By file, or by the beginning of its path; the first that fits counts."""
 

@@ -1,14 +1,17 @@
-import struct
+import sys
 import time
-import zlib
+from collections.abc import Sequence
+from dataclasses import replace
+from io import BytesIO
 from pathlib import Path
+from xml.sax.saxutils import escape
 
 import click
 import pytest
 
 from ottla.audit.check import Consumed, Row
 from ottla.audit.events import AUDIT_TOPIC, Event, Tier
-from ottla.cli.audit_plot import png_plot, terminal_plot
+from ottla.cli.audit_plot import terminal_plot
 from ottla.cli.audit_table import duration_text
 from ottla.client import Admin, Client, Producer
 from ottla.embedded import Broker
@@ -16,6 +19,7 @@ from tests.audit.auditing import Audited
 from tests.cli.conftest import Ottla
 
 MINUTE = 60_000
+RED, GREY = (207, 34, 46), (175, 184, 193)
 
 
 @pytest.fixture
@@ -148,16 +152,22 @@ def test_windows_can_be_chosen_by_age_and_length(
     assert "windows of 2d" in ran.out
 
 
-def test_plots_go_to_the_terminal_or_a_file(
-    audited: Audited, audit: Ottla, topic: str, tmp_path: Path
-) -> None:
+def test_a_plot_goes_to_the_terminal(audited: Audited, audit: Ottla, topic: str) -> None:
     tell(audited, topic, Tier.BROKER, 9)
     ran = audit(topic, "--plot")
     assert ran.status == 0
     assert "stored █" in ran.out
-    picture = tmp_path / "plot.png"
-    assert audit(topic, "--plot", str(picture)).status == 0
-    assert picture.read_bytes().startswith(b"\x89PNG")
+
+
+def test_a_picture_goes_to_a_file(
+    audited: Audited, audit: Ottla, topic: str, tmp_path: Path
+) -> None:
+    pytest.importorskip("matplotlib", reason="the extra `plot` is not installed")
+    tell(audited, topic, Tier.BROKER, 9)
+    for name, begin in (("plot.png", b"\x89PNG"), ("plot.svg", b"<?xml")):
+        picture = tmp_path / name
+        assert audit(topic, "--plot", str(picture)).status == 0
+        assert picture.read_bytes().startswith(begin)
 
 
 def test_a_plot_has_colours_unless_no_color_is_set(
@@ -211,6 +221,7 @@ def test_where_no_broker_answers_the_status_is_not_that_of_missing_messages(
 def test_a_picture_that_cannot_be_written_is_an_error(
     audited: Audited, audit: Ottla, topic: str, tmp_path: Path
 ) -> None:
+    pytest.importorskip("matplotlib", reason="the extra `plot` is not installed")
     tell(audited, topic, Tier.BROKER, 9)
     file = tmp_path / "nowhere" / "a.png"
     ran = audit(topic, "--plot", str(file))
@@ -234,33 +245,59 @@ def test_what_is_no_event_is_counted_and_passed_over(offline: Ottla) -> None:
     assert "1 records of the audit topic are not audit events" in ran.out
 
 
-def test_a_picture_is_a_whole_png() -> None:
-    rows = [
-        Row("orders", n * MINUTE, MINUTE, 10, 9, 1, consumers=[Consumed("consumer", "b", 8, 1)])
-        for n in range(500)
-    ]
-    data = png_plot(rows)
-    kinds, at = [], 8
-    pixels = b""
-    while at < len(data):
-        (length,) = struct.unpack_from(">I", data, at)
-        kind, body = data[at + 4 : at + 8], data[at + 8 : at + 8 + length]
-        (crc,) = struct.unpack_from(">I", data, at + 8 + length)
-        assert crc == zlib.crc32(kind + body)
-        kinds.append(kind)
-        if kind == b"IHDR":
-            width, height = struct.unpack_from(">II", body)
-        pixels += body if kind == b"IDAT" else b""
-        at += 12 + length
-    assert kinds == [b"IHDR", b"PLTE", b"IDAT", b"IEND"]
-    assert len(zlib.decompress(pixels)) == height * (width + 1)
+def drawn(rows: Sequence[Row], file_format: str) -> bytes:
+    """A picture, where there is the library that draws it."""
+    pytest.importorskip("matplotlib", reason="the extra `plot` is not installed")
+    from ottla.cli.audit_picture import picture
+
+    return picture(rows, file_format)
+
+
+def pixels(rows: Sequence[Row]) -> dict[tuple[int, ...], int]:
+    """How often the picture has each colour."""
+    data = drawn(rows, "png")
+    from PIL import Image
+
+    image = Image.open(BytesIO(data)).convert("RGB")
+    counted = image.getcolors(maxcolors=image.width * image.height)
+    return {colour: count for count, colour in counted or () if isinstance(colour, tuple)}
+
+
+def test_a_picture_shows_what_is_missing_and_late() -> None:
+    whole = Row("orders", 0, MINUTE, 10, 7, consumers=[Consumed("consumer", "b", 6)])
+    legend = pixels([replace(whole, window=n * MINUTE) for n in range(500)])
+    assert pixels([replace(whole, missing=3)])[RED] > 5 * legend[RED]
+    assert pixels([replace(whole, late=3)])[GREY] > 5 * legend[GREY]
+
+
+def test_names_are_drawn_as_they_are() -> None:
+    """Underscores and dollars mean something to matplotlib."""
+    names = ["_hidden", "$\\frac$", "a<b>&amp;"]
+    rows = [Row("a_b", 0, MINUTE, 1, 1, consumers=[Consumed("consumer", n, 1) for n in names])]
+    text = drawn(rows, "svg").decode()
+    for name in ("a_b", *names):
+        assert f"<!-- {escape(name)} -->" in text, name
+
+
+def test_without_the_library_a_picture_is_refused_before_the_audit_is_read(
+    offline: Ottla, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name in [
+        name for name in sys.modules if name.startswith(("matplotlib", "ottla.cli.audit"))
+    ]:
+        monkeypatch.delitem(sys.modules, name)
+    monkeypatch.setitem(sys.modules, "matplotlib", None)
+    ran = offline("audit", "--plot", "a.png", "--bootstrap", "127.0.0.1:1")
+    assert ran.status == 2
+    assert "--plot a.png needs the package matplotlib: " in ran.err
+    assert "-m pip install" in ran.err
 
 
 def test_what_is_missing_or_late_is_part_of_the_bar() -> None:
     row = Row("orders", 0, MINUTE, 10, 6, missing=3, late=1)
     assert "6, 3 missing, 1 late" in terminal_plot([row])
     assert terminal_plot([]) == ""
-    assert png_plot([]).startswith(b"\x89PNG")
+    assert drawn([], "png").startswith(b"\x89PNG")
 
 
 def test_bars_differ_without_colours_and_fit_the_terminal() -> None:

@@ -11,7 +11,7 @@ import pytest
 from ottla.broker.logs.checkpoints import Checkpoints, Offsets
 from ottla.broker.logs.opening import LogOpener
 from ottla.broker.metadata.topics import delete_topic
-from ottla.log.folder import (
+from ottla.log.storage.folder import (
     CLEAN_SHUTDOWN,
     HIGH_WATERMARKS,
     RECOVERY_POINTS,

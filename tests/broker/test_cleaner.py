@@ -19,7 +19,7 @@ from ottla.broker.replicas.partition import Partition
 from ottla.broker.replication.copying import Copying
 from ottla.config import BrokerConfig
 from ottla.log.config import LogConfig
-from ottla.log.folder import CLEANER_OFFSETS, RECOVERY_POINTS
+from ottla.log.storage.folder import CLEANER_OFFSETS, RECOVERY_POINTS
 from ottla.metadata.topics import NewTopic
 from ottla.replication.follower import Following
 from ottla.wire.fetch_answer import PartitionAnswer

@@ -9,7 +9,7 @@ import pytest
 from confluent_kafka import Consumer, Producer, TopicPartition
 
 from ottla.embedded import Broker
-from ottla.log.files import Files
+from ottla.log.storage.files import Files
 
 MESSAGES = 200
 

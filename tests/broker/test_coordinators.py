@@ -8,7 +8,7 @@ import pytest
 from ottla.broker.coordinators import coordinators
 from ottla.broker.coordinators.coordinators import java_hash
 from ottla.broker.node import Node
-from ottla.coordinator.groups import GroupShard
+from ottla.coordinator.group_shard import GroupShard
 from ottla.coordinator.shard import Result
 from ottla.wire.errors import ErrorCode, KafkaError
 from testkit.waiting import until_on_loop as until

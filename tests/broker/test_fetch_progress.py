@@ -41,7 +41,7 @@ from ottla.broker.replicas.fetch_sessions import NO_SESSION, Wanted
 from ottla.broker.replicas.fetching import Answer, Fetch
 from ottla.broker.replicas.partition import Partition
 from ottla.later import Later
-from ottla.log.files import Slice
+from ottla.log.storage.file_cache import Slice
 from ottla.records.control import Marker, MarkerType
 from ottla.replication.replicas import Leadership
 from ottla.wire.batch import TRANSACTIONAL, headers

@@ -12,7 +12,7 @@ from ottla.broker.node import Node
 from ottla.broker.replicas.partition import Partition
 from ottla.broker.scheduling.waiting import settled
 from ottla.coordinator.shard import RequestContext
-from ottla.coordinator.transactions.result import TxnMarkers
+from ottla.coordinator.transactions.effects import TxnMarkers
 from ottla.coordinator.transactions.state import TopicPartition
 from ottla.later import Later
 from ottla.wire.errors import ErrorCode

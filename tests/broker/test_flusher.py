@@ -9,8 +9,8 @@ import pytest
 
 from ottla.broker.logs import flusher
 from ottla.broker.logs.flusher import THREADS, TOGETHER, Flusher
-from ottla.log.files import Files
 from ottla.log.flush import Flush, run_together
+from ottla.log.storage.files import Files
 from testkit.waiting import until_on_loop as until
 
 

@@ -67,13 +67,47 @@ def ask(partition: Partition, offset: int, *, own_start: int = 0) -> FetchPartit
     return FetchPartition(0, partition.leader_epoch, offset, -1, own_start, 1 << 20)
 
 
-def fetch(node: Node, partition: Partition, offset: int, *, own_start: int = 0) -> None:
+def fetch(
+    node: Node,
+    partition: Partition,
+    offset: int,
+    *,
+    own_start: int = 0,
+    sender: Follower | None = None,
+) -> None:
     """What the other one's fetch of the partition does here."""
+    sender = sender or other(node)
     asks = [ask(partition, offset, own_start=own_start)]
     request = FetchRequest(
-        OTHER, other(node).broker_epoch, 0, 0, 1 << 20, 0, 0, -1, [("t", asks)], [], "", None
+        OTHER, sender.broker_epoch, 0, 0, 1 << 20, 0, 0, -1, [("t", asks)], [], "", None
     )
-    note_positions(node, other(node), request.topics)
+    note_positions(node, sender, request.topics)
+
+
+# Who claims to be another broker -------------------------------------------------------------
+
+
+@pytest.mark.parametrize("is_registered", [True, False])
+def test_a_broker_epoch_that_is_not_registered_yet_is_asked_again_and_noted_nowhere(
+    tmp_path: Path, is_registered: bool
+) -> None:
+    """One forged request would push the real broker out of the ISR for good."""
+
+    async def live() -> None:
+        async with led(tmp_path) as (node, partition, leadership):
+            real = other(node)
+            forged = Follower(OTHER, 1 << 40)
+            brokers = node.image.brokers if is_registered else {}
+            with pytest.raises(KafkaError) as refusal:
+                check(partition, forged, ask(partition, WRITTEN), brokers)
+            assert refusal.value.code == ErrorCode.NOT_LEADER_OR_FOLLOWER
+            fetch(node, partition, WRITTEN, sender=forged)
+            # The real one is answered, and joins.
+            assert check(partition, real, ask(partition, WRITTEN), node.image.brokers) is None
+            fetch(node, partition, WRITTEN)
+            assert leadership.may_join(OTHER, node.image.brokers, node.roles.now())
+
+    asyncio.run(live())
 
 
 # Where a follower's log ends before the leader's begins --------------------------------------
@@ -92,7 +126,12 @@ def test_a_follower_that_ends_before_the_logs_start_is_out_of_range(
         async with led(tmp_path) as (node, partition, leadership):
             partition.log.raise_start_offset(DELETED)
             with pytest.raises(KafkaError) as refusal:
-                check(partition, other(node), ask(partition, offset, own_start=own_start))
+                check(
+                    partition,
+                    other(node),
+                    ask(partition, offset, own_start=own_start),
+                    node.image.brokers,
+                )
             assert refusal.value.code == ErrorCode.OFFSET_OUT_OF_RANGE
             fetch(node, partition, offset, own_start=own_start)
             assert leadership.low_watermark(DELETED, node.image.brokers) < DELETED
@@ -107,9 +146,8 @@ def test_a_follower_that_begins_at_the_logs_start_or_ends_behind_it_is_answered(
     async def live() -> None:
         async with led(tmp_path) as (node, partition, _):
             partition.log.raise_start_offset(DELETED)
-            assert (
-                check(partition, other(node), ask(partition, offset, own_start=own_start)) is None
-            )
+            asked = ask(partition, offset, own_start=own_start)
+            assert check(partition, other(node), asked, node.image.brokers) is None
 
     asyncio.run(live())
 

@@ -10,8 +10,8 @@ from structlog.testing import capture_logs
 
 from ottla.broker.logs import full_disk, maintenance, opening
 from ottla.broker.node import Node
-from ottla.log.files import Bytes
-from ottla.log.folder import START_OFFSETS
+from ottla.log.storage.files import Bytes
+from ottla.log.storage.folder import START_OFFSETS
 from ottla.wire.errors import ErrorCode, KafkaError
 from testkit.waiting import until_on_loop as until
 from tests.broker.nodes import running, topic, write

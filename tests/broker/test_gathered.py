@@ -10,9 +10,9 @@ from hypothesis import strategies as st
 from ottla.broker.coordinators import gathered as gathering
 from ottla.broker.coordinators.gathered import Gathered
 from ottla.broker.coordinators.groups import GroupRunner
+from ottla.coordinator.classic.schemas import GroupMetadataKey, GroupMetadataValue
 from ottla.coordinator.group_config import GroupConfig
-from ottla.coordinator.group_records import GroupMetadataKey, GroupMetadataValue
-from ottla.coordinator.groups import GroupShard
+from ottla.coordinator.group_shard import GroupShard
 from ottla.coordinator.offsets.records import OffsetCommitKey, OffsetCommitValue, is_offset_key
 from ottla.coordinator.record_codec import write_offset, write_record, write_tombstone
 from ottla.coordinator.shard import CoordinatorRecord

@@ -18,14 +18,14 @@ from ottla.broker.logs.cleaner import Cleaner
 from ottla.broker.metadata.topics import delete_topic
 from ottla.broker.node import Node
 from ottla.broker.replicas.partition import Partition
-from ottla.log.checkpoint import decode_lines
-from ottla.log.folder import (
+from ottla.log.leader_epochs import FILE_NAME as EPOCHS_FILE
+from ottla.log.storage.checkpoint import decode_lines
+from ottla.log.storage.folder import (
     CLEANER_OFFSETS,
     HIGH_WATERMARKS,
     RECOVERY_POINTS,
     START_OFFSETS,
 )
-from ottla.log.leader_epochs import FILE_NAME as EPOCHS_FILE
 from ottla.metadata.controller import change_assignment
 from ottla.metadata.image import BrokerImage, Image
 from ottla.metadata.store import Op

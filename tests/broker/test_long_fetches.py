@@ -14,7 +14,7 @@ from ottla.broker.replicas.fetch_sessions import NO_SESSION, Wanted
 from ottla.broker.replicas.fetching import Answer, Fetch
 from ottla.broker.replicas.partition import Partition
 from ottla.later import Ending, Later
-from ottla.log.files import Slice
+from ottla.log.storage.file_cache import Slice
 from ottla.wire import codec
 from ottla.wire.apis import ApiKey
 from ottla.wire.fetch import FINAL_EPOCH, INITIAL_EPOCH, FetchPartition, PartitionData

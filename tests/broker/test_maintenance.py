@@ -18,8 +18,8 @@ from ottla.broker.node import Node
 from ottla.broker.replicas import partition as partition_module
 from ottla.broker.replicas.partition import Partition
 from ottla.log.flush import Flush, run_together
-from ottla.log.folder import DataFolder
 from ottla.log.log import Log
+from ottla.log.storage.folder import DataFolder
 from ottla.records import Record, encode_batch
 from ottla.wire.errors import ErrorCode, KafkaError
 from testkit.batches import now_ms, values

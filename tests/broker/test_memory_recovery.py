@@ -14,8 +14,8 @@ from ottla.broker.logs import opening
 from ottla.broker.logs.recovery_process import RecoveryProcess
 from ottla.broker.metadata.topics import delete_topic
 from ottla.broker.node import Node
-from ottla.log import recovery
-from ottla.log.folder import CLEAN_SHUTDOWN
+from ottla.log.recovery import recovery
+from ottla.log.storage.folder import CLEAN_SHUTDOWN
 from ottla.wire.errors import ErrorCode
 from testkit.waiting import until_on_loop as until
 from tests.broker.nodes import killed, running, topic, write
@@ -92,7 +92,7 @@ def test_their_files_are_the_brokers_afterwards(unclean: Unclean) -> None:
             log = node.partitions.find("a", 0).log
             before = len(node.file_cache)
             log.segments.active.file.descriptor()
-            assert (log.cache, len(node.file_cache)) == (node.file_cache, before + 1)
+            assert (log.local.cache, len(node.file_cache)) == (node.file_cache, before + 1)
             assert log.files.on_full == node.full_disk.refused
 
     asyncio.run(live())

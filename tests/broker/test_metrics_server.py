@@ -13,7 +13,12 @@ from ottla.broker.metrics import exposition as exposition_module
 from ottla.broker.metrics import metrics_server
 from ottla.broker.metrics.counters import NetworkMetrics
 from ottla.broker.metrics.exposition import exposition
-from ottla.broker.metrics.metrics_server import LONGEST_REQUEST, MOST_CLIENTS, MetricsServer
+from ottla.broker.metrics.metrics_server import (
+    LONGEST_REQUEST,
+    MOST_CONNECTIONS,
+    MOST_SCRAPES,
+    MetricsServer,
+)
 from ottla.broker.node import Node
 from ottla.wire.apis import ApiKey
 from testkit.waiting import until_on_loop as until
@@ -77,12 +82,14 @@ def test_the_health_is_told_as_it_is(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("request_", "status"),
     [
-        ("GET /nothing HTTP/1.1\r\n\r\n", "HTTP/1.1 404 Not Found"),
-        ("POST /metrics HTTP/1.1\r\n\r\n", "HTTP/1.1 405 Method Not Allowed"),
-        ("\r\n\r\n", "HTTP/1.1 405 Method Not Allowed"),
-        ("GET /healthz?a=b HTTP/1.1\r\n\r\n", "HTTP/1.1 503 Service Unavailable"),
-        ("HEAD /metrics HTTP/1.1\r\n\r\n", "HTTP/1.1 200 OK"),
-        ("x" * (2 * LONGEST_REQUEST) + "\r\n\r\n", ""),
+        ("GET /nothing HTTP/1.0\r\n\r\n", "HTTP/1.1 404 Not Found"),
+        ("POST /metrics HTTP/1.0\r\n\r\n", "HTTP/1.1 405 Method Not Allowed"),
+        ("BREW /metrics HTTP/1.0\r\n\r\n", "HTTP/1.1 405 Method Not Allowed"),
+        ("\0\r\n\r\n", "HTTP/1.1 400 Bad Request"),
+        ("GET /metrics HTTP/1.1\r\n\r\n", "HTTP/1.1 400 Bad Request"),  # no Host
+        ("GET /healthz?a=b HTTP/1.1\r\nHost: x\r\n\r\n", "HTTP/1.1 503 Service Unavailable"),
+        ("HEAD /metrics HTTP/1.1\r\nHost: x\r\n\r\n", "HTTP/1.1 200 OK"),
+        ("GET /healthz HTTP/1.1\r\n" + "a: b\r\n" * LONGEST_REQUEST, "HTTP/1.1 400 Bad Request"),
     ],
 )
 def test_every_request_is_answered_or_cut_off(tmp_path: Path, request_: str, status: str) -> None:
@@ -168,36 +175,99 @@ def test_metrics_in_several_pieces_are_one_text(
     asyncio.run(live())
 
 
-def test_clients_past_the_limit_are_sent_away_and_leave_no_trace(tmp_path: Path) -> None:
+def test_silent_clients_do_not_starve_the_others(tmp_path: Path) -> None:
     async def live() -> None:
         async with running(tmp_path) as node, served(node) as server:
-            silent = [await connect(server) for _ in range(MOST_CLIENTS)]
-            await until(lambda: server._clients == MOST_CLIENTS)
-            assert await get(server, "/healthz") == ("", "")
+            node.ready = True
+            silent = [await connect(server) for _ in range(MOST_CONNECTIONS + 5)]
+            for path in ("/healthz", "/metrics"):
+                assert (await get(server, path))[0] == "HTTP/1.1 200 OK"
+            await until(lambda: server.connections <= MOST_CONNECTIONS)
             for _, writer in silent:
                 writer.close()
-            await until(lambda: server._clients == 0)
-            assert (await get(server, "/healthz"))[0]
+            await until(lambda: server.connections == 0)
 
     asyncio.run(live())
 
 
-def test_a_client_that_says_nothing_is_cut_off(
+def test_too_many_scrapes_get_503_while_health_is_answered(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(metrics_server, "SECONDS_FOR_A_REQUEST", 0.01)
+    going_on = asyncio.Event()
+
+    async def slow(node: Node, network: NetworkMetrics) -> bytes:
+        await going_on.wait()
+        return b"done\n"
+
+    monkeypatch.setattr(metrics_server, "exposition", slow)
+
+    async def live() -> None:
+        async with running(tmp_path) as node, served(node) as server:
+            node.ready = True
+            loop = asyncio.get_running_loop()
+            scrapes = [loop.create_task(get(server, "/metrics")) for _ in range(MOST_SCRAPES)]
+            await until(lambda: server.connections == MOST_SCRAPES)
+            assert await get(server, "/metrics") == (
+                "HTTP/1.1 503 Service Unavailable",
+                "too many clients\n",
+            )
+            assert await get(server, "/healthz") == ("HTTP/1.1 200 OK", "ok\n")
+            going_on.set()
+            assert set(await asyncio.gather(*scrapes)) == {("HTTP/1.1 200 OK", "done\n")}
+            assert (await get(server, "/metrics"))[0] == "HTTP/1.1 200 OK"
+
+    asyncio.run(live())
+
+
+@pytest.mark.parametrize("request_", ["", "GET /metrics HTTP/1.1\r\nHost: x\r\n\r\n"])
+def test_a_client_that_does_not_go_on_is_cut_off(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, request_: str
+) -> None:
+    """Whether it sends nothing, or does not take the response."""
+
+    async def long(node: Node, network: NetworkMetrics) -> bytes:
+        return bytes(64 << 20)
+
+    monkeypatch.setattr(metrics_server, "exposition", long)
+    monkeypatch.setattr(metrics_server, "SECONDS_FOR_A_CLIENT", 0.2)
 
     async def live() -> None:
         async with running(tmp_path) as node, served(node) as server:
             reader, writer = await connect(server)
+            writer.write(request_.encode())
+            await until(lambda: server.connections == 1)
+            await until(lambda: server.connections == 0)
+            taken = 0
             try:
-                assert await reader.read() == b""
+                while some := await reader.read(1 << 20):
+                    taken += len(some)
             except ConnectionResetError:
                 pass
+            assert taken < 32 << 20
             writer.close()
-            await until(lambda: server._clients == 0)
 
     asyncio.run(live())
+
+
+def test_an_error_is_logged_and_told_without_its_details(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    async def broken(node: Node, network: NetworkMetrics) -> bytes:
+        raise RuntimeError("details")
+
+    monkeypatch.setattr(metrics_server, "exposition", broken)
+
+    async def live() -> None:
+        async with running(tmp_path) as node, served(node) as server:
+            assert await get(server, "/metrics") == (
+                "HTTP/1.1 500 Internal Server Error",
+                "internal error\n",
+            )
+
+    asyncio.run(live())
+    written = capsys.readouterr()
+    assert "metrics endpoint failed" in written.out
+    assert "Traceback" not in written.out + written.err
 
 
 def test_all_who_ask_at_once_share_one_answer(
@@ -208,7 +278,7 @@ def test_all_who_ask_at_once_share_one_answer(
     async def counted(node: Node, network: NetworkMetrics) -> bytes:
         nonlocal written_out
         written_out += 1
-        await until(lambda: server._clients == 5)
+        await until(lambda: server.connections == 5)
         return await exposition(node, network)
 
     server: MetricsServer

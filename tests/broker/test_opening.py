@@ -16,7 +16,7 @@ from ottla.broker.logs import child, opening
 from ottla.broker.logs.opening import LogOpener
 from ottla.broker.metadata.topics import delete_topic
 from ottla.broker.node import Node
-from ottla.log.folder import CLEAN_SHUTDOWN, HIGH_WATERMARKS, DataFolder
+from ottla.log.storage.folder import CLEAN_SHUTDOWN, HIGH_WATERMARKS, DataFolder
 from ottla.metadata.controller import change_assignment, change_partition
 from ottla.metadata.documents import PartitionState
 from ottla.metadata.elections import NO_LEADER
@@ -378,7 +378,7 @@ def instead_of_the_child(monkeypatch: pytest.MonkeyPatch, script: str, argument:
 
 SHORT_OF_FILES_AT_FIRST = """
 import errno, json, pathlib, sys
-from ottla.log.recovery import main
+from ottla.log.recovery.child import main
 for line in sys.stdin:
     told = pathlib.Path(sys.argv[1])
     if told.exists():

@@ -3,7 +3,8 @@
 import asyncio
 import errno
 import time
-from collections.abc import AsyncIterator, Hashable, Mapping
+from collections import Counter
+from collections.abc import AsyncIterator, Callable, Hashable, Mapping
 from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
@@ -21,6 +22,7 @@ from ottla.coordinator.shard import (
     Completion,
     CoordinatorRecord,
     Deferred,
+    Effect,
     RequestContext,
     Result,
     SetTimer,
@@ -47,6 +49,7 @@ class Told:
     """A shard that remembers what happened to it."""
 
     def __init__(self) -> None:
+        self.skipped: Counter[str] = Counter()
         self.replayed: list[bytes] = []
         self.expired: list[Hashable] = []
         self.expired_at: list[int] = []
@@ -193,6 +196,86 @@ def test_a_log_that_cannot_be_read_for_a_reason_nobody_thought_of_is_read_again(
                 assert runner._shard is None
             await until(lambda: runner._shard is not None)
             assert runner.shard.replayed == [b"a"]
+
+    asyncio.run(live())
+
+
+class Asked(Effect, frozen=True):
+    """An effect of these tests."""
+
+    name: str
+
+
+class Executing(ShardRunner[Told]):
+    """A runner that remembers what it was asked to do."""
+
+    def __init__(self, *args: Any) -> None:
+        super().__init__(*args)
+        self.executed: list[Effect] = []
+
+    def execute(self, shard: Told, effect: Effect) -> None:
+        self.executed.append(effect)
+
+
+def test_effects_are_executed_once_their_records_are_committed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def live() -> None:
+        async with running(tmp_path) as node:
+            runner = Executing(node, await topic(node, "state"), Told)
+            runner.load()
+            await until(lambda: runner._shard is not None)
+            waiting: list[Callable[[], object]] = []
+            with monkeypatch.context() as patched:
+                patched.setattr(
+                    type(runner.partition),
+                    "when_committed",
+                    lambda _, __, call: waiting.append(call),
+                )
+                first, second = Asked("first"), Asked("second")
+                runner.ask(lambda *_: Result("done", records(b"a"), effects=[first, second]))
+            await asyncio.sleep(0)
+            assert runner.executed == []
+            waiting.pop(0)()
+            assert runner.executed == [], "not inside the call that commits"
+            await until(lambda: runner.executed == [first])
+            runner.drop(reload=True)
+            await until(lambda: runner._shard is not None)
+            waiting.pop(0)()
+            await asyncio.sleep(0.01)
+            assert runner.executed == [first], "the shard that asked is gone"
+            runner.end()
+
+    asyncio.run(live())
+
+
+def test_an_effect_that_a_runner_does_not_know_is_an_error(tmp_path: Path) -> None:
+    async def live() -> None:
+        async with runner_of(tmp_path) as (_, runner):
+            with pytest.raises(NotImplementedError, match="Asked"):
+                runner.execute(runner.shard, Asked("something"))
+
+    asyncio.run(live())
+
+
+class Skipping(Told):
+    """A shard to which every record is unknown."""
+
+    def replay(self, record: CoordinatorRecord) -> None:
+        self.skipped["record type 99"] += 1
+
+
+def test_records_that_a_shard_skips_are_logged_once_when_it_is_loaded(tmp_path: Path) -> None:
+    async def live() -> None:
+        async with runner_of(tmp_path) as (node, runner):
+            runner.ask(lambda _, __: Result("done", records(b"a", b"b")))
+            other = ShardRunner(node, runner.partition, Skipping)
+            with capture_logs() as said:
+                other.load()
+                await until(lambda: other._shard is not None)
+            other.end()
+            (line,) = [each for each in said if each["log_level"] == "warning"]
+            assert (line["unknown"], line["records"]) == ("record type 99", 2)
 
     asyncio.run(live())
 

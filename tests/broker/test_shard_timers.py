@@ -11,13 +11,13 @@ from ottla.broker.coordinators.shard_runner import ShardRunner
 from ottla.broker.node import Node
 from ottla.coordinator.shard import CancelTimer, Result, SetTimer
 from ottla.coordinator.transactions.records import record_of
-from ottla.coordinator.transactions.result import TimerKey, TimerKind, TxnResult
 from ottla.coordinator.transactions.state import (
     LAST_CLIENT_EPOCH,
     TopicPartition,
     Transaction,
     TransactionState,
 )
+from ottla.coordinator.transactions.timers import TransactionTimer, TransactionTimerKind
 from ottla.metadata.clock import boottime
 from ottla.replication.lease import Lease
 from ottla.wire.errors import KafkaError
@@ -182,23 +182,21 @@ def test_a_timeout_that_waits_for_a_producer_id_does_not_hit_the_next_transactio
                 start_ms=node.now_ms(),
                 last_update_ms=node.now_ms(),
             )
-            key = TimerKey(TimerKind.TRANSACTION_TIMEOUT, "id")
-            runner.perform(lambda *_: TxnResult(None, records=[record_of(opened)]))
+            key = TransactionTimer(TransactionTimerKind.TRANSACTION_TIMEOUT, "id")
+            runner.perform(lambda *_: Result(None, records=[record_of(opened)]))
             given: asyncio.Future[int] = asyncio.get_running_loop().create_future()
             monkeypatch.setattr(node, "new_producer_id", lambda: given)
             runner._expire(key)
             # Its producer ends it meanwhile, and begins another one.
             runner.perform(
-                lambda *_: TxnResult(
-                    None, records=[record_of(opened)], timers=[SetTimer(key, 60_000)]
-                )
+                lambda *_: Result(None, records=[record_of(opened)], timers=[SetTimer(key, 60_000)])
             )
             given.set_result(6)
             await until(lambda: not list(node.background))
             found = runner.ask(lambda shard, _: shard.handle_describe("id"))
             assert isinstance(found, DescribedTransaction)
             assert found.transaction_state == "Ongoing"
-            runner.perform(lambda *_: TxnResult(None, timers=[CancelTimer(key)]))
+            runner.perform(lambda *_: Result(None, timers=[CancelTimer(key)]))
             runner._expire(key)
             await until(lambda: not list(node.background))
             found = runner.ask(lambda shard, _: shard.handle_describe("id"))

@@ -21,8 +21,8 @@ from ottla.broker.node import Node
 from ottla.broker.start_error import StartError
 from ottla.log import flush
 from ottla.log.flush import Flush
-from ottla.log.flushed_storage import SEGMENTS_IN_ONE_FLUSH
-from ottla.log.folder import CLEAN_SHUTDOWN, RECOVERY_POINTS
+from ottla.log.flusher import SEGMENTS_IN_ONE_FLUSH
+from ottla.log.storage.folder import CLEAN_SHUTDOWN, RECOVERY_POINTS
 from testkit.waiting import until_on_loop as until
 from tests.broker.nodes import new_node, running, topic, write
 

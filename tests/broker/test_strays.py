@@ -10,7 +10,7 @@ from structlog.testing import capture_logs
 
 from ottla.broker.metadata.topics import delete_topic
 from ottla.broker.node import Node
-from ottla.log.folder import PARTITION_METADATA, RECOVERY_POINTS, DataFolder
+from ottla.log.storage.folder import PARTITION_METADATA, RECOVERY_POINTS, DataFolder
 from ottla.metadata.controller import change_assignment
 from ottla.metadata.documents import deleted_topic_key
 from ottla.metadata.store import Delete

@@ -7,7 +7,7 @@ from msgspec.structs import replace
 
 from ottla.broker.coordinators.txn_markers import Outcomes, write_marker, write_markers
 from ottla.broker.metadata.topics import delete_topic
-from ottla.coordinator.transactions.result import TxnMarkers
+from ottla.coordinator.transactions.effects import TxnMarkers
 from ottla.coordinator.transactions.state import TopicPartition
 from ottla.replication.replicas import Leadership
 from ottla.wire.errors import ErrorCode

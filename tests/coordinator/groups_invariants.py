@@ -10,7 +10,7 @@
 
 from ottla.coordinator.classic.group import ClassicGroup, ClassicState
 from ottla.coordinator.consumer.group import ConsumerGroup
-from ottla.coordinator.groups import GroupShard
+from ottla.coordinator.group_shard import GroupShard
 
 from .groups_world import World
 
@@ -24,6 +24,7 @@ def durable(shard: GroupShard) -> dict[str, object]:
             if group.stored is not None:
                 found[group_id] = group.stored
         else:
+            assert isinstance(group, ConsumerGroup)
             found[group_id] = (
                 group.epoch,
                 group.metadata_hash,
@@ -44,6 +45,7 @@ def check(world: World) -> None:
         if isinstance(group, ConsumerGroup):
             _check_consumer(group)
         else:
+            assert isinstance(group, ClassicGroup)
             _check_classic(group, world.was_limited)
 
 

@@ -14,15 +14,10 @@ more than two classic members, so that who leads is never a matter of chance.
 
 import json
 import random
-import select
-import socket
 import sys
 from concurrent.futures import ThreadPoolExecutor
-from struct import Struct
 from time import monotonic, sleep
 
-from ottla.wire.codec import decode, encode
-from ottla.wire.headers import read_response_header, write_request_header
 from ottla.wire.message import Message
 from ottla.wire.messages import consumer_group_describe as describe_messages
 from ottla.wire.messages.consumer_group_heartbeat import ConsumerGroupHeartbeatResponse
@@ -35,10 +30,10 @@ from ottla.wire.messages.offset_commit import OffsetCommitResponse
 from ottla.wire.messages.offset_delete import OffsetDeleteResponse
 from ottla.wire.messages.offset_fetch import OffsetFetchResponse
 from ottla.wire.messages.sync_group import SyncGroupRequest, SyncGroupResponse
+from testkit import raw
 
 from .groups_transcript import PARKED, TRANSCRIPT, Answer, Play, Step
 
-_SIZE = Struct(">i")
 REPLIES: dict[int, type[Message]] = {
     reply.API_KEY: reply
     for reply in (
@@ -59,35 +54,21 @@ PARKED_AFTER_S = 0.25
 
 
 class Connection:
-    """One client's connection."""
+    """One client's connection: one request at a time, whose reply may have to be waited for."""
 
     def __init__(self, address: tuple[str, int]) -> None:
-        self._socket = socket.create_connection(address)
-        self._socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        self._raw = raw.Connection(f"{address[0]}:{address[1]}")
         self._expected: tuple[int, int] = (0, 0)
 
     def send(self, request: Message, version: int) -> None:
-        data = write_request_header(request.API_KEY, version, 1, "app") + encode(request, version)
-        self._socket.sendall(_SIZE.pack(len(data)) + data)
+        self._raw.send(request, version, client_id="app")
         self._expected = request.API_KEY, version
 
     def receive(self, timeout_s: float) -> Message | None:
-        if not select.select([self._socket], [], [], timeout_s)[0]:
+        if not self._raw.has_reply(timeout_s):
             return None
-        (size,) = _SIZE.unpack(self._read(_SIZE.size))
-        data = self._read(size)
         key, version = self._expected
-        _, at = read_response_header(memoryview(data), key, version)
-        return decode(REPLIES[key], version, data, at)
-
-    def _read(self, size: int) -> bytes:
-        data = b""
-        while len(data) < size:
-            part = self._socket.recv(size - len(data))
-            if not part:
-                raise ConnectionError("Kafka closed the connection")
-            data += part
-        return data
+        return self._raw.receive(REPLIES[key], version)[1]
 
 
 class Kafka:

@@ -13,7 +13,7 @@ from msgspec.structs import replace
 
 from ottla.coordinator.batch_sizes import UNLIMITED, batch_size
 from ottla.coordinator.group_config import GroupConfig
-from ottla.coordinator.groups import GroupShard
+from ottla.coordinator.group_shard import GroupShard
 from ottla.coordinator.shard import (
     CoordinatorRecord,
     Deferred,
@@ -21,7 +21,7 @@ from ottla.coordinator.shard import (
     Result,
     SetTimer,
 )
-from ottla.coordinator.topics import TopicInfo
+from ottla.coordinator.topics import TopicSummary
 from ottla.wire.message import Message
 
 R = TypeVar("R")
@@ -50,15 +50,15 @@ class Topics:
 
     def __init__(self, **partitions: int) -> None:
         self.version = 1
-        self._topics: dict[str, TopicInfo] = {}
+        self._topics: dict[str, TopicSummary] = {}
         self._made = 0
         for name, count in partitions.items():
             self.create(name, count)
 
-    def create(self, name: str, partitions: int) -> TopicInfo:
+    def create(self, name: str, partitions: int) -> TopicSummary:
         self._made += 1
         self.version += 1
-        topic = TopicInfo(name, uuid5(NAMESPACE, f"{name}-{self._made}"), partitions)
+        topic = TopicSummary(name, uuid5(NAMESPACE, f"{name}-{self._made}"), partitions)
         self._topics[name] = topic
         return topic
 
@@ -66,14 +66,14 @@ class Topics:
         self.version += 1
         self._topics[name] = replace(self._topics[name], partitions=partitions)
 
-    def delete(self, name: str) -> TopicInfo:
+    def delete(self, name: str) -> TopicSummary:
         self.version += 1
         return self._topics.pop(name)
 
-    def by_name(self, name: str) -> TopicInfo | None:
+    def by_name(self, name: str) -> TopicSummary | None:
         return self._topics.get(name)
 
-    def by_id(self, topic_id: UUID) -> TopicInfo | None:
+    def by_id(self, topic_id: UUID) -> TopicSummary | None:
         return next((topic for topic in self._topics.values() if topic.topic_id == topic_id), None)
 
     def id_of(self, name: str) -> UUID:

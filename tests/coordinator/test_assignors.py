@@ -7,9 +7,8 @@ from uuid import UUID
 
 import pytest
 
-from ottla.coordinator.consumer.assignment import Assignor, MemberSpec
+from ottla.coordinator.consumer.assignment import Assignment, Assignor, MemberSpec
 from ottla.coordinator.consumer.assignors import ASSIGNORS
-from ottla.coordinator.consumer.group import Assignment
 from ottla.coordinator.consumer.range_assignor import assign_ranges
 from ottla.coordinator.consumer.uniform_assignor import assign_uniformly
 

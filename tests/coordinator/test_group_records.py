@@ -8,8 +8,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ottla.coordinator.group_records import (
+from ottla.coordinator.classic.schemas import (
     CLASSIC_GROUP_VALUE_VERSION,
+    GroupMetadataKey,
+    GroupMetadataValue,
+    MemberMetadata,
+)
+from ottla.coordinator.consumer.schemas import (
     ClassicMemberMetadata,
     ClassicProtocol,
     ConsumerGroupCurrentMemberAssignmentKey,
@@ -27,26 +32,25 @@ from ottla.coordinator.group_records import (
     ConsumerGroupTargetAssignmentMetadataKey,
     ConsumerGroupTargetAssignmentMetadataValue,
     CurrentTopicPartitions,
-    GroupMetadataKey,
-    GroupMetadataValue,
-    MemberMetadata,
     TargetTopicPartitions,
     TopicMetadata,
 )
-from ottla.coordinator.groups import GroupShard
+from ottla.coordinator.group_shard import GroupShard
 from ottla.coordinator.offsets.records import (
     OFFSET_VALUE_VERSION,
+    LegacyOffsetCommitKey,
     OffsetCommitKey,
     OffsetCommitValue,
 )
 from ottla.coordinator.record_codec import (
     ParsedRecord,
-    read_record,
     write_offset,
     write_record,
     write_tombstone,
 )
-from ottla.coordinator.shard import CoordinatorRecord
+from ottla.coordinator.record_keys import RecordKey
+from ottla.coordinator.record_kinds import RECORD_KINDS, read_record
+from ottla.coordinator.shard import CoordinatorRecord, UnknownRecordError
 from ottla.wire.codec import DecodeError
 from ottla.wire.message import NO_UUID, Message
 from ottla.wire.messages.list_groups import ListGroupsRequest
@@ -56,9 +60,8 @@ from .groups_world import Topics, World, answer, context
 TOPIC = UUID("e192667e-acda-4935-8548-5c81fedc5472")
 
 
-def read_again(record: CoordinatorRecord) -> tuple[Message, Message | None]:
+def read_again(record: CoordinatorRecord) -> tuple[RecordKey, Message | None]:
     parsed = read_record(CoordinatorRecord(record.key, record.value))
-    assert parsed is not None
     return parsed.key, parsed.value
 
 
@@ -150,14 +153,14 @@ RECORDS: list[tuple[Message, Message, int]] = [
 
 
 @pytest.mark.parametrize(("key", "value", "version"), RECORDS)
-def test_what_is_written_is_read_again(key: Message, value: Message, version: int) -> None:
+def test_what_is_written_is_read_again(key: RecordKey, value: Message, version: int) -> None:
     record = write_record(key, value, version)
     assert read_again(record) == (key, value)
     assert record.parsed == ParsedRecord(key, value)
 
 
 @pytest.mark.parametrize("key", [key for key, _, _ in RECORDS])
-def test_a_tombstone_names_its_key(key: Message) -> None:
+def test_a_tombstone_names_its_key(key: RecordKey) -> None:
     assert read_again(write_tombstone(key)) == (key, None)
 
 
@@ -205,11 +208,33 @@ def test_kafkas_log_is_loaded() -> None:
     assert shard.handle_list_groups(ListGroupsRequest(), context(5), 0).reply == []
 
 
-def test_a_kind_or_version_that_nobody_knows_is_passed_over() -> None:
-    share_group = CoordinatorRecord(b"\x00\x0b\x00\x01g", b"\x00\x00\x00")
-    assert read_record(share_group) is None
-    newer_offset = CoordinatorRecord(b"\x00\x01\x00\x01g\x00\x01t\x00\x00\x00\x00", b"\x00\x05")
-    assert read_record(newer_offset) is None
+SHARE_GROUP = CoordinatorRecord(b"\x00\x0b\x00\x01g", b"\x00\x00\x00")
+NEWER_OFFSET = CoordinatorRecord(b"\x00\x01\x00\x01g\x00\x01t\x00\x00\x00\x00", b"\x00\x05")
+
+
+def test_a_type_or_version_that_nobody_knows_is_skipped_and_counted() -> None:
+    shard = World().shard
+    for record in (SHARE_GROUP, NEWER_OFFSET, SHARE_GROUP):
+        with pytest.raises(UnknownRecordError):
+            read_record(record)
+        shard.replay(record)
+    assert shard.skipped == {"record type 11": 2, "version 5 of record type 1": 1}
+    assert shard.handle_list_groups(ListGroupsRequest(), context(5), 0).reply == []
+
+
+def test_the_numbers_of_records_are_kafkas() -> None:
+    assert {number: kind.key.__name__ for number, kind in RECORD_KINDS.items()} == {
+        0: "LegacyOffsetCommitKey",
+        1: "OffsetCommitKey",
+        2: "GroupMetadataKey",
+        3: "ConsumerGroupMetadataKey",
+        4: "ConsumerGroupPartitionMetadataKey",
+        5: "ConsumerGroupMemberMetadataKey",
+        6: "ConsumerGroupTargetAssignmentMetadataKey",
+        7: "ConsumerGroupTargetAssignmentMemberKey",
+        8: "ConsumerGroupCurrentMemberAssignmentKey",
+        16: "ConsumerGroupRegularExpressionKey",
+    }
 
 
 def test_the_oldest_key_of_offsets_is_read() -> None:
@@ -219,7 +244,7 @@ def test_the_oldest_key_of_offsets_is_read() -> None:
             b"\x00\x00" + (7).to_bytes(8, "big") + b"\x00\x01m" + (9).to_bytes(8, "big"),
         )
     )
-    assert key == OffsetCommitKey(group="g", topic="t", partition=3)
+    assert key == LegacyOffsetCommitKey(group="g", topic="t", partition=3)
     assert value == OffsetCommitValue(offset=7, metadata="m", commit_timestamp=9)
 
 
@@ -234,7 +259,7 @@ def test_hostile_bytes_raise_decode_error_or_nothing(
 ) -> None:
     try:
         read_record(CoordinatorRecord(bytes([0, kind]) + key, value))
-    except DecodeError:
+    except (DecodeError, UnknownRecordError):
         pass
 
 

@@ -115,7 +115,7 @@ class Maker:
 
     def _member_ids(self) -> list[str]:
         group = self._world.shard._state.groups.get("g")
-        return [] if group is None else list(group.members)
+        return list(getattr(group, "members", ()))
 
 
 def ask(world: World, request: Message, version: int) -> Message | None:

@@ -2,10 +2,10 @@
 
 import pytest
 
-from ottla.coordinator import groups
+from ottla.coordinator import group_shard
 from ottla.coordinator.batch_sizes import UNLIMITED
 from ottla.coordinator.group_config import GroupConfig
-from ottla.coordinator.groups import GROUPS_IN_A_SLICE
+from ottla.coordinator.group_shard import GROUPS_IN_A_SLICE
 from ottla.coordinator.shard import Deferred, Result
 from ottla.wire.errors import ErrorCode
 from ottla.wire.messages.list_groups import ListGroupsRequest
@@ -268,7 +268,7 @@ def test_many_groups_expire_in_slices() -> None:
 
 
 def test_many_offsets_of_a_group_expire_in_slices(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(groups, "OFFSETS_IN_A_SLICE", 7)
+    monkeypatch.setattr(group_shard, "OFFSETS_IN_A_SLICE", 7)
     world = World(RETENTION, Topics(a=40))
     for number in range(3):
         for partition in range(10 * number, 40):

@@ -5,7 +5,7 @@ from uuid import UUID
 
 import pytest
 
-from ottla.coordinator.consumer.group import Assignment
+from ottla.coordinator.consumer.assignment import Assignment
 from ottla.coordinator.consumer.member import ConsumerMember, MemberState, Owned
 from ottla.coordinator.consumer.reconcile import Reconciliation
 from ottla.wire.errors import ErrorCode, KafkaError

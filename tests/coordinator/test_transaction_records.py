@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ottla.coordinator.shard import CoordinatorRecord
+from ottla.coordinator.shard import CoordinatorRecord, UnknownRecordError
 from ottla.coordinator.transactions.records import read_record, record_of, tombstone_of
 from ottla.coordinator.transactions.state import TopicPartition, Transaction, TransactionState
 from ottla.wire.codec import DecodeError
@@ -137,13 +137,15 @@ def test_a_tombstone_forgets_its_id() -> None:
 @pytest.mark.parametrize("version", [-1, 1, 7])
 def test_a_key_of_an_unknown_version_is_no_record_of_ours(version: int) -> None:
     key = pack(">h", version) + KEY[2:]
-    assert read_record(CoordinatorRecord(key, bytes.fromhex(EMPTY[0]))) is None
+    with pytest.raises(UnknownRecordError):
+        read_record(CoordinatorRecord(key, bytes.fromhex(EMPTY[0])))
 
 
 @pytest.mark.parametrize("version", [-1, 2, 7])
 def test_a_value_of_an_unknown_version_is_no_record_of_ours(version: int) -> None:
     value = pack(">h", version) + bytes.fromhex(EMPTY[0])[2:]
-    assert read_record(CoordinatorRecord(KEY, value)) is None
+    with pytest.raises(UnknownRecordError):
+        read_record(CoordinatorRecord(KEY, value))
 
 
 @pytest.mark.parametrize("value", [value for value, _ in KAFKA_WROTE])

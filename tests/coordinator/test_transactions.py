@@ -8,10 +8,11 @@ import pytest
 from msgspec.structs import replace
 
 from ottla.coordinator.shard import RequestContext
+from ottla.coordinator.transactions.effects import NeedsProducerId
 from ottla.coordinator.transactions.records import read_record, record_of
-from ottla.coordinator.transactions.result import NeedsProducerId, TimerKey, TimerKind
 from ottla.coordinator.transactions.shard import TransactionConfig, TransactionShard
 from ottla.coordinator.transactions.state import Transaction
+from ottla.coordinator.transactions.timers import TransactionTimer, TransactionTimerKind
 from ottla.wire.errors import ErrorCode
 from ottla.wire.messages.add_partitions_to_txn import (
     AddPartitionsToTxnRequest,
@@ -140,7 +141,7 @@ def test_a_timeout_with_the_last_epoch_asks_for_a_producer_id() -> None:
     producer = a_producer(driver)
     with_epoch(driver, producer, LAST_CLIENT_EPOCH)
     assert producer.add(0) is ErrorCode.NONE
-    key = TimerKey(TimerKind.TRANSACTION_TIMEOUT, "t")
+    key = TransactionTimer(TransactionTimerKind.TRANSACTION_TIMEOUT, "t")
     with pytest.raises(NeedsProducerId):
         driver.shard.expire(key, driver.now)
     driver.advance_to(driver.now + driver.timers[key])

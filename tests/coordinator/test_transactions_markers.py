@@ -1,6 +1,7 @@
 """The end of a transaction is carried out: markers, their failures, and restarts in between."""
 
 import pytest
+from msgspec.structs import replace
 
 from ottla.coordinator.transactions.markers import FIRST_RETRY_MS, LAST_RETRY_MS
 from ottla.coordinator.transactions.state import TopicPartition
@@ -78,7 +79,7 @@ def test_what_failed_and_nothing_else_is_asked_for_again(code: ErrorCode) -> Non
     assert not driver.markers
     driver.advance_to(driver.now + 1)
     (again,) = driver.markers
-    assert again == first._replace(partitions=(P0,))
+    assert again == replace(first, partitions=(P0,))
     driver.report(again)
     assert state_of(driver) == "PrepareCommit"
     driver.report(first, {P1: ErrorCode.NONE})

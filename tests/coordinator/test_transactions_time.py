@@ -2,14 +2,14 @@
 
 import pytest
 
-from ottla.coordinator.transactions.result import TimerKey, TimerKind
 from ottla.coordinator.transactions.shard import TOMBSTONES_AT_ONCE, TransactionConfig
+from ottla.coordinator.transactions.timers import TransactionTimer, TransactionTimerKind
 from ottla.wire.errors import ErrorCode
 from ottla.wire.messages.list_transactions import ListTransactionsRequest
 
 from .transactions_driver import FIRST_PRODUCER_ID, Driver, Producer, a_producer, state_of
 
-TIMEOUT = TimerKey(TimerKind.TRANSACTION_TIMEOUT, "t")
+TIMEOUT = TransactionTimer(TransactionTimerKind.TRANSACTION_TIMEOUT, "t")
 
 
 def test_a_transaction_past_its_timeout_is_aborted_and_its_producer_fenced() -> None:
@@ -95,7 +95,9 @@ def test_many_unused_ids_are_forgotten_in_several_appends() -> None:
     driver = Driver(TransactionConfig(transactional_id_expiration_ms=1000))
     for number in range(2 * TOMBSTONES_AT_ONCE + 1):
         a_producer(driver, f"t{number}")
-    result = driver.shard.expire(TimerKey(TimerKind.ID_EXPIRATION), driver.now + 1000)
+    result = driver.shard.expire(
+        TransactionTimer(TransactionTimerKind.ID_EXPIRATION), driver.now + 1000
+    )
     assert len(result.records) == TOMBSTONES_AT_ONCE
     driver.advance_to(driver.now + 4_000_000)
     assert driver.list_transactions(ListTransactionsRequest()).transaction_states == []

@@ -1,6 +1,6 @@
 """A runtime for one transaction shard with a clock, a log and partitions that only tests have.
 
-It keeps the contract of `ottla.coordinator.shard` and `transactions_result`: records are appended
+It keeps the contract of `ottla.coordinator.shard` and `transactions.effects`: records are appended
 and replayed at once, timers are kept by key, markers wait until a test has them written. Records
 go through bytes in a restart, as they do on disk.
 """
@@ -9,16 +9,12 @@ from collections.abc import Callable, Hashable
 from typing import TypeVar
 
 from ottla.coordinator.batch_sizes import UNLIMITED, batch_size
-from ottla.coordinator.shard import CoordinatorRecord, Deferred, RequestContext, SetTimer
+from ottla.coordinator.shard import CoordinatorRecord, Deferred, RequestContext, Result, SetTimer
+from ottla.coordinator.transactions.effects import NeedsProducerId, TxnMarkers
 from ottla.coordinator.transactions.queries import response_of, transactions_of
-from ottla.coordinator.transactions.result import (
-    NeedsProducerId,
-    TimerKey,
-    TxnMarkers,
-    TxnResult,
-)
 from ottla.coordinator.transactions.shard import TransactionConfig, TransactionShard
 from ottla.coordinator.transactions.state import TopicPartition
+from ottla.coordinator.transactions.timers import TransactionTimer
 from ottla.wire.errors import ErrorCode
 from ottla.wire.messages.add_offsets_to_txn import AddOffsetsToTxnRequest, AddOffsetsToTxnResponse
 from ottla.wire.messages.add_partitions_to_txn import (
@@ -122,7 +118,7 @@ class Driver:
             default=None,
         ):
             key, at = due
-            assert isinstance(key, TimerKey)
+            assert isinstance(key, TransactionTimer)
             del self.timers[key]
             self._pass_to(max(self.elapsed, at))
             self._expire(key)
@@ -159,17 +155,17 @@ class Driver:
     def _ask_for(self, markers: list[TxnMarkers]) -> None:
         self.markers += markers
 
-    def _expire(self, key: TimerKey) -> None:
+    def _expire(self, key: TransactionTimer) -> None:
         self._with_producer_id(lambda new: self.shard.expire(key, self.now, new))
 
-    def _with_producer_id(self, call: Callable[[int | None], TxnResult[R]]) -> R:
+    def _with_producer_id(self, call: Callable[[int | None], Result[R]]) -> R:
         try:
             result = call(None)
         except NeedsProducerId:
             result = call(self.new_producer_id())
         return self._take(result)
 
-    def _take(self, result: TxnResult[R]) -> R:
+    def _take(self, result: Result[R]) -> R:
         if result.is_atomic:
             assert not result.records or batch_size(result.records) <= self.limit
         else:
@@ -180,7 +176,7 @@ class Driver:
             self.timers.pop(timer.key, None)
             if isinstance(timer, SetTimer):
                 self.timers[timer.key] = self.elapsed + timer.delay_ms
-        self._ask_for(result.markers)
+        self._ask_for(_markers_of(result))
         assert not isinstance(result.reply, Deferred), "no transactional request is parked"
         return result.reply
 
@@ -265,3 +261,11 @@ def a_producer(driver: Driver, transactional_id: str = "t", version: int = 2) ->
 def state_of(driver: Driver, transactional_id: str = "t") -> str:
     """Kafka's name of the state that a transactional id is in."""
     return driver.describe(transactional_id).transaction_states[0].transaction_state
+
+
+def _markers_of(result: Result[R]) -> list[TxnMarkers]:
+    found = []
+    for effect in result.effects:
+        assert isinstance(effect, TxnMarkers), "a transaction coordinator asks for nothing else"
+        found.append(effect)
+    return found

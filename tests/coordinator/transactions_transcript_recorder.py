@@ -13,15 +13,11 @@ too. Here it is PRODUCER_FENCED, and a retry gets its answer.
 
 import json
 import random
-import socket
 import sys
 from collections.abc import Iterator
-from struct import Struct
 from time import monotonic, sleep, time_ns
 from typing import TypeVar
 
-from ottla.wire.codec import decode, encode
-from ottla.wire.headers import read_response_header, write_request_header
 from ottla.wire.message import Message
 from ottla.wire.messages.add_offsets_to_txn import AddOffsetsToTxnRequest, AddOffsetsToTxnResponse
 from ottla.wire.messages.add_partitions_to_txn import (
@@ -35,6 +31,7 @@ from ottla.wire.messages.describe_transactions import (
 from ottla.wire.messages.end_txn import EndTxnRequest, EndTxnResponse
 from ottla.wire.messages.find_coordinator import FindCoordinatorRequest, FindCoordinatorResponse
 from ottla.wire.messages.init_producer_id import InitProducerIdRequest, InitProducerIdResponse
+from testkit import raw
 
 from .transactions_transcript import FOREIGN, TOPIC, TRANSCRIPT, Answer, Play, Step
 
@@ -45,16 +42,12 @@ LAST_CLIENT_EPOCH = 32766
 RANDOM_SCRIPTS = 40
 RANDOM_STEPS = 25
 
-_SIZE = Struct(">i")
-
 
 class Kafka:
     """A Kafka broker that coordinates everything itself."""
 
     def __init__(self, address: tuple[str, int]) -> None:
-        self._socket = socket.create_connection(address)
-        self._socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-        self._input = self._socket.makefile("rb")
+        self._raw = raw.Connection(f"{address[0]}:{address[1]}")
         request = FindCoordinatorRequest(key_type=1, coordinator_keys=[TOPIC])
         while self._call(request, 4, FindCoordinatorResponse).coordinators[0].error_code:
             sleep(0.1)
@@ -92,12 +85,7 @@ class Kafka:
         raise TimeoutError(f"{transactional_id} is still being ended")
 
     def _call(self, request: Message, version: int, kind: type[M]) -> M:
-        data = write_request_header(request.API_KEY, version, 0) + encode(request, version)
-        self._socket.sendall(_SIZE.pack(len(data)) + data)
-        (size,) = _SIZE.unpack(self._input.read(_SIZE.size))
-        reply = memoryview(self._input.read(size))
-        _, at = read_response_header(reply, kind.API_KEY, version)
-        return decode(kind, version, reply, at)
+        return self._raw.ask(request, kind, version)
 
 
 def written_scripts() -> Iterator[tuple[str, list[Step]]]:

@@ -12,8 +12,8 @@ from typing import NamedTuple
 
 from ottla.coordinator.batch_sizes import UNLIMITED
 from ottla.coordinator.shard import CoordinatorRecord
+from ottla.coordinator.transactions.effects import TxnMarkers
 from ottla.coordinator.transactions.records import read_record, record_of
-from ottla.coordinator.transactions.result import TxnMarkers
 from ottla.coordinator.transactions.shard import TransactionShard
 from ottla.coordinator.transactions.state import LAST_CLIENT_EPOCH, TopicPartition, Transaction
 from ottla.wire.errors import ErrorCode

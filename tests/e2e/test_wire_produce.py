@@ -6,7 +6,7 @@ from uuid import uuid4
 import cramjam
 import pytest
 
-from ottla.log.validation import restamp_attributes
+from ottla.log.validation.checks import restamp_attributes
 from ottla.records import Codec
 from ottla.wire.batch import HEADER_SIZE, read_header
 from ottla.wire.errors import ErrorCode

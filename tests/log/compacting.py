@@ -2,11 +2,11 @@
 
 from collections.abc import Iterable
 
-from ottla.log.compaction import compact
-from ottla.log.compaction_order import Cleaned, Finished
-from ottla.log.compaction_plan import plan
-from ottla.log.files import Files
+from ottla.log.compaction.cleaner import compact
+from ottla.log.compaction.order import Cleaned, Finished
+from ottla.log.compaction.plan import plan
 from ottla.log.log import Log
+from ottla.log.storage.files import Files
 from ottla.records import Codec, Record, decode_batch, encode_batch
 from ottla.records.control import MarkerType, decode_marker
 from ottla.wire.batch import BatchHeader, headers

@@ -11,7 +11,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import ParamSpec, TypeVar
 
-from ottla.log.files import OPERATIONS, Bytes, Files
+from ottla.log.storage.files import OPERATIONS, Bytes, Files
 
 REAL = {"rename": "replace"}
 """Operations whose name in `os` is another."""

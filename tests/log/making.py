@@ -6,8 +6,9 @@ from pathlib import Path
 
 from ottla.log.appended import Appended
 from ottla.log.config import LogConfig
-from ottla.log.files import FileCache, Files
 from ottla.log.log import Log
+from ottla.log.storage.file_cache import FileCache
+from ottla.log.storage.files import Files
 from ottla.records import Codec, Record, encode_batch
 from ottla.records.control import Marker, MarkerType, encode_marker
 from ottla.wire.batch import BatchHeader, headers

@@ -7,8 +7,9 @@ from typing import TypeVar
 import pytest
 
 from ottla.log.config import LogConfig
-from ottla.log.files import NOWAIT, ColdReadError
 from ottla.log.log import Log
+from ottla.log.storage.files import NOWAIT
+from ottla.log.storage.page_cache import ColdReadError
 
 from .making import NOW, Logs, append, batch
 

@@ -15,8 +15,8 @@ from pathlib import Path
 import pytest
 
 from ottla.log.config import LogConfig
-from ottla.log.files import DISK_IS_FULL, Bytes
 from ottla.log.log import Log
+from ottla.log.storage.files import DISK_IS_FULL, Bytes
 from ottla.wire.batch import HEADER
 from ottla.wire.errors import ErrorCode, KafkaError
 from tests.log.faulty import FaultyFiles, Killed

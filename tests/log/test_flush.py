@@ -7,11 +7,11 @@ import pytest
 from structlog.testing import capture_logs
 
 from ottla.log.config import LogConfig
-from ottla.log.files import Files
 from ottla.log.flush import Flush, run_together
 from ottla.log.leader_epochs import FILE_NAME as EPOCHS_FILE
-from ottla.log.leader_epochs import LeaderEpochs
+from ottla.log.leader_epochs import LeaderEpochFileCache
 from ottla.log.log import Log
+from ottla.log.storage.files import Files
 from ottla.wire.errors import ErrorCode, KafkaError
 from tests.log.faulty import FaultyFiles
 from tests.log.making import NOW, Logs, append, batch, flush, read_all
@@ -281,6 +281,6 @@ def test_a_late_flush_writes_nothing_into_the_folder_of_another_topic(
         files.fdatasync = recreate_and_sync
     run_together([begun])
     log.end_flush(begun)
-    assert (logs.directory / EPOCHS_FILE).read_bytes() == LeaderEpochs([(0, 0)]).to_bytes()
+    assert (logs.directory / EPOCHS_FILE).read_bytes() == LeaderEpochFileCache([(0, 0)]).to_bytes()
     assert not [*logs.directory.glob("*.tmp")]
     logs.close()

@@ -5,8 +5,8 @@ import os
 import pytest
 
 from ottla.log.config import LogConfig
-from ottla.log.files import Slice
 from ottla.log.log import Log
+from ottla.log.storage.file_cache import Slice
 from ottla.wire.batch import headers
 from ottla.wire.errors import ErrorCode, KafkaError
 from tests.log.making import Logs, append, batch, read_all, read_headers

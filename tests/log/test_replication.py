@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ottla.log.config import LogConfig
-from ottla.log.leader_epochs import LeaderEpochs
+from ottla.log.leader_epochs import LeaderEpochFileCache
 from ottla.log.log import Log
 from ottla.wire.errors import ErrorCode, KafkaError
 from tests.log.faulty import FaultyFiles, Killed
@@ -209,7 +209,7 @@ def test_starting_again_at_the_same_offset_leaves_no_old_bytes(logs: Logs) -> No
 
 
 def test_an_epoch_ends_where_the_next_one_begins() -> None:
-    epochs = LeaderEpochs([(2, 10), (4, 20), (7, 30)])
+    epochs = LeaderEpochFileCache([(2, 10), (4, 20), (7, 30)])
     answers = [epochs.end_offset_for(epoch, 99) for epoch in range(-1, 9)]
     assert answers == [
         None,
@@ -223,16 +223,16 @@ def test_an_epoch_ends_where_the_next_one_begins() -> None:
         (7, 99),
         None,
     ]
-    assert LeaderEpochs().end_offset_for(0, 5) is None
+    assert LeaderEpochFileCache().end_offset_for(0, 5) is None
 
 
 def test_the_epoch_of_an_offset_is_that_of_the_leader_that_wrote_it() -> None:
-    epochs = LeaderEpochs([(2, 10), (4, 20)])
+    epochs = LeaderEpochFileCache([(2, 10), (4, 20)])
     assert [epochs.epoch_of(offset) for offset in (9, 10, 19, 20, 1000)] == [-1, 2, 2, 4, 4]
 
 
 def test_a_new_epoch_removes_those_it_contradicts() -> None:
-    epochs = LeaderEpochs([(1, 0), (2, 10), (3, 20)])
+    epochs = LeaderEpochFileCache([(1, 0), (2, 10), (3, 20)])
     epochs.assign(4, 10)
     assert epochs.entries() == [(1, 0), (4, 10)]
     epochs.assign(4, 50)
@@ -242,7 +242,7 @@ def test_a_new_epoch_removes_those_it_contradicts() -> None:
 
 
 def test_epochs_are_truncated_with_the_log() -> None:
-    epochs = LeaderEpochs([(1, 0), (2, 10), (3, 20)])
+    epochs = LeaderEpochFileCache([(1, 0), (2, 10), (3, 20)])
     epochs.truncate_from_start(15)
     assert epochs.entries() == [(2, 15), (3, 20)]
     epochs.truncate_from_end(20)
@@ -255,19 +255,19 @@ def test_epochs_are_truncated_with_the_log() -> None:
 
 
 def test_the_epoch_file_is_kafkas() -> None:
-    assert LeaderEpochs([(1, 0), (2, 10)]).to_bytes() == b"0\n2\n1 0\n2 10\n"
-    assert LeaderEpochs().to_bytes() == b"0\n0\n"
+    assert LeaderEpochFileCache([(1, 0), (2, 10)]).to_bytes() == b"0\n2\n1 0\n2 10\n"
+    assert LeaderEpochFileCache().to_bytes() == b"0\n0\n"
 
 
 @given(st.lists(st.tuples(st.integers(0, 50), st.integers(0, 1000))))
 def test_epochs_and_offsets_always_grow_and_round_trip(steps: list[tuple[int, int]]) -> None:
-    epochs = LeaderEpochs()
+    epochs = LeaderEpochFileCache()
     for epoch, start in steps:
         epochs.assign(epoch, start)
         assert epochs.epochs == sorted(set(epochs.epochs))
         assert epochs.starts == sorted(set(epochs.starts))
         assert epochs.latest == epoch
-    assert LeaderEpochs.from_bytes(epochs.to_bytes()).entries() == epochs.entries()
+    assert LeaderEpochFileCache.from_bytes(epochs.to_bytes()).entries() == epochs.entries()
 
 
 def test_a_log_that_is_offline_refuses_even_an_empty_answer(logs: Logs) -> None:

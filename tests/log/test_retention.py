@@ -9,7 +9,7 @@ from structlog.testing import capture_logs
 
 from ottla.log.config import LogConfig
 from ottla.log.log import Log
-from ottla.log.segment_names import stem
+from ottla.log.segments.names import stem
 from ottla.wire.errors import ErrorCode, KafkaError
 from tests.log.making import NOW, Logs, append, batch, read_headers
 

@@ -5,8 +5,8 @@ import errno
 import pytest
 
 from ottla.log.config import LogConfig
-from ottla.log.files import Slice
 from ottla.log.log import Log
+from ottla.log.storage.file_cache import Slice
 from ottla.records.control import Marker, MarkerType, encode_marker
 from ottla.wire.batch import headers
 from ottla.wire.errors import ErrorCode, KafkaError
@@ -268,7 +268,7 @@ def test_a_follower_that_nobody_reads_from_forgets_decided_transactions(logs: Lo
         follower.append_as_follower(begun)
         follower.append_as_follower(memoryview(ended))
         follower.high_watermark = max(0, follower.end_offset - 4)
-    assert len(follower.producers._completed) <= 3
+    assert len(follower.producers.completed) <= 3
     assert follower.last_stable_offset == 96
 
 
@@ -286,7 +286,7 @@ def test_a_marker_that_cannot_be_noted_is_not_written(logs: Logs) -> None:
             raise OSError(errno.EMFILE, "Too many open files")
         return open_file(path, flags, mode)
 
-    log.segments.active._txn_index = None  # as after a start: it is read when it is needed
+    log.segments.active.indexes.txn = None  # as after a start: it is read when it is needed
     logs.files.open = full
     with pytest.raises(KafkaError) as refused:
         log.append_marker(marker(MarkerType.ABORT, producer=7), now=NOW, leader_epoch=0)

@@ -301,3 +301,18 @@ def _check_delta(before: Image, cluster: Cluster) -> None:
         for key in set(before.broker_configs) | set(after.broker_configs)
         if before.broker_configs.get(key) != after.broker_configs.get(key)
     }
+
+
+@pytest.mark.parametrize("name", ["..", ".", "a/b", "../../etc", "", "a b", "x" * 250])
+def test_a_topic_with_an_illegal_name_is_skipped(name: str) -> None:
+    cluster = Cluster()
+    cluster.commit(
+        Create(topic_key(name), _topic(name, FIRST)),
+        Create(partition_key(name, 0), _state(FIRST)),
+        Create(topic_key("good"), _topic("good", SECOND)),
+    )
+    assert list(cluster.image.topics) == ["good"]
+    assert not cluster.image.partitions
+    assert cluster.delta.created_topics == [cluster.image.topics["good"]]
+    cluster.commit(Delete(topic_key(name)), Delete(partition_key(name, 0)))
+    assert cluster.delta.deleted_partitions == []

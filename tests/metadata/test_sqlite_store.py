@@ -22,7 +22,8 @@ from ottla.metadata.store import (
     UnknownOutcome,
 )
 from ottla.metadata.stores import sqlite_reserve
-from ottla.metadata.stores.sqlite_database import JOURNAL_KEPT, Database, _Changes
+from ottla.metadata.stores.sqlite_changes import Changes
+from ottla.metadata.stores.sqlite_database import JOURNAL_KEPT, Database
 from ottla.metadata.stores.sqlite_reserve import FILE_BYTES
 from ottla.metadata.stores.sqlite_store import OwnerInUse, SqliteStore
 from testkit.waiting import until_on_loop as until
@@ -248,9 +249,9 @@ def test_a_log_of_changes_that_is_full_is_brought_into_the_file_first(
 ) -> None:
     database = _database(tmp_path / "db")
     checkpointed: list[object] = []
-    write = _Changes.write
+    write = Changes.write
 
-    def write_then(changes: _Changes, journal_kept: int) -> None:
+    def write_then(changes: Changes, journal_kept: int) -> None:
         if not checkpointed:
             raise _error("SQLITE_FULL")
         write(changes, journal_kept)
@@ -258,7 +259,7 @@ def test_a_log_of_changes_that_is_full_is_brought_into_the_file_first(
     def checkpoint(self: Database) -> None:
         checkpointed.append(self)
 
-    monkeypatch.setattr(_Changes, "write", write_then)
+    monkeypatch.setattr(Changes, "write", write_then)
     monkeypatch.setattr(Database, "_checkpoint", checkpoint)
     assert database.commit([Create("a", b"x")]) == [0]
     assert len(checkpointed) == 1
@@ -333,7 +334,7 @@ def test_the_reserve_is_kept_where_it_is_not_room_that_is_missing(
         raise _error(name)
 
     with monkeypatch.context() as patched:
-        patched.setattr(_Changes, "write", refuse)
+        patched.setattr(Changes, "write", refuse)
         with pytest.raises(StoreError):
             database.commit([Create("a", b"x")])
     assert (tmp_path / "db-reserve").exists()
@@ -351,7 +352,7 @@ def test_a_commit_that_may_be_done_is_not_done_again(
         raise UnknownOutcome("lost") from _error("SQLITE_IOERR_SHMSIZE")
 
     with monkeypatch.context() as patched:
-        patched.setattr(_Changes, "write", lose)
+        patched.setattr(Changes, "write", lose)
         with pytest.raises(UnknownOutcome):
             database.commit([Create("a", b"x")])
     assert len(tried) == 1
@@ -457,3 +458,60 @@ async def test_a_file_that_was_put_back_from_a_copy_is_not_followed(
         await store.commit([Put("more", b"")])
     assert "late" in watcher.documents
     await store.close()
+
+
+# Secrets -------------------------------------------------------------------------------------
+
+
+def _bytes_of_all_files(folder: Path) -> bytes:
+    return b"".join(each.read_bytes() for each in sorted(folder.iterdir()))
+
+
+@on_a_loop
+async def test_an_old_secret_is_in_none_of_the_stores_files(tmp_path: Path) -> None:
+    store = await SqliteStore.open(tmp_path / "db", "broker-1")
+    await store.commit([Create("scram/alice", b"FIRST-SECRET"), Put("topics/t", b"not secret")])
+    await store.commit([Put("scram/alice", b"SECOND-SECRET")])
+    assert b"FIRST-SECRET" not in _bytes_of_all_files(tmp_path)
+    assert b"SECOND-SECRET" in _bytes_of_all_files(tmp_path)
+    await store.commit([Delete("scram/alice")])
+    assert b"SECOND-SECRET" not in _bytes_of_all_files(tmp_path)
+    await store.close()
+    assert b"-SECRET" not in _bytes_of_all_files(tmp_path)
+
+
+@on_a_loop
+async def test_another_process_learns_the_last_value_of_a_secret(tmp_path: Path) -> None:
+    one = await SqliteStore.open(tmp_path / "db", "broker-1")
+    two = await SqliteStore.open(tmp_path / "db", "broker-2", poll_interval=60)
+    watcher = Watcher()
+    await two.watch(watcher)
+    await one.commit([Create("scram/alice", b"1"), Create("scram/bob", b"b")])
+    await one.commit([Put("scram/alice", b"2")])
+    await one.commit([Create("scram/carol", b"c")])
+    await one.commit([Delete("scram/carol")])
+    await two.catch_up()
+    await until(lambda: len(watcher.changes) >= 2)
+    await one.commit([Delete("scram/bob")])
+    await two.catch_up()
+    await until(lambda: len(watcher.changes) >= 3)
+    seen = [(each.key, each.value) for each in watcher.changes]
+    assert seen == [("scram/bob", b"b"), ("scram/alice", b"2"), ("scram/bob", None)]
+    await two.close()
+    await one.close()
+
+
+def _modes(folder: Path) -> dict[str, int]:
+    return {each.name: each.stat().st_mode & 0o777 for each in folder.iterdir()}
+
+
+@on_a_loop
+async def test_only_the_owner_can_read_the_files(tmp_path: Path) -> None:
+    (tmp_path / "db").touch(0o644)
+    (tmp_path / "db").chmod(0o644)
+    store = await SqliteStore.open(tmp_path / "db", "broker-1", exclusive=True)
+    await store.commit([Create("a", b"1")])
+    modes = _modes(tmp_path)
+    await store.close()
+    assert len(modes) >= 4
+    assert set(modes.values()) == {0o600}, modes

@@ -11,7 +11,7 @@ from kafka.record.default_records import (  # type: ignore[import-untyped]  # it
 
 from ottla.records import Codec, Record, decode_batch, encode_batch
 from ottla.records.record import varint
-from ottla.wire.batch import HEADER_SIZE, crc_is_right, read_header, stamp_append_time
+from ottla.wire.batch import HEADER_SIZE, crc_is_right, read_header
 from ottla.wire.errors import ErrorCode, KafkaError
 
 from .captured import JAVA_CLIENT_4_3, LIBRDKAFKA
@@ -100,9 +100,6 @@ def test_the_brokers_append_time_is_the_timestamp_of_all_records() -> None:
     records = [Record(0, NOW, None, b"a"), Record(1, NOW + 5, None, b"b")]
     appended = encode_batch(records, append_time=NOW + 9)
     assert [record.timestamp for record in decode_batch(appended)] == [NOW + 9, NOW + 9]
-    stamped = bytearray(encode_batch(records))
-    stamp_append_time(memoryview(stamped), read_header(memoryview(stamped)), NOW + 9)
-    assert stamped == appended
 
 
 def test_header_keys_that_are_not_text_survive() -> None:

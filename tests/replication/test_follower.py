@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ottla.log.leader_epochs import LeaderEpochs
+from ottla.log.leader_epochs import LeaderEpochFileCache
 from ottla.replication.epochs import check_start, diverging, truncation_offset
 from ottla.replication.follower import Action, Answer, Fetch, Following, Step, marks
 from ottla.replication.lease import Lease
@@ -17,20 +17,20 @@ def answered(
     answer: Answer,
     *,
     fetch: Fetch | None = None,
-    epochs: LeaderEpochs | None = None,
+    epochs: LeaderEpochFileCache | None = None,
     high_watermark: int = 0,
 ) -> Step:
     """A follower of epoch 5 whose log has 10 records, the last ones of epoch 3."""
-    own = LeaderEpochs([(1, 0), (3, 6)]) if epochs is None else epochs
+    own = LeaderEpochFileCache([(1, 0), (3, 6)]) if epochs is None else epochs
     following = Following(2, 5)
     asked = following.fetch(10, own, 0) if fetch is None else fetch
     return following.answered(asked, answer, 10, own, high_watermark)
 
 
 def test_a_fetch_says_where_the_log_ends_and_in_which_epoch() -> None:
-    epochs = LeaderEpochs([(1, 0), (3, 6)])
+    epochs = LeaderEpochFileCache([(1, 0), (3, 6)])
     assert Following(2, 5).fetch(10, epochs, 4) == Fetch(5, 10, 3, 4)
-    assert Following(2, 5).fetch(0, LeaderEpochs(), 0) == Fetch(5, 0, -1, 0)
+    assert Following(2, 5).fetch(0, LeaderEpochFileCache(), 0) == Fetch(5, 0, -1, 0)
 
 
 def test_answers_of_a_former_term_are_dropped() -> None:
@@ -51,7 +51,7 @@ def test_the_log_is_cut_where_the_leaders_epoch_ends() -> None:
 
 
 def test_the_log_is_cut_where_the_first_epoch_ends_or_begins() -> None:
-    epochs = LeaderEpochs([(0, 0), (3, 6)])
+    epochs = LeaderEpochFileCache([(0, 0), (3, 6)])
     assert answered(Answer(OK, diverging=(0, 4)), epochs=epochs) == Step(Action.TRUNCATE, 4)
     assert answered(Answer(OK, diverging=(0, 0)), epochs=epochs) == Step(Action.TRUNCATE, 0)
 
@@ -74,7 +74,7 @@ def test_a_log_that_ends_before_the_leaders_begins_is_given_up() -> None:
 def test_an_empty_log_begins_where_the_leaders_does() -> None:
     answer = Answer(ErrorCode.OFFSET_OUT_OF_RANGE, log_start=3)
     fetch = Fetch(5, 10, -1, 10)
-    assert answered(answer, fetch=fetch, epochs=LeaderEpochs()) == Step(Action.RESTART, 3)
+    assert answered(answer, fetch=fetch, epochs=LeaderEpochFileCache()) == Step(Action.RESTART, 3)
 
 
 def test_any_other_error_changes_nothing() -> None:
@@ -108,19 +108,19 @@ def test_a_follower_that_does_not_reach_into_the_log_is_out_of_range(
     offset: int, own_start: int, last_epoch: int
 ) -> None:
     with pytest.raises(KafkaError) as refused:
-        check_start(LeaderEpochs([(2, 4), (3, 8)]), 4, offset, own_start, last_epoch)
+        check_start(LeaderEpochFileCache([(2, 4), (3, 8)]), 4, offset, own_start, last_epoch)
     assert refused.value.code == ErrorCode.OFFSET_OUT_OF_RANGE
 
 
 def test_a_follower_may_begin_where_the_log_begins() -> None:
-    check_start(LeaderEpochs([(2, 4)]), 4, 4, 4, -1)
-    check_start(LeaderEpochs(), 0, 0, 0, -1)
-    check_start(LeaderEpochs([(2, 4)]), 4, 5, 0, 2)
+    check_start(LeaderEpochFileCache([(2, 4)]), 4, 4, 4, -1)
+    check_start(LeaderEpochFileCache(), 0, 0, 0, -1)
+    check_start(LeaderEpochFileCache([(2, 4)]), 4, 5, 0, 2)
 
 
 def test_a_follower_that_ends_where_the_log_begins_goes_on_in_the_same_epoch() -> None:
     """All records were deleted: it need not give up its producers' state for that."""
-    epochs = LeaderEpochs([(1, 0), (2, 3)])
+    epochs = LeaderEpochFileCache([(1, 0), (2, 3)])
     epochs.truncate_from_start(9)
     check_start(epochs, 9, 9, 0, 2)
 
@@ -133,7 +133,7 @@ def test_what_is_committed_is_not_truncated() -> None:
 
 def test_an_epoch_that_was_compacted_away_is_copied_again() -> None:
     """The leader has all offsets, but no batch of epoch 3: nothing is lost."""
-    leader = LeaderEpochs([(1, 0), (4, 20)])
+    leader = LeaderEpochFileCache([(1, 0), (4, 20)])
     parting = diverging(leader, 30, 3, 10)
     assert parting == (1, 20)
     assert answered(Answer(OK, diverging=parting), high_watermark=10) == Step(Action.TRUNCATE, 6)
@@ -141,7 +141,7 @@ def test_an_epoch_that_was_compacted_away_is_copied_again() -> None:
 
 
 def test_a_recorded_unclean_election_explains_what_the_leader_lacks() -> None:
-    own = LeaderEpochs([(1, 0), (3, 6)])
+    own = LeaderEpochFileCache([(1, 0), (3, 6)])
     following = Following(2, 5, may_lose=True)
     fetch = following.fetch(10, own, 0)
     diverges = Answer(OK, diverging=(1, 4))
@@ -155,7 +155,7 @@ def test_a_recorded_unclean_election_explains_what_the_leader_lacks() -> None:
 def test_records_below_the_leaders_start_go_only_where_that_is_explained(
     was_deleted: bool,
 ) -> None:
-    own = LeaderEpochs([(1, 0), (3, 6)])
+    own = LeaderEpochFileCache([(1, 0), (3, 6)])
     following = Following(2, 5)
     begins_later = Answer(ErrorCode.OFFSET_OUT_OF_RANGE, log_start=12)
     fetch = following.fetch(10, own, 0)
@@ -169,16 +169,16 @@ def test_a_follower_without_records_restarts_wherever_the_leader_begins() -> Non
     following = Following(2, 5)
     for log_start in (0, 3, 12):
         answer = Answer(ErrorCode.OFFSET_OUT_OF_RANGE, log_start=log_start)
-        fetch = following.fetch(10, LeaderEpochs(), 10)
-        step = following.answered(fetch, answer, 10, LeaderEpochs(), 10, was_deleted=False)
+        fetch = following.fetch(10, LeaderEpochFileCache(), 10)
+        step = following.answered(fetch, answer, 10, LeaderEpochFileCache(), 10, was_deleted=False)
         assert step == Step(Action.RESTART, log_start)
 
 
 Log = list[tuple[int, int]]
 
 
-def epochs_of(log: Log, led: int | None = None) -> LeaderEpochs:
-    epochs = LeaderEpochs()
+def epochs_of(log: Log, led: int | None = None) -> LeaderEpochFileCache:
+    epochs = LeaderEpochFileCache()
     for offset, (epoch, _) in enumerate(log):
         if epoch != epochs.latest:
             epochs.assign(epoch, offset)

@@ -11,7 +11,7 @@ import pytest
 
 from ottla.broker.replicas.partition import Partition
 from ottla.embedded import Broker
-from ottla.log.files import Slice
+from ottla.log.storage.file_cache import Slice
 from ottla.wire.batch import headers
 from ottla.wire.fetch_answer import read_answer
 from ottla.wire.headers import read_response_header
@@ -85,7 +85,7 @@ def parts_on_their_way(broker: Broker) -> list[object]:
 def records_of(follower: Connection) -> bytes:
     answer = memoryview(follower.receive_frame())
     _, at = read_response_header(answer, FetchRequest.API_KEY, VERSION)
-    ((_, (found,)),) = read_answer(answer, at).topics
+    ((_, (found,)),) = read_answer(answer, at, VERSION).topics
     assert found.error_code == 0
     return bytes(found.records)
 

@@ -111,7 +111,7 @@ def test_a_batch_that_a_thread_fails_to_look_into_does_not_cost_the_answers_of_o
             raise MemoryError
         return body_of(codec, data, limit)
 
-    monkeypatch.setattr("ottla.log.looking.body_of", fail)
+    monkeypatch.setattr("ottla.log.validation.inspection.body_of", fail)
     with Connection(broker.bootstrap_servers) as client:
         create_topic(client, "t", partitions=2, configs=COMPACTED)
         short = Batch([Plain(b"v", key=b"k")]).build()

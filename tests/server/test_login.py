@@ -67,7 +67,8 @@ def test_a_failed_login_is_answered_when_the_shell_says_so_and_nothing_behind_it
     shell.receive(handshake() + token(b"\0alice\0no") + request(3) + token() + request(4))
     assert shell.replies() == [1]
     assert shell.protocol.input is Input.ENDED
-    assert not shell.protocol.is_answered
+    answered = shell.protocol.is_answered
+    assert not answered
     ((problem, answer, reply),) = shell.failed_logins
     assert problem == "PLAIN: invalid username or password"
     answer.complete(reply)

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 
 from ottla.later import Later
-from ottla.log.files import Slice
+from ottla.log.storage.file_cache import Slice
 from ottla.server.protocol import (
     MOST_HELD_BYTES,
     MOST_PIPELINED,

@@ -7,7 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from ottla.log.files import FileCache, OpenFile, Slice, read_stretch
+from ottla.log.storage.file_cache import FileCache, OpenFile, Slice
+from ottla.log.storage.page_cache import read_stretch
 from ottla.server import sender as sender_module
 from ottla.server.outbox import Outbox
 from ottla.server.sender import COLD_FOR_SECONDS, TURN_BYTES, WARM_FOR_SECONDS, Sender

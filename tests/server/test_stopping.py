@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from ottla.embedded import Broker
-from ottla.log.folder import CLEAN_SHUTDOWN
+from ottla.log.storage.folder import CLEAN_SHUTDOWN
 from ottla.server.connection import Connection as ServedConnection
 from ottla.server.server import Server
 from ottla.wire.messages.api_versions import ApiVersionsRequest, ApiVersionsResponse

@@ -1,6 +1,6 @@
 """A simulated log: (epoch, value) pairs with the real leader epochs beside them."""
 
-from ottla.log.leader_epochs import LeaderEpochs
+from ottla.log.leader_epochs import LeaderEpochFileCache
 
 Entry = tuple[int, str]
 
@@ -11,7 +11,7 @@ class SimulatedLog:
     def __init__(self) -> None:
         self.start = 0
         self.entries: list[Entry] = []
-        self.epochs = LeaderEpochs()
+        self.epochs = LeaderEpochFileCache()
         self.flushed = 0
         self.checkpointed_high_watermark = 0
         self.offsets: dict[str, int] = {}

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
-from ottla.coordinator import group_records
+from ottla.coordinator.record_kinds import RECORD_KINDS
 from ottla.wire.apis import KAFKA_VERSIONS
 from ottla.wire.codec import MessageReader, decode, encode, native_reader, pure_reader
 from ottla.wire.fields import DecodeError
@@ -16,12 +16,9 @@ from ottla.wire.message import Message
 
 from .every_message import MESSAGE_VERSIONS, MESSAGES, as_in_version, filled, messages_of
 
-
-def _is_message(each: object) -> bool:
-    return isinstance(each, type) and issubclass(each, Message) and bool(each.FIELDS)
-
-
-RECORDS = [each for each in vars(group_records).values() if _is_message(each)]
+RECORDS: list[type[Message]] = [
+    *dict.fromkeys(each for kind in RECORD_KINDS.values() for each in (kind.key, kind.value))
+]
 # Without a compiler at install there is one reader only, and nothing to compare.
 pytestmark = pytest.mark.skipif(
     MessageReader is None,

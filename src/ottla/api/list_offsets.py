@@ -17,7 +17,7 @@ from ottla.api.pieces import pieces
 from ottla.api.registry import Request, api, error_of
 from ottla.broker.replicas.cold_reads import look_again
 from ottla.broker.replicas.partition import Partition
-from ottla.log.files import ColdReadError
+from ottla.log.storage.page_cache import ColdReadError
 from ottla.wire.apis import ApiKey
 from ottla.wire.errors import ErrorCode, KafkaError
 from ottla.wire.fetch import READ_COMMITTED

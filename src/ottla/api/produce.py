@@ -29,7 +29,7 @@ from ottla.broker.replicas.verification import (
 from ottla.broker.scheduling.turns import Turns
 from ottla.broker.scheduling.waiting import settled
 from ottla.later import Later
-from ottla.log.looking import LongBodyError, Looked
+from ottla.log.validation.inspection import LongBodyError, Looked
 from ottla.wire import produce as wire
 from ottla.wire.apis import ApiKey
 from ottla.wire.errors import ErrorCode, KafkaError

@@ -27,7 +27,7 @@ from ottla.coordinator.shard import RequestContext
 from ottla.later import Later
 from ottla.metadata.store import StoreError
 from ottla.wire import codec
-from ottla.wire.apis import FIRST_FLEXIBLE, ApiKey
+from ottla.wire.apis import ApiKey
 from ottla.wire.errors import ErrorCode, KafkaError
 from ottla.wire.message import Message
 from ottla.wire.reply import Parts, UnanswerableError
@@ -93,7 +93,7 @@ RawHandler = Callable[[Request, memoryview, int], Outcome]
 class Endpoint:
     """One API as the server calls it: bytes in, parts out."""
 
-    __slots__ = ("first", "flexible_from", "handle", "key", "last", "name")
+    __slots__ = ("first", "handle", "key", "last", "name")
 
     def __init__(self, key: ApiKey, first: int, last: int, handle: RawHandler) -> None:
         self.key = key
@@ -101,7 +101,6 @@ class Endpoint:
         self.first = first
         self.last = last
         self.handle = handle
-        self.flexible_from = FIRST_FLEXIBLE[key]
 
 
 ENDPOINTS: dict[int, Endpoint] = {}

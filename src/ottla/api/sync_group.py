@@ -3,11 +3,7 @@
 from ottla.api.registry import Request, api
 from ottla.later import Later
 from ottla.wire.apis import ApiKey
-from ottla.wire.errors import ErrorCode
 from ottla.wire.messages.sync_group import SyncGroupRequest, SyncGroupResponse
-
-PROTOCOL_NAMED_FROM = 5
-"""From this version on a member must say which protocol it takes part in (KIP-559)."""
 
 
 @api(ApiKey.SYNC_GROUP, 0, 5, SyncGroupRequest)
@@ -15,11 +11,6 @@ def sync_group(
     request: Request, asked: SyncGroupRequest
 ) -> SyncGroupResponse | Later[SyncGroupResponse]:
     """The answer comes with the leader's assignment."""
-    if request.version >= PROTOCOL_NAMED_FROM and None in (
-        asked.protocol_type,
-        asked.protocol_name,
-    ):
-        return SyncGroupResponse(error_code=ErrorCode.INCONSISTENT_GROUP_PROTOCOL)
     return request.node.groups.ask(
         asked.group_id,
         lambda shard, now: shard.handle_sync_group(asked, request.context, now),

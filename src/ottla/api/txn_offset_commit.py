@@ -11,6 +11,7 @@ from ottla.api.pieces import MOST_TOGETHER, pieces
 from ottla.api.registry import Request, api, error_of
 from ottla.broker.replicas.verification import Moment
 from ottla.broker.scheduling.waiting import settled
+from ottla.coordinator.group_state import check_group_id
 from ottla.metadata.image import Image
 from ottla.wire.apis import ApiKey
 from ottla.wire.errors import ErrorCode, KafkaError
@@ -54,8 +55,7 @@ async def txn_offset_commit(
     if not any(_exists(image, topic, part) for topic in asked.topics for part in topic.partitions):
         return _refuse(image, asked, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
     try:
-        if not asked.group_id:
-            raise KafkaError(ErrorCode.INVALID_GROUP_ID)
+        check_group_id(asked.group_id)
         runner = request.node.groups.runner_of(asked.group_id)
         moment = Moment(runner.partition, asked.producer_id)
         await _verify(request, asked, runner.partition.index)

@@ -6,7 +6,7 @@ from collections.abc import Awaitable
 from ottla.api.pieces import pieces
 from ottla.api.registry import Request, api
 from ottla.broker.coordinators.txn_markers import write_marker
-from ottla.coordinator.transactions.result import TxnMarkers
+from ottla.coordinator.transactions.effects import TxnMarkers
 from ottla.coordinator.transactions.state import TopicPartition
 from ottla.wire.apis import ApiKey
 from ottla.wire.errors import ErrorCode

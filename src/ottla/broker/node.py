@@ -11,7 +11,6 @@ Rules kept here:
 from __future__ import annotations
 
 import asyncio
-import random
 import resource
 import time
 import uuid
@@ -19,6 +18,7 @@ from collections import deque
 from collections.abc import Callable, Iterable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from random import Random
 from typing import Any, Final, NamedTuple, TypeVar
 
 import structlog
@@ -59,8 +59,9 @@ from ottla.broker.start_error import StartError
 from ottla.config import BrokerConfig, ConfigError
 from ottla.config.listeners import Listener
 from ottla.config.topic_names import GROUP_METADATA, TRANSACTION_STATE
-from ottla.log.files import FileCache, Files
-from ottla.log.folder import DataFolder, FolderError, uuid_to_text
+from ottla.log.storage.file_cache import FileCache
+from ottla.log.storage.files import Files
+from ottla.log.storage.folder import DataFolder, FolderError, uuid_to_text
 from ottla.metadata import documents
 from ottla.metadata.clock import boottime
 from ottla.metadata.controller import has_controller
@@ -73,6 +74,7 @@ from ottla.wire.errors import ErrorCode, KafkaError
 
 log = structlog.get_logger()
 
+_CHANCE = Random()  # of its own: a program that embeds a broker may seed the other
 CONFLICTS_BEFORE_GIVING_UP: Final = 20
 EXPLAINED_BY_LAG: Final = frozenset(
     {
@@ -106,7 +108,7 @@ class Node:
         self.partitions = Partitions()
         self.topic_metrics: dict[str, TopicMetrics] = {}
         self.fetch_sessions = FetchSessions(
-            config.max_incremental_fetch_session_cache_slots, lambda: random.randrange(1, 2**31)
+            config.max_incremental_fetch_session_cache_slots, lambda: _CHANCE.randrange(1, 2**31)
         )
         self.parked_fetches = 0
         self.parked_produces = 0

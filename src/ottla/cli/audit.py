@@ -3,6 +3,8 @@
 import re
 import sys
 import time
+from collections.abc import Callable, Sequence
+from functools import partial
 from shutil import get_terminal_size
 from typing import TYPE_CHECKING
 
@@ -12,14 +14,16 @@ from ottla.cli.audit_table import UNITS, show_report
 from ottla.cli.failures import AnsweringCommand
 from ottla.cli.options import bootstrap_option, connect, json_option, timestamp_ms
 from ottla.cli.output import Json, print_json
+from ottla.extras import install_command
 
 if TYPE_CHECKING:
-    from ottla.audit.check import Report
+    from ottla.audit.check import Report, Row
     from ottla.audit.events import Event
     from ottla.client import Client
     from ottla.client.cluster import TopicPartition
 
 IN_THE_TERMINAL = "-"
+PICTURES = ("png", "svg")
 MISSING = 1
 BEFORE_MS = 600_000
 INTERNAL_PREFIX = "__"
@@ -69,8 +73,8 @@ def since_ms(text: str) -> int:
     "--plot",
     is_flag=False,
     flag_value=IN_THE_TERMINAL,
-    metavar="[FILE.png]",
-    help="Plot the counts in the terminal, or to a .png file.",
+    metavar="[FILE]",
+    help="Plot the counts in the terminal, or to a .png or .svg file.",
 )
 @click.option("--internal", is_flag=True, help="Include internal topics (__...).")
 @bootstrap_option
@@ -100,8 +104,7 @@ def command(
     """
     from ottla.audit.check import check
 
-    if plot is not None and plot != IN_THE_TERMINAL and not plot.endswith(".png"):
-        raise click.UsageError(f"--plot {plot}: the file name must end with .png.")
+    draw = None if plot is None or plot == IN_THE_TERMINAL else _drawing(plot)
     with connect(bootstrap) as client:
         events, unreadable = read_events(client, since)
         if topic is not None and all(event.topic != topic for event in events):
@@ -121,13 +124,26 @@ def command(
         click.echo(terminal_plot(report.rows, columns))
     else:
         show_report(report, topic, since)
-    if plot not in (None, IN_THE_TERMINAL):
-        from ottla.cli.audit_plot import png_plot
-
+    if plot is not None and draw is not None:
         with click.open_file(plot, "wb") as file:
-            file.write(png_plot(report.rows))
+            file.write(draw(report.rows))
     if report.missing:
         ctx.exit(MISSING)
+
+
+def _drawing(file_name: str) -> "Callable[[Sequence[Row]], bytes]":
+    """What draws to a file of this name; told before the audit is read."""
+    file_format = file_name.rpartition(".")[2]
+    if file_format not in PICTURES:
+        raise click.UsageError(f"--plot {file_name}: the file name must end with .png or .svg.")
+    try:
+        from ottla.cli.audit_picture import picture
+    except ModuleNotFoundError as missing:
+        package = (missing.name or "").partition(".")[0]
+        raise click.ClickException(
+            f"--plot {file_name} needs the package {package}: {install_command('plot')}"
+        ) from None
+    return partial(picture, file_format=file_format)
 
 
 def _check_topic(client: "Client", topic: str) -> None:

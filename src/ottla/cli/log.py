@@ -13,7 +13,7 @@ from ottla.cli.output import Json, record_fields
 
 if TYPE_CHECKING:
     from ottla.cli.segment_check import SegmentCheck
-    from ottla.log.scan import Scanned
+    from ottla.log.segments.scan import Scanned
 
 CODECS = ("none", "gzip", "snappy", "lz4", "zstd")
 COLUMNS = "{:>12}  {:>23}  {:>8}  {:>10}  {:<6}  {:<24}  {}"

@@ -14,8 +14,8 @@ from collections.abc import Iterator
 from pathlib import Path
 from struct import Struct
 
-from ottla.log.files import Files
-from ottla.log.scan import Scan, Scanned
+from ottla.log.segments.scan import Scan, Scanned
+from ottla.log.storage.files import Files
 
 _OFFSET_ENTRY = Struct(">ii")
 _TIME_ENTRY = Struct(">qi")

@@ -75,6 +75,7 @@ def command(
     from ottla.config.errors import ConfigError
     from ottla.config.sources import load
 
+    os.umask(0o077)  # data and metadata are for the broker's user alone
     flags = [*settings, *_flags(port, host, data)]
     flags += [] if node_id is None else [f"node.id={node_id}"]
     flags += [] if store is None else [f"ottla.store={store}"]

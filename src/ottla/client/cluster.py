@@ -10,7 +10,7 @@ Rules kept here:
 """
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from random import uniform
+from random import Random
 from time import monotonic, sleep
 from types import TracebackType
 from typing import NamedTuple, Self, TypeVar
@@ -31,6 +31,7 @@ from ottla.wire.messages.metadata import (
 R = TypeVar("R", bound=Message)
 T = TypeVar("T")
 
+_CHANCE = Random()  # of its own: a program that uses a client may seed the other
 UNKNOWN_TOPIC_WAIT = 0.5
 """A topic that was created a moment ago may not be known everywhere yet."""
 
@@ -115,7 +116,7 @@ class Client:
 
     def pause(self, pause: float) -> float:
         """Wait for about so long, and return how long to wait the next time."""
-        sleep(pause * uniform(0.8, 1.2))
+        sleep(pause * _CHANCE.uniform(0.8, 1.2))
         return min(2 * pause, self.settings.longest_backoff)
 
     def connection(self, node_id: int | None = None) -> Connection:

@@ -12,6 +12,8 @@ Rules kept here:
 
 import socket
 from collections import deque
+from collections.abc import Callable
+from functools import partial
 from struct import Struct
 from time import monotonic
 from typing import Generic, TypeVar
@@ -25,8 +27,8 @@ from ottla.wire.message import Message
 from ottla.wire.messages.api_versions import ApiVersionsRequest, ApiVersionsResponse
 
 R = TypeVar("R", bound=Message)
-R_co = TypeVar("R_co", bound=Message, covariant=True)
-A = TypeVar("A", bound="Reply[Message]")
+V_co = TypeVar("V_co", covariant=True)
+A = TypeVar("A", bound="Reply[object]")
 
 LARGEST_REPLY = 1 << 30
 LARGEST_FIRST_REPLY = 1 << 20
@@ -37,19 +39,26 @@ _INT16 = Struct(">h")
 _MORE_FOLLOWS = getattr(socket, "MSG_MORE", 0)
 
 
-class Reply(Generic[R_co]):
+class Reply(Generic[V_co]):
     """An answer that is on its way."""
 
-    __slots__ = ("_connection", "_failure", "_kind", "_value", "correlation_id", "version")
+    __slots__ = ("_api_key", "_connection", "_expected", "_failure", "_read", "_value", "_version")
 
     def __init__(
-        self, connection: "Connection", kind: type[R_co], version: int, correlation_id: int
+        self,
+        connection: "Connection",
+        api_key: int,
+        read: Callable[[int, memoryview, int], V_co],
+        version: int,
+        correlation_id: int,
     ) -> None:
+        """`read` gets the version, the bytes of the reply, and where its body begins in them."""
         self._connection = connection
-        self._kind = kind
-        self.version = version
-        self.correlation_id = correlation_id
-        self._value: R_co | None = None
+        self._api_key = api_key
+        self._read = read
+        self._version = version
+        self._expected = correlation_id
+        self._value: V_co | None = None
         self._failure: KafkaError | None = None
 
     @property
@@ -57,7 +66,7 @@ class Reply(Generic[R_co]):
         """True once result() need not wait."""
         return self._value is not None or self._failure is not None
 
-    def result(self, timeout: float | None = None) -> R_co:
+    def result(self, timeout: float | None = None) -> V_co:
         """Wait for the answer (by default the connection's request timeout) and return it."""
         if not self.done:
             self._connection.receive_until(self, timeout)
@@ -72,12 +81,12 @@ class Reply(Generic[R_co]):
 
     def resolve(self, body: memoryview) -> None:
         """Take the answer from the bytes of a reply."""
-        correlation_id, at = read_response_header(body, self._kind.API_KEY, self.version)
-        if correlation_id != self.correlation_id:
+        correlation_id, at = read_response_header(body, self._api_key, self._version)
+        if correlation_id != self._expected:
             raise DecodeError(
-                f"unexpected correlation id {correlation_id} instead of {self.correlation_id}"
+                f"unexpected correlation id {correlation_id} instead of {self._expected}"
             )
-        self._value = decode(self._kind, self.version, body, at)
+        self._value = self._read(self._version, body, at)
 
     def fail(self, failure: KafkaError) -> None:
         """There will be no answer."""
@@ -91,7 +100,7 @@ class Connection:
         self.address = address
         self._client_id = settings.client_id
         self._timeout = settings.request_timeout
-        self._awaited: deque[Reply[Message]] = deque()
+        self._awaited: deque[Reply[object]] = deque()
         self._last_correlation_id = -1
         self._closed = False
         try:
@@ -149,7 +158,8 @@ class Connection:
     def submit(self, request: Message, kind: type[R], *, newest: int | None = None) -> Reply[R]:
         """Send a request without waiting, in a version up to `newest`."""
         version = self.version_of(type(request), newest)
-        return self.awaiting(Reply(self, kind, version, self._send(request, version)))
+        read = partial(decode, kind)
+        return self.awaiting(Reply(self, kind.API_KEY, read, version, self._send(request, version)))
 
     def send(self, request: Message) -> tuple[int, int]:
         """Send a request whose reply the caller makes: its version and correlation id."""
@@ -165,7 +175,7 @@ class Connection:
         """Send a request that has no reply (Produce with acks=0)."""
         self._send(request, self.version_of(type(request)))
 
-    def receive_until(self, reply: Reply[Message], timeout: float | None = None) -> None:
+    def receive_until(self, reply: Reply[object], timeout: float | None = None) -> None:
         """Take in replies up to this one."""
         limit = self._timeout if timeout is None else timeout
         deadline = monotonic() + limit
@@ -261,7 +271,8 @@ class Connection:
         request = ApiVersionsRequest(
             client_software_name="ottla-client", client_software_version="1"
         )
-        reply = _VersionsReply(self, ApiVersionsResponse, *self.send(request))
+        read = partial(decode, ApiVersionsResponse)
+        reply = _VersionsReply(self, request.API_KEY, read, *self.send(request))
         return self.awaiting(reply).result()
 
 
@@ -272,5 +283,5 @@ class _VersionsReply(Reply[ApiVersionsResponse]):
 
     def resolve(self, body: memoryview) -> None:
         if len(body) >= 6 and _INT16.unpack_from(body, 4)[0] == ErrorCode.UNSUPPORTED_VERSION:
-            self.version = 0
+            self._version = 0
         super().resolve(body)

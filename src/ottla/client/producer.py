@@ -15,7 +15,7 @@ Rules kept here:
 
 from collections.abc import Callable, Sequence
 from functools import partial
-from random import choice
+from random import Random
 from time import time
 from types import TracebackType
 from typing import NamedTuple, Self
@@ -34,6 +34,7 @@ from ottla.records.hashing import partition_of
 from ottla.wire.batch import NO_PRODUCER_EPOCH, NO_PRODUCER_ID, NO_SEQUENCE
 from ottla.wire.errors import KafkaError
 
+_CHANCE = Random()  # of its own: a program that uses a client may seed the other
 RECORD_OVERHEAD = 21
 """The most that a record takes beside its key, value and headers."""
 HEADER_OVERHEAD = 10
@@ -170,7 +171,7 @@ class Producer:
         if key is not None:
             return partition_of(key, len(leaders))
         alive = [index for index, leader in leaders.items() if leader >= 0]
-        self._sticky[topic] = choice(alive or list(leaders))
+        self._sticky[topic] = _CHANCE.choice(alive or list(leaders))
         return self._sticky[topic]
 
     def _dispatch(self, partitions: list[_Partition], *, wait: bool = False) -> None:

@@ -29,12 +29,8 @@ from ottla.client.fetch_reply import FetchReply, ReplyBuffer
 from ottla.wire.batch import HEADER_SIZE, LOG_OVERHEAD, SMALLEST_LENGTH, read_header
 from ottla.wire.errors import ErrorCode, KafkaError
 from ottla.wire.fetch import FINAL_EPOCH
-from ottla.wire.messages.fetch import (
-    FetchPartition,
-    FetchRequest,
-    FetchTopic,
-    PartitionData,
-)
+from ottla.wire.fetch_answer import PartitionAnswer
+from ottla.wire.messages.fetch import FetchPartition, FetchRequest, FetchTopic
 
 
 class RangeAnswer(NamedTuple):
@@ -99,7 +95,7 @@ class _RangeReader:
             except KafkaError as problem:
                 self._consider(problem)
                 continue
-            records = fetch.records
+            records = data.records
             after = _next_offset(records, position, self._where)
             if after == position:
                 self._wait_for_more(data, position)
@@ -152,12 +148,12 @@ class _RangeReader:
         self._fetch = connection.awaiting(FetchReply(connection, request, position, self._buffer))
         return self._fetch
 
-    def _receive(self, fetch: FetchReply) -> PartitionData:
+    def _receive(self, fetch: FetchReply) -> PartitionAnswer:
         response = fetch.result(self._max_wait + self._client.settings.request_timeout)
         self._fetch = None
         check(response.error_code)
-        for topic in response.responses:
-            for data in topic.partitions:
+        for _, partitions in response.topics:
+            for data in partitions:
                 if data.error_code == ErrorCode.OFFSET_OUT_OF_RANGE:
                     raise OffsetOutOfRange(*self._where, fetch.position)
                 if data.error_code:
@@ -176,7 +172,7 @@ class _RangeReader:
         self._client.forget(self._where.topic)
         self._pause = self._client.pause(self._pause)
 
-    def _wait_for_more(self, data: PartitionData, position: int) -> None:
+    def _wait_for_more(self, data: PartitionAnswer, position: int) -> None:
         """Nothing came: right after an election, the end may be behind for a moment."""
         last = data.last_stable_offset if self._read_committed else data.high_watermark
         if monotonic() - self._last_success <= self._client.settings.deadline:
@@ -189,14 +185,12 @@ class _RangeReader:
             )
         raise OffsetOutOfRange(*self._where, position)
 
-    def _visible(self, records: memoryview, data: PartitionData) -> Iterator[memoryview]:
+    def _visible(self, records: memoryview, data: PartitionAnswer) -> Iterator[memoryview]:
         """The stretches of an answer without batches of aborted transactions."""
-        aborted = data.aborted_transactions if self._read_committed else None
-        if not aborted:
+        if not (self._read_committed and data.aborted):
             yield records
             return
-        transactions = [(item.producer_id, item.first_offset) for item in aborted]
-        for _, batch in visible_batches(records, transactions):
+        for _, batch in visible_batches(records, data.aborted):
             yield batch
 
 

@@ -1,29 +1,31 @@
-"""The timers of groups: what each of them is for; and intervals that have none."""
+"""The timers of groups, and intervals that have none.
+
+Rules kept here:
+1. Each kind of group has timers of its own, as an enum in its folder. A timer of another kind
+   than the group has now is ignored: the group was converted after the timer was set.
+"""
 
 from enum import Enum
 
 from msgspec import Struct
 
 
-class TimerKind(Enum):
-    """What happens when the time is up."""
-
-    CLASSIC_SESSION = "a member of a classic group was silent, or never came back to join"
-    CLASSIC_JOIN = "a classic group goes on without those who have not joined"
-    CLASSIC_SYNC = "members of a classic group that did not ask for their assignment go"
-    CONSUMER_SESSION = "a member of a consumer group was silent"
-    CONSUMER_REBALANCE = "a member of a consumer group did not give up partitions in time"
-    CONSUMER_JOIN = "a classic member of a consumer group did not join again in time"
-    CONSUMER_SYNC = "a classic member of a consumer group did not sync in time"
-    EXPIRE_OFFSETS = "offsets past their retention go"
+class GroupTimerKind(Enum):
+    """What happens when the time is up: the base of each kind's enum."""
 
     __hash__ = object.__hash__  # Enum's own is a function in Python, and every heartbeat needs it
+
+
+class ShardTimer(GroupTimerKind):
+    """Timers that belong to no group."""
+
+    EXPIRE_OFFSETS = "offsets past their retention are deleted"
 
 
 class GroupTimer(Struct, frozen=True, gc=False):
     """The key of a timer."""
 
-    kind: TimerKind
+    kind: GroupTimerKind
     group_id: str = ""
     member_id: str = ""
 

@@ -16,12 +16,17 @@ Rules kept by every shard:
    batch, or it says that they can be divided, and then each of them fits. The limit is passed in.
 6. Every Deferred token is completed exactly once, in a later Result, or answered by the runtime
    with NOT_COORDINATOR when the shard is dropped.
+7. What is to happen outside of its partition is asked for as an Effect.
+8. `replay` skips a record whose type or version is not known, and counts it in `skipped`.
 
 Rules kept by the runtime:
 1. A Result's records are appended as one batch (or several, where it says so), then replayed,
    before anything else is handled.
 2. Replies and completions are held until all records appended before them are committed.
-3. Where an append fails the whole shard is dropped and loaded again from its partition, unless its
+3. Effects are held in the same way: an effect makes a decision known, which must not be lost then.
+   What becomes of one is reported to the shard that asked for it (that object, not one that was
+   loaded later), or to nobody.
+4. Where an append fails the whole shard is dropped and loaded again from its partition, unless its
    handler is known to have changed nothing.
 """
 
@@ -88,6 +93,14 @@ class ProducerIdentity(NamedTuple):
     producer_epoch: int
 
 
+class Effect(Struct, frozen=True, gc=False):
+    """What a shard asks the runtime to do outside of its partition: the base of every kind."""
+
+
+class UnknownRecordError(Exception):
+    """A record whose type or version this broker does not know."""
+
+
 class Result(Struct, Generic[R]):
     """What a handler decided. Where there is nobody to answer, R is None."""
 
@@ -97,6 +110,8 @@ class Result(Struct, Generic[R]):
     """Replies to requests parked by earlier Results, and by this one."""
     timers: list[SetTimer | CancelTimer] = []
     """To be applied in order."""
+    effects: list[Effect] = []
+    """To be carried out once the records are committed."""
     producer: ProducerIdentity | None = None
     """Where set, the records are part of this producer's transaction: they are appended as a
     transactional batch, and take effect when its marker follows."""

@@ -15,6 +15,7 @@ from ottla.coordinator.shard import (
     Completion,
     CoordinatorRecord,
     Deferred,
+    Effect,
     Result,
     SetTimer,
 )
@@ -33,6 +34,7 @@ class Step(Struct):
     records: list[CoordinatorRecord] = []
     completions: list[Completion] = []
     timers: list[SetTimer | CancelTimer] = []
+    effects: list[Effect] = []
     is_atomic: bool = True
 
     @property
@@ -60,6 +62,10 @@ class Step(Struct):
         if not fits(self.records, self.limit):
             raise KafkaError(self.refusal, "The coordinator cannot write what follows from this.")
 
+    def discard(self) -> None:
+        """Forget what was gathered: the request is refused after all."""
+        self.records, self.completions, self.timers, self.effects = [], [], [], []
+
     def complete(self, token: int, reply: Message) -> None:
         """Answer a parked request."""
         self.completions.append(Completion(token, reply))
@@ -74,4 +80,11 @@ class Step(Struct):
 
     def result(self, reply: R | Deferred) -> Result[R]:
         """What was gathered, with the reply to the request at hand."""
-        return Result(reply, self.records, self.completions, self.timers, is_atomic=self.is_atomic)
+        return Result(
+            reply,
+            self.records,
+            self.completions,
+            self.timers,
+            self.effects,
+            is_atomic=self.is_atomic,
+        )

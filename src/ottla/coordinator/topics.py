@@ -7,7 +7,7 @@ from uuid import UUID
 from msgspec import Struct
 
 
-class TopicInfo(Struct, frozen=True, gc=False):
+class TopicSummary(Struct, frozen=True, gc=False):
     """One topic."""
 
     name: str
@@ -25,10 +25,10 @@ class TopicView(Protocol):
         It may be lower after a restart of the broker: groups then look again.
         """
 
-    def by_name(self, name: str) -> TopicInfo | None:
+    def by_name(self, name: str) -> TopicSummary | None:
         """The topic of a name."""
 
-    def by_id(self, topic_id: UUID) -> TopicInfo | None:
+    def by_id(self, topic_id: UUID) -> TopicSummary | None:
         """The topic of an id."""
 
 

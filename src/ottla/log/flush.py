@@ -19,7 +19,8 @@ import os
 from collections.abc import Sequence
 from threading import Lock
 
-from ottla.log.files import CREATE_EMPTY, DISK_IS_FULL, Files, OpenFile
+from ottla.log.storage.file_cache import OpenFile
+from ottla.log.storage.files import CREATE_EMPTY, DISK_IS_FULL, Files
 
 
 class Flush:
@@ -90,7 +91,7 @@ class Flush:
                 with self._replacing:
                     if self._abandoned:
                         return
-                    fd = self._files.open(path + ".tmp", CREATE_EMPTY, 0o644)
+                    fd = self._files.open(path + ".tmp", CREATE_EMPTY, 0o600)
                 self._written.append(fd)
                 self._files.write_fully(fd, data, 0)
         except OSError as error:

@@ -10,13 +10,13 @@ Rules kept here (KIP-101, KIP-279):
 
 from bisect import bisect_right
 
-from ottla.log.checkpoint import CorruptCheckpoint, decode_lines, encode_lines
+from ottla.log.storage.checkpoint import CorruptCheckpoint, decode_lines, encode_lines
 
 FILE_NAME = "leader-epoch-checkpoint"
 NO_EPOCH = -1
 
 
-class LeaderEpochs:
+class LeaderEpochFileCache:
     """The epochs of one log, oldest first."""
 
     __slots__ = ("dirty", "epochs", "latest", "starts")
@@ -31,7 +31,7 @@ class LeaderEpochs:
         """True where the file does not hold what is here."""
 
     @classmethod
-    def from_bytes(cls, data: bytes) -> "LeaderEpochs":
+    def from_bytes(cls, data: bytes) -> "LeaderEpochFileCache":
         """Read the file's bytes; raises CorruptCheckpoint."""
         entries = []
         for words in decode_lines(data):

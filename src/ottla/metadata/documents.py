@@ -118,6 +118,11 @@ BROKER_CONFIGS = "configs/brokers/"
 DEFAULT_BROKER = "default"
 GROUP_CONFIGS = "configs/groups/"
 CLIENT_METRICS_CONFIGS = "configs/client-metrics/"
+SCRAM = "scram/"
+TOKENS = "tokens/"
+SECURITY = "security/"
+SECRETS = (SCRAM, TOKENS, SECURITY)
+"""Where secrets are: stores keep no old values of these documents."""
 
 T = TypeVar("T")
 
@@ -168,6 +173,11 @@ def group_configs_key(group_id: str) -> str:
 def client_metrics_configs_key(name: str) -> str:
     """The key of a subscription to clients' metrics; a name may have any character in it."""
     return f"{CLIENT_METRICS_CONFIGS}{name}"
+
+
+def is_secret(key: str) -> bool:
+    """True where a document's value must not outlive it."""
+    return key.startswith(SECRETS)
 
 
 def encode(document: msgspec.Struct) -> bytes:

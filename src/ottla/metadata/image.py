@@ -8,7 +8,9 @@
    are not: they are looked up when needed.
 3. Values are never changed in place: a topic or a partition that is held is a snapshot.
 4. A topic that goes without a record of its deletion is missing, not deleted.
-5. Documents of other kinds are skipped: producer ids are read where they are cut, and a newer
+5. A topic or partition with a name that no client could have given it is skipped: names become
+   paths, and whoever can write to the store must not choose them freely.
+6. Documents of other kinds are skipped: producer ids are read where they are cut, and a newer
    broker may have written kinds that are not known here.
 """
 
@@ -17,7 +19,7 @@ from uuid import UUID
 
 import msgspec
 
-from ottla.config.topic_names import collision_key
+from ottla.config.topic_names import collision_key, topic_name_problem
 from ottla.metadata import documents
 from ottla.metadata.documents import Endpoint, Storage
 from ottla.metadata.store import Change, Document, StoreError
@@ -202,6 +204,8 @@ class Image:
 
     def _take_partition(self, rest: str, change: Change, before: "_Before") -> None:
         topic, _, number = rest.rpartition("/")
+        if topic_name_problem(topic) is not None:
+            return
         key = (topic, int(number))
         before.partitions.setdefault(key, self.partitions.get(key))
         if change.value is None:
@@ -230,6 +234,8 @@ class Image:
         return [each and self._storage.setdefault(each, each) for each in storage]
 
     def _take_topic(self, name: str, change: Change, before: "_Before") -> None:
+        if topic_name_problem(name) is not None:
+            return
         old = self.topics.pop(name, None)
         before.topics.setdefault(name, old)
         if old is not None:

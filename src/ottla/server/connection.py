@@ -22,7 +22,7 @@ from typing import TYPE_CHECKING, Final
 import structlog
 
 from ottla.later import Later
-from ottla.log.files import read_stretch
+from ottla.log.storage.page_cache import read_stretch
 from ottla.security.principal import Principal
 from ottla.server.dispatch import Dispatcher
 from ottla.server.keep_alive import ask_often

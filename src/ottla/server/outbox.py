@@ -7,7 +7,7 @@ Rules kept here:
 
 from collections import deque
 
-from ottla.log.files import Slice
+from ottla.log.storage.file_cache import Slice
 from ottla.wire.fetch import FileSlice
 
 

@@ -14,7 +14,8 @@ import socket
 from time import monotonic
 from typing import Final
 
-from ottla.log.files import Slice, in_page_cache
+from ottla.log.storage.file_cache import Slice
+from ottla.log.storage.page_cache import in_page_cache
 from ottla.server.outbox import Outbox
 
 TURN_BYTES: Final = 1 << 20

@@ -24,8 +24,8 @@ import structlog
 
 from ottla.broker.metadata.stores import METADATA_FILE, session_owner
 from ottla.config import BrokerConfig, ConfigError
-from ottla.log.files import Files
-from ottla.log.folder import DataFolder, FolderError
+from ottla.log.storage.files import Files
+from ottla.log.storage.folder import DataFolder, FolderError
 from ottla.metadata.store import StoreError
 from ottla.metadata.stores.sqlite_store import SqliteStore
 from ottla.server.listening import ListenError, check_free

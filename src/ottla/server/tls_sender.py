@@ -14,7 +14,8 @@ import socket
 import ssl
 from typing import Final
 
-from ottla.log.files import NOWAIT, Slice
+from ottla.log.storage.file_cache import Slice
+from ottla.log.storage.files import NOWAIT
 from ottla.server.outbox import Outbox
 from ottla.server.sender import TURN_BYTES
 

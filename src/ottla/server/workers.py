@@ -18,7 +18,6 @@ from ottla.config import BrokerConfig, ConfigError
 STORE_FILE: Final = WORKERS_FILE
 _FOLDER: Final = re.compile(r"broker-([0-9]{1,10})")
 _PORT: Final = re.compile(r":([0-9]+)$")
-_LISTENERS: Final = ("listeners", "advertised.listeners")
 _METRICS_PORT: Final = "ottla.metrics.port"
 
 

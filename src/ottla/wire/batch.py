@@ -34,7 +34,6 @@ TRANSACTIONAL = 0x10
 CONTROL = 0x20
 DELETE_HORIZON = 0x40
 
-_OFFSET = Struct(">q")
 _LENGTH = Struct(">i")
 _OFFSET_LENGTH_EPOCH = Struct(">qii")
 _CRC_ATTRIBUTES = Struct(">Ih")
@@ -135,13 +134,3 @@ def crc_is_right(batch: memoryview, header: BatchHeader) -> bool:
 def stamp(batch: memoryview, base_offset: int, length: int, leader_epoch: int) -> None:
     """Give a batch its place in the log: base offset and leader epoch, in place."""
     _OFFSET_LENGTH_EPOCH.pack_into(batch, 0, base_offset, length, leader_epoch)
-
-
-def stamp_append_time(batch: memoryview, header: BatchHeader, now: int) -> BatchHeader:
-    """Make `now` the timestamp of every record of a batch, in place, and mend its CRC."""
-    attributes = header.attributes | LOG_APPEND_TIME
-    _MAX_TIMESTAMP.pack_into(batch, 35, now)
-    _CRC_ATTRIBUTES.pack_into(batch, 17, 0, attributes)
-    crc = crc32c(batch[CRC_COVERS_FROM : header.size])
-    _CRC_ATTRIBUTES.pack_into(batch, 17, crc, attributes)
-    return header._replace(attributes=attributes, max_timestamp=now, crc=crc)

@@ -11,7 +11,6 @@ from uuid import UUID
 
 INT16 = Struct(">h")
 INT32 = Struct(">i")
-INT64 = Struct(">q")
 _UUID = Struct("16s")
 MOST_TAGS = 1000
 """Tagged fields of one structure. Kafka's messages have a few; those unknown are passed over."""

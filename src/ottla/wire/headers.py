@@ -96,11 +96,6 @@ def has_flexible_response_header(api_key: int, api_version: int) -> bool:
     return api_key != ApiKey.API_VERSIONS and is_flexible(api_key, api_version)
 
 
-def response_header_size(api_key: int, api_version: int) -> int:
-    """Return how many bytes `write_response_header` makes."""
-    return 5 if has_flexible_response_header(api_key, api_version) else 4
-
-
 def write_response_header(api_key: int, api_version: int, correlation_id: int) -> bytes:
     """Return the header of a response (without its size)."""
     if has_flexible_response_header(api_key, api_version):

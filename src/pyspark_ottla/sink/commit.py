@@ -171,9 +171,7 @@ class _Commit:
         whole = [*kept, *to_commit]
         prepared = Prepared(batch, self._run, version, whole, self._query)
         fence.decide(prepared)
-        self._end(to_commit[:1], prepared)
-        steps.reached(Step.HALF_ENDED)
-        self._end(to_commit[1:], prepared)
+        self._end(to_commit, prepared)
         steps.reached(Step.ENDED)
         fence.decide(self._done(batch, whole), self._events(batch, whole))
 

@@ -18,7 +18,6 @@ class Step(StrEnum):
     CHECKED = "commit: all transactions are open, nothing is decided"
     PREPARED_WRITTEN = "commit: PREPARED is written, its transaction is open"
     PREPARED = "commit: PREPARED is committed, no transaction is ended"
-    HALF_ENDED = "commit: the first transaction is ended, others are not"
     ENDED = "commit: all transactions are ended, DONE is not written"
     DONE_WRITTEN = "commit: DONE is written, its transaction is open"
     DONE = "commit: DONE is committed, nothing is swept"

@@ -9,7 +9,7 @@ from ottla.audit.events import Tier
 from ottla.client import Client
 from ottla.client.transactional import Transactions
 from ottla.embedded import Broker
-from pyspark_ottla.sink import steps, task
+from pyspark_ottla.sink import task
 from pyspark_ottla.sink.batch_commit import abort_write, commit_write
 from pyspark_ottla.sink.fence import Fence
 from pyspark_ottla.sink.marker import Done
@@ -19,6 +19,7 @@ from pyspark_ottla.sink.steps import Step
 from pyspark_ottla.sink.task import write_at_least_once, write_in_batch
 from tests.audit.auditing import COUNTING, Audited, between, produced, stored
 from tests.spark.sink.acting import Run, arrow, end, listed, prepare, settings, told, visible
+from tests.spark.sink.dying import Between, Moment, die_at
 
 ROWS = [["a", "b"], ["c"], ["d", "e", "f"], []]
 ALL = ["a", "b", "c", "d", "e", "f"]
@@ -97,7 +98,7 @@ def test_an_aborted_batch_counts_nothing(
 
 
 @pytest.mark.parametrize(
-    "death", [Step.PREPARED, Step.HALF_ENDED, Step.ENDED, Step.DONE_WRITTEN, Step.DONE]
+    "death", [Step.PREPARED, Between.HALF_ENDED, Step.ENDED, Step.DONE_WRITTEN, Step.DONE]
 )
 def test_a_batch_counts_once_wherever_its_driver_died(
     bootstrap: str,
@@ -105,15 +106,14 @@ def test_a_batch_counts_once_wherever_its_driver_died(
     topic: str,
     run: Run,
     monkeypatch: pytest.MonkeyPatch,
-    death: Step,
+    death: Moment,
 ) -> None:
     reports = run.tasks(0, ROWS)
 
-    def die(step: Step) -> None:
-        if step is death:
-            raise KeyboardInterrupt
+    def die() -> None:
+        raise KeyboardInterrupt
 
-    monkeypatch.setattr(steps, "reached", die)
+    die_at(death, die, monkeypatch.setattr)
     with pytest.raises(KeyboardInterrupt):
         run.commit(0, reports)
     monkeypatch.undo()

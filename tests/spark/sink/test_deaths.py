@@ -12,27 +12,27 @@ from itertools import product
 import pytest
 
 from ottla.client import Client
-from pyspark_ottla.sink import steps
 from pyspark_ottla.sink.marker import Done
 from pyspark_ottla.sink.marker_log import read_marker
 from pyspark_ottla.sink.steps import Step
 from tests.spark.sink.acting import Run, forget_process, open_ids, settings, visible
+from tests.spark.sink.dying import Between, Moment, die_at
 
 ROWS = [["a", "b"], ["c"], ["d", "e", "f"]]
 ALL = ["a", "b", "c", "d", "e", "f"]
-TASK_STEPS = [Step.TASK_BEGUN, Step.TASK_HALF_WRITTEN, Step.TASK_WRITTEN]
-COMMIT_STEPS = [
+TASK_STEPS: list[Moment] = [Step.TASK_BEGUN, Step.TASK_HALF_WRITTEN, Step.TASK_WRITTEN]
+COMMIT_STEPS: list[Moment] = [
     Step.FENCED,
     Step.CHECKED,
     Step.PREPARED_WRITTEN,
     Step.PREPARED,
-    Step.HALF_ENDED,
+    Between.HALF_ENDED,
     Step.ENDED,
     Step.DONE_WRITTEN,
     Step.DONE,
     Step.SWEPT,
 ]
-ABORT_STEPS = [Step.ABORT_FENCED, Step.ABORTED]
+ABORT_STEPS: list[Moment] = [Step.ABORT_FENCED, Step.ABORTED]
 SURVIVED = 3
 
 
@@ -41,17 +41,13 @@ def run(bootstrap: str, topic: str) -> Run:
     return Run(settings(bootstrap, topic), f"sink-{topic}")
 
 
-def dies_at(where: Step, work: Callable[[], object]) -> bool:
+def dies_at(where: Moment, work: Callable[[], object]) -> bool:
     """Do some work in a process that dies at a step; False if it never got there."""
-
-    def die(step: Step) -> None:
-        if step is where:
-            os.kill(os.getpid(), signal.SIGKILL)
 
     child = os.fork()
     if not child:
         try:
-            steps.reached = die
+            die_at(where, lambda: os.kill(os.getpid(), signal.SIGKILL))
             work()
         finally:
             os._exit(SURVIVED)
@@ -77,14 +73,14 @@ def check_the_next_run(client: Client, run: Run) -> None:
 
 
 @pytest.mark.parametrize("step", TASK_STEPS + COMMIT_STEPS, ids=lambda step: step.name)
-def test_the_driver_dies(client: Client, run: Run, step: Step) -> None:
+def test_the_driver_dies(client: Client, run: Run, step: Moment) -> None:
     run.batch(0, [["before"]])
     assert dies_at(step, lambda: run.batch(1, ROWS))
     check_the_next_run(client, run)
 
 
 @pytest.mark.parametrize("step", TASK_STEPS, ids=lambda step: step.name)
-def test_a_worker_dies_and_its_task_is_tried_again(client: Client, run: Run, step: Step) -> None:
+def test_a_worker_dies_and_its_task_is_tried_again(client: Client, run: Run, step: Moment) -> None:
     run.batch(0, [["before"]])
     reports = [run.task(1, 0, ROWS[0]), run.task(1, 1, ROWS[1])]
     assert dies_at(step, lambda: run.task(1, 2, ROWS[2]))
@@ -94,7 +90,9 @@ def test_a_worker_dies_and_its_task_is_tried_again(client: Client, run: Run, ste
 
 
 @pytest.mark.parametrize("step", COMMIT_STEPS, ids=lambda step: step.name)
-def test_the_committing_process_dies_and_spark_aborts(client: Client, run: Run, step: Step) -> None:
+def test_the_committing_process_dies_and_spark_aborts(
+    client: Client, run: Run, step: Moment
+) -> None:
     run.batch(0, [["before"]])
     forget_process()
     reports = run.tasks(1, ROWS)
@@ -104,7 +102,7 @@ def test_the_committing_process_dies_and_spark_aborts(client: Client, run: Run, 
 
 
 @pytest.mark.parametrize("step", ABORT_STEPS, ids=lambda step: step.name)
-def test_the_aborting_process_dies(client: Client, run: Run, step: Step) -> None:
+def test_the_aborting_process_dies(client: Client, run: Run, step: Moment) -> None:
     run.batch(0, [["before"]])
     reports = run.tasks(1, ROWS)
     assert dies_at(step, lambda: run.abort(1, reports))

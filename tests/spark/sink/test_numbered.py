@@ -36,6 +36,7 @@ from tests.spark.sink.acting import (
     told,
     visible,
 )
+from tests.spark.sink.dying import Moment
 from tests.spark.sink.test_deaths import (
     ABORT_STEPS,
     ALL,
@@ -162,7 +163,7 @@ def check_again(client: Client, topic: str, new_write: NewWrite) -> None:
 
 
 @pytest.mark.parametrize("step", TASK_STEPS + COMMIT_STEPS, ids=lambda step: step.name)
-def test_the_driver_dies(client: Client, topic: str, new_write: NewWrite, step: Step) -> None:
+def test_the_driver_dies(client: Client, topic: str, new_write: NewWrite, step: Moment) -> None:
     new_write(0).write([["before"]])
     write = new_write(1)
     assert dies_at(step, write.write)
@@ -171,7 +172,7 @@ def test_the_driver_dies(client: Client, topic: str, new_write: NewWrite, step: 
 
 @pytest.mark.parametrize("step", COMMIT_STEPS, ids=lambda step: step.name)
 def test_the_committing_process_dies_and_spark_aborts(
-    client: Client, topic: str, new_write: NewWrite, step: Step
+    client: Client, topic: str, new_write: NewWrite, step: Moment
 ) -> None:
     new_write(0).write([["before"]])
     write = new_write(1)
@@ -183,7 +184,7 @@ def test_the_committing_process_dies_and_spark_aborts(
 
 @pytest.mark.parametrize("step", ABORT_STEPS, ids=lambda step: step.name)
 def test_the_aborting_process_dies(
-    client: Client, topic: str, new_write: NewWrite, step: Step
+    client: Client, topic: str, new_write: NewWrite, step: Moment
 ) -> None:
     new_write(0).write([["before"]])
     write = new_write(1)
@@ -194,7 +195,7 @@ def test_the_aborting_process_dies(
 
 @pytest.mark.parametrize("step", TASK_STEPS + COMMIT_STEPS, ids=lambda step: step.name)
 def test_the_driver_dies_and_the_next_batch_follows(
-    client: Client, topic: str, new_write: NewWrite, step: Step
+    client: Client, topic: str, new_write: NewWrite, step: Moment
 ) -> None:
     """All or nothing also where nobody writes the batch again."""
     assert dies_at(step, new_write(1, audit="true").write)

@@ -23,7 +23,7 @@ from ottla.broker.metadata.topics import create_topic
 from ottla.broker.replicas.log_reading import batches_of
 from ottla.broker.replicas.partition import Partition
 from ottla.broker.replication.link import LinkError
-from ottla.log.folder import uuid_to_text
+from ottla.log.storage.folder import uuid_to_text
 from ottla.metadata.elections import NO_LEADER
 from ottla.metadata.topics import NewTopic
 from ottla.records import Record, decode_short_batch, encode_batch

@@ -33,7 +33,7 @@ from ottla.broker.metadata.stores import own_file
 from ottla.broker.patterns import full_matcher
 from ottla.broker.replicas.partition import Partition
 from ottla.config.topic_names import INTERNAL_TOPICS
-from ottla.log.folder import uuid_to_text
+from ottla.log.storage.folder import uuid_to_text
 from ottla.wire.errors import KafkaError
 
 if TYPE_CHECKING:

@@ -30,10 +30,10 @@ from ottla.config.group_configs import (
 )
 from ottla.config.topic_names import GROUP_METADATA
 from ottla.coordinator.group_config import GroupConfig
-from ottla.coordinator.groups import GroupShard
+from ottla.coordinator.group_shard import GroupShard
 from ottla.coordinator.offsets.records import is_offset_key
 from ottla.coordinator.shard import CoordinatorRecord, Result
-from ottla.coordinator.topics import TopicInfo
+from ottla.coordinator.topics import TopicSummary
 from ottla.later import Later
 from ottla.metadata.image import TopicImage
 from ottla.records.control import Marker, MarkerType, decode_marker
@@ -53,11 +53,11 @@ class Topics:
         self._node = node
         self.version = 0
 
-    def by_name(self, name: str) -> TopicInfo | None:
+    def by_name(self, name: str) -> TopicSummary | None:
         """The topic of a name."""
         return _info(self._node.image.topics.get(name))
 
-    def by_id(self, topic_id: uuid.UUID) -> TopicInfo | None:
+    def by_id(self, topic_id: uuid.UUID) -> TopicSummary | None:
         """The topic of an id."""
         return _info(self._node.image.topics_by_id.get(topic_id))
 
@@ -67,8 +67,8 @@ class Topics:
         return {name for name in self._node.image.topics if matches(name)}
 
 
-def _info(topic: TopicImage | None) -> TopicInfo | None:
-    return None if topic is None else TopicInfo(topic.name, topic.id, len(topic.assignment))
+def _info(topic: TopicImage | None) -> TopicSummary | None:
+    return None if topic is None else TopicSummary(topic.name, topic.id, len(topic.assignment))
 
 
 class GroupRunner(ShardRunner[GroupShard]):
@@ -256,7 +256,7 @@ class Groups(Coordinators[GroupRunner]):
         """Topics were created, deleted or given partitions."""
         self._topics.version += 1
         if deleted:
-            gone = [TopicInfo(topic.name, topic.id, len(topic.assignment)) for topic in deleted]
+            gone = [TopicSummary(topic.name, topic.id, len(topic.assignment)) for topic in deleted]
             for runner in self:
                 runner.perform(lambda shard, now: shard.topics_deleted(gone, now))
 

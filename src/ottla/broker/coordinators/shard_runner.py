@@ -25,6 +25,7 @@ Rules kept here (the shard's own are in `coordinator/shard.py`):
 from __future__ import annotations
 
 import asyncio
+from collections import Counter
 from collections.abc import Callable, Hashable
 from time import monotonic
 from typing import TYPE_CHECKING, Any, Final, Generic, NamedTuple, Protocol, TypeVar
@@ -39,6 +40,7 @@ from ottla.coordinator.batch_sizes import NOTHING, batches, largest_size
 from ottla.coordinator.shard import (
     CoordinatorRecord,
     Deferred,
+    Effect,
     ProducerIdentity,
     Result,
 )
@@ -63,6 +65,9 @@ _TOO_LARGE: Final = (ErrorCode.MESSAGE_TOO_LARGE, ErrorCode.RECORD_LIST_TOO_LARG
 
 class Shard(Protocol):
     """What every shard can do."""
+
+    skipped: Counter[str]
+    """What `replay` skipped because nobody knows it, with the number of records."""
 
     def replay(self, record: CoordinatorRecord) -> None:
         """Take in a record of the partition."""
@@ -176,6 +181,13 @@ class ShardRunner(Generic[S]):
                 gathered.replay_all()
                 self._shard = shard
                 self._load_seconds = monotonic() - began
+            for unknown, skipped in shard.skipped.items():
+                log.warning(
+                    "coordinator skipped unknown records; a newer broker may have written them",
+                    partition=str(self.partition),
+                    unknown=unknown,
+                    records=skipped,
+                )
             if count:
                 log.info("coordinator loaded", partition=str(self.partition), records=count)
         except Exception as problem:
@@ -355,10 +367,23 @@ class ShardRunner(Generic[S]):
             self._timers.change(change)
         for done in result.completions:
             self._complete(done.token, done.reply)
-        self.carry_out_effects(shard, result)
+        for effect in result.effects:
+            self._execute_when_committed(shard, effect)
 
-    def carry_out_effects(self, shard: S, result: Result[Any]) -> None:
-        """What a shard of a special kind asks for beside records, timers and replies."""
+    def _execute_when_committed(self, shard: S, effect: Effect) -> None:
+        def execute() -> None:
+            if self._shard is shard:
+                self.execute(shard, effect)
+
+        # In a later call of the loop: what an effect brings about may come back to this shard.
+        self.partition.when_committed(
+            self.partition.log.end_offset,
+            lambda: asyncio.get_running_loop().call_soon(execute),
+        )
+
+    def execute(self, shard: S, effect: Effect) -> None:
+        """Do what the shard asks for. Each runner names the effects that its shards have."""
+        raise NotImplementedError(f"{type(effect).__name__} of {self.partition}")
 
     def _check_enough(self, result: Result[Any], decides_only: bool) -> None:
         """Refuse to write what too few replicas would get; raises KafkaError."""

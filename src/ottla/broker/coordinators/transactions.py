@@ -8,9 +8,8 @@ Rules kept here:
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import Any, TypeVar
 
 from ottla.broker.coordinators.coordinators import Coordinators, segment_bytes
 from ottla.broker.coordinators.shard_runner import ShardRunner
@@ -19,8 +18,8 @@ from ottla.broker.replicas.partition import Partition
 from ottla.broker.replication.link import LinkError
 from ottla.broker.scheduling.waiting import settled
 from ottla.config.topic_names import TRANSACTION_STATE
-from ottla.coordinator.shard import RequestContext, Result, SetTimer
-from ottla.coordinator.transactions.result import NeedsProducerId, TxnMarkers, TxnResult
+from ottla.coordinator.shard import Effect, RequestContext, Result, SetTimer
+from ottla.coordinator.transactions.effects import NeedsProducerId, TxnMarkers
 from ottla.coordinator.transactions.shard import TransactionConfig, TransactionShard
 from ottla.later import Later
 from ottla.metadata.elections import NO_LEADER
@@ -33,9 +32,6 @@ from ottla.wire.messages.add_partitions_to_txn import (
     AddPartitionsToTxnTransaction,
 )
 
-if TYPE_CHECKING:
-    pass
-
 R = TypeVar("R")
 RETRY_MS = 1000
 ADD_PARTITIONS_VERSION = 5
@@ -46,24 +42,20 @@ class TransactionRunner(ShardRunner[TransactionShard]):
 
     decides_only = True
 
-    def carry_out_effects(self, shard: TransactionShard, result: Result[Any]) -> None:
-        """Write the markers of decisions, once these are committed."""
-        if isinstance(result, TxnResult):
-            for markers in result.markers:
-                self.partition.when_committed(
-                    self.partition.log.end_offset,
-                    lambda markers=markers: asyncio.get_running_loop().call_soon(  # type: ignore[misc]  # mypy cannot infer a default
-                        self._write, shard, markers
-                    ),
-                )
+    def execute(self, shard: TransactionShard, effect: Effect) -> None:
+        """Write the markers of a decision."""
+        match effect:
+            case TxnMarkers():
+                self._write(shard, effect)
+            case _:
+                super().execute(shard, effect)
 
     def _write(self, shard: TransactionShard, markers: TxnMarkers) -> None:
         def told(outcomes: Outcomes) -> None:
             if self._shard is shard:
                 self.perform(lambda its, now: its.markers_written(markers, outcomes, now))
 
-        if self._shard is shard:
-            write_markers(self._node, markers, told)
+        write_markers(self._node, markers, told)
 
     def _expire(self, key: Any) -> None:
         try:
@@ -76,13 +68,13 @@ class TransactionRunner(ShardRunner[TransactionShard]):
             producer_id = await self._node.new_producer_id()
         except KafkaError:
             if key not in self._timers:
-                self.perform(lambda *_: TxnResult(None, timers=[SetTimer(key, RETRY_MS)]))
+                self.perform(lambda *_: Result(None, timers=[SetTimer(key, RETRY_MS)]))
             return
         if key not in self._timers:  # else another transaction has begun, and has its own time
             self.perform(lambda shard, now: shard.expire(key, now, producer_id))
 
     async def ask_with_producer_id(
-        self, decide: Callable[[TransactionShard, int, int | None], TxnResult[R]]
+        self, decide: Callable[[TransactionShard, int, int | None], Result[R]]
     ) -> R:
         """Let the shard decide on a request that may need a new producer id."""
         try:

@@ -18,7 +18,7 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import TYPE_CHECKING, Final
 
 from ottla.broker.replication.link import LinkError
-from ottla.coordinator.transactions.result import TxnMarkers
+from ottla.coordinator.transactions.effects import TxnMarkers
 from ottla.coordinator.transactions.state import TopicPartition
 from ottla.metadata.elections import NO_LEADER
 from ottla.records.control import Marker, MarkerType

@@ -23,8 +23,13 @@ from collections.abc import AsyncIterator, Callable, Iterable
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from ottla.broker.replicas.partition import Partition
-from ottla.log.files import DISK_IS_FULL
-from ottla.log.folder import CLEANER_OFFSETS, HIGH_WATERMARKS, RECOVERY_POINTS, START_OFFSETS
+from ottla.log.storage.files import DISK_IS_FULL
+from ottla.log.storage.folder import (
+    CLEANER_OFFSETS,
+    HIGH_WATERMARKS,
+    RECOVERY_POINTS,
+    START_OFFSETS,
+)
 
 if TYPE_CHECKING:
     from ottla.broker.node import Node

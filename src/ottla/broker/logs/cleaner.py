@@ -28,11 +28,11 @@ import structlog
 from ottla.broker.logs.checkpoints import in_turns
 from ottla.broker.logs.child import Child
 from ottla.broker.replicas.partition import Partition
-from ottla.log.compaction_order import Cleaned, Failed, Finished, reply_from_line
-from ottla.log.compaction_plan import Plan, plan
-from ottla.log.files import DISK_IS_FULL
-from ottla.log.scan import CorruptLog
-from ottla.log.segment_names import CLEANED
+from ottla.log.compaction.order import Cleaned, Failed, Finished, reply_from_line
+from ottla.log.compaction.plan import Plan, plan
+from ottla.log.segments.names import CLEANED
+from ottla.log.segments.scan import CorruptLog
+from ottla.log.storage.files import DISK_IS_FULL
 from ottla.wire.errors import KafkaError
 
 if TYPE_CHECKING:

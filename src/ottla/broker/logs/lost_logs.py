@@ -17,8 +17,8 @@ from typing import TYPE_CHECKING
 import structlog
 
 from ottla.broker.logs.checkpoints import Key
-from ottla.log.folder import FolderError
-from ottla.log.scan import CorruptLog
+from ottla.log.segments.scan import CorruptLog
+from ottla.log.storage.folder import FolderError
 from ottla.metadata.image import Delta, TopicImage
 
 if TYPE_CHECKING:

@@ -14,9 +14,10 @@ from collections.abc import Callable, Collection
 from copy import copy
 from typing import Final
 
-from ottla.log.files import FileCache, Files
 from ottla.log.log import Log
-from ottla.log.recovery import Recovered
+from ottla.log.recovery.recovery import Recovered
+from ottla.log.storage.file_cache import FileCache
+from ottla.log.storage.files import Files
 
 NO_ROOM: Final = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EFBIG})
 _OPEN_FILES: Final = 64

@@ -39,11 +39,12 @@ from ottla.broker.logs.recovery_process import RecoveryProcess
 from ottla.broker.logs.strays import sweep
 from ottla.broker.replicas.partition import Partition
 from ottla.broker.scheduling.turns import Turns
-from ottla.log.files import DISK_IS_FULL, FileCache, Files
-from ottla.log.folder import FolderError, deleted_name, deleted_stem, stray_name
 from ottla.log.log import Log
-from ottla.log.recovery import Recovered, needs_recovery_bytes, recover
-from ottla.log.scan import CorruptLog
+from ottla.log.recovery.recovery import Recovered, needs_recovery_bytes, recover
+from ottla.log.segments.scan import CorruptLog
+from ottla.log.storage.file_cache import FileCache
+from ottla.log.storage.files import DISK_IS_FULL, Files
+from ottla.log.storage.folder import FolderError, deleted_name, deleted_stem, stray_name
 from ottla.metadata.image import TopicImage
 from ottla.wire.errors import ErrorCode, KafkaError
 

@@ -22,7 +22,7 @@ from ottla.broker.logs.checkpoints import PARTITIONS_IN_ONE_TURN
 from ottla.broker.logs.opening import LogOpener
 from ottla.broker.replicas.partition import Partition
 from ottla.broker.scheduling.turns import Turns
-from ottla.log.folder import uuid_to_text
+from ottla.log.storage.folder import uuid_to_text
 from ottla.metadata.image import TopicImage
 
 if TYPE_CHECKING:

@@ -3,7 +3,7 @@
 from pathlib import Path
 from typing import Final
 
-from ottla.log.folder import DataFolder, uuid_to_text
+from ottla.log.storage.folder import DataFolder, uuid_to_text
 from ottla.metadata.documents import Storage
 
 BOOT_ID: Final = Path("/proc/sys/kernel/random/boot_id")

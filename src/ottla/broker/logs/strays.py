@@ -26,7 +26,13 @@ from typing import TYPE_CHECKING
 import structlog
 
 from ottla.broker.logs.checkpoints import Key
-from ottla.log.folder import FolderError, PartitionFolder, deleted_name, deleted_stem, stray_name
+from ottla.log.storage.folder import (
+    FolderError,
+    PartitionFolder,
+    deleted_name,
+    deleted_stem,
+    stray_name,
+)
 
 if TYPE_CHECKING:
     from ottla.broker.node import Node

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import random
 import uuid
 from collections.abc import Iterable, Mapping, Sequence
 from functools import partial
+from random import Random
 from typing import TYPE_CHECKING, Final
 
 from ottla.config.dynamic import Alteration
@@ -21,6 +21,7 @@ from ottla.wire.errors import ErrorCode, KafkaError
 if TYPE_CHECKING:
     from ottla.broker.node import Node
 
+_CHANCE = Random()  # of its own: a program that embeds a broker may seed the other
 TOPICS_IN_ONE_COMMIT: Final = 200
 """The loop takes in a commit in one go; larger ones would be felt by clients."""
 
@@ -44,7 +45,7 @@ async def create_topics(
         topics.check_together(new, node.config.num_partitions)
     except KafkaError as problem:
         return [problem] * len(new)
-    wanted = [Wanted(each, uuid.uuid4(), random.randrange(1 << 16)) for each in new]
+    wanted = [Wanted(each, uuid.uuid4(), _CHANCE.randrange(1 << 16)) for each in new]
     outcomes: list[Topic | KafkaError] = []
     while wanted:
         some, wanted = wanted[:TOPICS_IN_ONE_COMMIT], wanted[TOPICS_IN_ONE_COMMIT:]
@@ -82,7 +83,7 @@ async def add_partitions(
     validate_only: bool,
 ) -> None:
     """Raise a topic's number of partitions."""
-    start = random.randrange(1 << 16)
+    start = _CHANCE.randrange(1 << 16)
 
     def decide(image: Image) -> tuple[None, list[Op]]:
         _, ops = topics.add_partitions(image, name, count, assignment, start=start)

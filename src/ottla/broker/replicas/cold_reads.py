@@ -11,7 +11,7 @@ import asyncio
 from collections.abc import Callable
 from typing import TYPE_CHECKING, TypeVar
 
-from ottla.log.files import ColdReadError
+from ottla.log.storage.page_cache import ColdReadError
 
 if TYPE_CHECKING:
     from ottla.broker.node import Node

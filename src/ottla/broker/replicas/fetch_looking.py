@@ -23,7 +23,8 @@ from ottla.broker.replicas.cold_reads import begin_to_read
 from ottla.broker.replicas.fetch_sessions import Wanted
 from ottla.broker.replicas.leader_hints import leader_hint
 from ottla.broker.replication import follower_fetches
-from ottla.log.files import ColdReadError, Slice, in_page_cache, read_stretch
+from ottla.log.storage.file_cache import Slice
+from ottla.log.storage.page_cache import ColdReadError, in_page_cache, read_stretch
 from ottla.wire.errors import ErrorCode, KafkaError
 from ottla.wire.fetch import READ_COMMITTED, FetchRequest, PartitionData
 
@@ -62,7 +63,9 @@ class Looking:
             log = partition.log
             diverging = None
             if self.follower is not None:
-                diverging = follower_fetches.check(partition, self.follower, ask)
+                diverging = follower_fetches.check(
+                    partition, self.follower, ask, self._node.image.brokers
+                )
                 limit = log.end_offset
                 if ask.fetch_offset < partition.high_watermark:
                     limit = partition.high_watermark

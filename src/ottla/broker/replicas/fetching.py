@@ -29,7 +29,7 @@ from ottla.broker.replicas.fetch_sessions import NO_SESSION, FetchSession, Wante
 from ottla.broker.replication import follower_fetches
 from ottla.broker.scheduling.turns import Turns
 from ottla.later import Later
-from ottla.log.files import Slice
+from ottla.log.storage.file_cache import Slice
 from ottla.wire.fetch import FetchRequest, PartitionData
 from ottla.wire.produce import TopicKey
 
@@ -39,7 +39,6 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 
 Answer = list[tuple[TopicKey, list[PartitionData]]]
-LONGEST_WAIT_MS: Final = 2**31 - 1
 MOST_AT_ONCE: Final = 500
 """Partitions that are looked at in one turn of the loop."""
 PIECE: Final = 50

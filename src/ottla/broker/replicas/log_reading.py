@@ -7,7 +7,7 @@ from typing import Final
 
 from ottla.broker.replicas.partition import Partition
 from ottla.broker.scheduling.turns import Turns
-from ottla.log.files import Slice
+from ottla.log.storage.file_cache import Slice
 from ottla.wire.batch import BatchHeader, headers
 from ottla.wire.errors import ErrorCode, KafkaError
 

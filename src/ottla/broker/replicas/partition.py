@@ -24,7 +24,7 @@ from ottla.broker.replicas.commit_waiters import NOBODY, CommitWaiters
 from ottla.config.topic_names import INTERNAL_TOPICS
 from ottla.log.appended import Appended
 from ottla.log.log import Log
-from ottla.log.looking import Looked
+from ottla.log.validation.inspection import Looked
 from ottla.replication.follower import Following
 from ottla.replication.replicas import Leadership
 from ottla.wire.errors import ErrorCode, KafkaError

@@ -25,8 +25,8 @@ import structlog
 
 from ottla.broker.replicas.partition import Partition
 from ottla.broker.replication.log_starts import was_deleted
-from ottla.log.files import DISK_IS_FULL
-from ottla.log.folder import stray_name
+from ottla.log.storage.files import DISK_IS_FULL
+from ottla.log.storage.folder import stray_name
 from ottla.replication.follower import Action, Answer, Fetch, marks
 from ottla.wire.errors import ErrorCode, KafkaError
 from ottla.wire.fetch_answer import PartitionAnswer

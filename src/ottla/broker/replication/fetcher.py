@@ -241,6 +241,7 @@ class ReplicaFetcher:
             self._session = (answer.session_id, _next_epoch(request.session_epoch))
         taken = 0
         for topic, partitions in answer.topics:
+            assert isinstance(topic, bytes)  # the version has topic ids
             topic_id = UUID(bytes=topic)
             for data in partitions:
                 await self._take_one((topic_id, data.partition), data)
@@ -274,7 +275,7 @@ class ReplicaFetcher:
 
 def _read(data: memoryview, at: int) -> FetchAnswer:
     try:
-        return read_answer(data, at)
+        return read_answer(data, at, VERSION)
     except DecodeError as problem:
         raise LinkError(str(problem)) from None
 

@@ -3,17 +3,20 @@
 Rules kept here (the arithmetic is in `replication/replicas.py` and `replication/epochs.py`):
 1. A position is noted once for each request, however often a parked fetch is looked at.
 2. It counts only where the follower knows this term, lives the life that is known, and has a log
-   that agrees with the leader's as far as it goes.
+   that agrees with the leader's as far as it goes. A broker epoch above the registered one is
+   answered "ask again" and noted nowhere: the image may lag behind a restart, but whoever made the
+   epoch up must not push the real broker out of the ISR.
 3. A follower reads to the end of the log: what it copies is what gets committed.
 """
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, NamedTuple
 
 from ottla.broker.replicas.partition import Partition
+from ottla.metadata.image import NO_EPOCH, BrokerImage
 from ottla.replication.epochs import check_start
 from ottla.replication.replicas import Leadership
 from ottla.wire.errors import ErrorCode, KafkaError
@@ -45,15 +48,27 @@ def note_positions(
         for ask in asks:
             try:
                 partition = node.partitions.find(topic, ask.partition)
-                if check(partition, follower, ask) is None:
+                if check(partition, follower, ask, node.image.brokers) is None:
                     _note(node, partition, follower, ask, now)
             except KafkaError:
                 pass
 
 
-def check(partition: Partition, follower: Follower, ask: FetchPartition) -> tuple[int, int] | None:
+def check(
+    partition: Partition,
+    follower: Follower,
+    ask: FetchPartition,
+    brokers: Mapping[int, BrokerImage],
+) -> tuple[int, int] | None:
     """Refuse a fetch that cannot be answered; says where the logs part, if they do."""
     leadership = _leadership(partition)
+    live = brokers.get(follower.broker)
+    registered = leadership.isr.get(follower.broker, NO_EPOCH) if live is None else live.epoch
+    if follower.broker_epoch > registered:
+        raise KafkaError(
+            ErrorCode.NOT_LEADER_OR_FOLLOWER,
+            f"broker {follower.broker} is not registered with epoch {follower.broker_epoch}",
+        )
     leadership.check_fetch(follower.broker, follower.broker_epoch, ask.current_leader_epoch)
     its_log = partition.log
     check_start(

@@ -12,7 +12,7 @@ whose log was put back from an old copy, for instance. Rules kept here:
 from typing import Final
 
 from ottla.log.log import Log
-from ottla.log.scan import CorruptLog
+from ottla.log.segments.scan import CorruptLog
 from ottla.metadata.image import PartitionImage
 
 CLOCKS_MAY_DIFFER_MS: Final = 3_600_000

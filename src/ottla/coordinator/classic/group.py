@@ -26,9 +26,22 @@ from collections import Counter
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 from enum import Enum
+from typing import ClassVar
 
+from ottla.coordinator.classic.schemas import (
+    CLASSIC_GROUP_VALUE_VERSION,
+    GroupMetadataKey,
+    GroupMetadataValue,
+    MemberMetadata,
+)
+from ottla.coordinator.classic.timers import session_timer
 from ottla.coordinator.consumer.protocol import PROTOCOL_TYPE, read_subscribed_topics
-from ottla.coordinator.group_records import GroupMetadataValue, MemberMetadata
+from ottla.coordinator.group import BaseTimestamp, Committer, CommitTopic, Group, GroupType
+from ottla.coordinator.offsets.store import commit_time
+from ottla.coordinator.record_codec import write_record, write_tombstone
+from ottla.coordinator.shard import CoordinatorRecord
+from ottla.coordinator.step import Step
+from ottla.wire.errors import ErrorCode, KafkaError
 from ottla.wire.fields import DecodeError
 
 Protocols = tuple[tuple[str, bytes], ...]
@@ -92,8 +105,10 @@ class ClassicMember:
 
 
 @dataclass(slots=True)
-class ClassicGroup:
+class ClassicGroup(Group):
     """One group."""
+
+    TYPE: ClassVar[GroupType] = GroupType.CLASSIC
 
     group_id: str
     state: ClassicState = ClassicState.EMPTY
@@ -126,6 +141,16 @@ class ClassicGroup:
     _known_protocols: Counter[str] = field(default_factory=Counter)
 
     @property
+    def state_name(self) -> str:
+        """The state, by Kafka's name."""
+        return self.state.value
+
+    @property
+    def listed_protocol_type(self) -> str:
+        """The protocol type of its members, or of the last that it had."""
+        return self.protocol_type or ""
+
+    @property
     def uses_consumer_protocol(self) -> bool:
         """True for groups of Kafka consumers, whose metadata the coordinator understands."""
         return self.protocol_type == PROTOCOL_TYPE
@@ -136,9 +161,9 @@ class ClassicGroup:
         return self.state is ClassicState.EMPTY
 
     @property
-    def is_simple(self) -> bool:
-        """True for a group that only stands for offsets, committed by consumers without groups."""
-        return self.protocol_type is None and self.is_empty and not self.pending_members
+    def may_expire(self) -> bool:
+        """Not while a member is expected that was given an id."""
+        return self.is_empty and not self.pending_members
 
     @property
     def in_first_rebalance(self) -> bool:
@@ -271,6 +296,75 @@ class ClassicGroup:
         if self.subscribed_topics is None:
             return self.uses_consumer_protocol
         return topic in self.subscribed_topics
+
+    def membership_error(self, member_id: str, instance_id: str | None) -> ErrorCode:
+        """Why a request does not come from a member, NONE where it does."""
+        if instance_id is not None:
+            existing = self.static_members.get(instance_id)
+            if existing is None:
+                return ErrorCode.UNKNOWN_MEMBER_ID
+            if existing != member_id:
+                return ErrorCode.FENCED_INSTANCE_ID
+        if member_id not in self.members:
+            return ErrorCode.UNKNOWN_MEMBER_ID
+        return ErrorCode.NONE
+
+    def expect_heartbeat(
+        self, member: ClassicMember, step: Step, timeout_ms: int | None = None
+    ) -> None:
+        """Restart a member's session."""
+        timeout = member.session_timeout_ms if timeout_ms is None else timeout_ms
+        step.set_timer(session_timer(self.group_id, member.member_id), timeout)
+
+    def check_commit(self, committer: Committer, topics: Iterable[CommitTopic]) -> None:
+        """A member of this generation may commit; to an empty group anyone without a generation."""
+        if committer.epoch < 0 and self.is_empty:
+            return
+        if committer.epoch >= 0 or committer.member_id or committer.instance_id is not None:
+            error = self.membership_error(committer.member_id, committer.instance_id)
+            if error is not ErrorCode.NONE:
+                raise KafkaError(error)
+            if committer.epoch != self.generation:
+                raise KafkaError(ErrorCode.ILLEGAL_GENERATION)
+        elif not committer.is_transactional:
+            raise KafkaError(ErrorCode.UNKNOWN_MEMBER_ID)
+        if self.state is ClassicState.COMPLETING_REBALANCE and not committer.is_transactional:
+            raise KafkaError(ErrorCode.REBALANCE_IN_PROGRESS)
+
+    def keep_session(self, committer: Committer, step: Step) -> None:
+        """A commit counts as a heartbeat, unless it is a transaction's."""
+        if not committer.is_transactional:
+            member = self.members.get(committer.member_id)
+            if member is not None:
+                self.expect_heartbeat(member, step)
+
+    def check_fetch(self, member_id: str | None, member_epoch: int) -> None:
+        """Anyone may have the offsets."""
+
+    def check_offset_delete(self) -> None:
+        """Not while it has members whose topics the coordinator cannot know."""
+        if not (self.is_empty or self.uses_consumer_protocol):
+            raise KafkaError(ErrorCode.NON_EMPTY_GROUP)
+
+    def offset_expiration(self) -> BaseTimestamp | None:
+        """From when the group is empty; from the commit for simple consumers and unused topics."""
+        if self.protocol_type is not None:
+            if self.is_empty:
+                timestamp = self.state_timestamp
+                # An old record may not say since when the group is empty.
+                return commit_time if timestamp == -1 else lambda _: timestamp
+            if self.subscribed_topics is None or self.state is not ClassicState.STABLE:
+                return None
+        return commit_time
+
+    def record(self, value: GroupMetadataValue | None = None) -> CoordinatorRecord:
+        """The record that keeps the group, as it is now where nothing else is given."""
+        key = GroupMetadataKey(group=self.group_id)
+        return write_record(key, value or self.to_value(), CLASSIC_GROUP_VALUE_VERSION)
+
+    def tombstones(self) -> Iterable[CoordinatorRecord]:
+        """The record that deletes the group."""
+        return [write_tombstone(GroupMetadataKey(group=self.group_id))]
 
     def to_value(self) -> GroupMetadataValue:
         """The record's value that keeps the group as it is."""

@@ -25,18 +25,18 @@ from ottla.coordinator.classic.rebalance import (
     answer_join,
     answer_sync,
     complete_join_if_all_joined,
-    expect_heartbeat,
-    group_record,
     joined,
     rebalance,
     remove_member,
     start_rebalance,
 )
+from ottla.coordinator.classic.timers import session_timer
+from ottla.coordinator.group import Group
 from ottla.coordinator.group_config import GroupConfig
-from ottla.coordinator.group_timers import GroupTimer, TimerKind
+from ottla.coordinator.group_state import GroupState
 from ottla.coordinator.shard import Deferred, RequestContext
 from ottla.coordinator.step import Step
-from ottla.wire.errors import ErrorCode
+from ottla.wire.errors import ErrorCode, KafkaError
 from ottla.wire.messages.join_group import JoinGroupRequest, JoinGroupResponse
 
 MEMBER_ID_REQUIRED_FROM = 4
@@ -50,6 +50,42 @@ Reply = JoinGroupResponse | Deferred
 def refuse(error: ErrorCode, member_id: str = UNKNOWN_MEMBER_ID) -> JoinGroupResponse:
     """A reply that says why not."""
     return JoinGroupResponse(error_code=error, member_id=member_id)
+
+
+def join_group(
+    state: GroupState,
+    group: ClassicGroup,
+    request: JoinGroupRequest,
+    context: RequestContext,
+    step: Step,
+) -> Reply:
+    """Join a group that exists."""
+    join = ClassicJoin(state.config, group, request, context, step, next(state.tokens))
+    return join.handle(state.new_id)
+
+
+def join_new_group(
+    state: GroupState,
+    request: JoinGroupRequest,
+    context: RequestContext,
+    step: Step,
+    replaced: Group | None = None,
+) -> Reply:
+    """Join a group that this request makes; it may take the place of an empty one."""
+    if request.member_id != UNKNOWN_MEMBER_ID:
+        return refuse(ErrorCode.UNKNOWN_MEMBER_ID, request.member_id)
+    if replaced is not None:
+        step.records.extend(replaced.tombstones())
+    group = ClassicGroup(request.group_id, state_timestamp=step.now)
+    step.records.append(group.record())
+    answer = join_group(state, group, request, context, step)
+    if not group.members and not group.pending_members:
+        step.discard()
+        return answer
+    if not step.fits():
+        raise KafkaError(step.refusal)
+    state.groups[request.group_id] = group
+    return answer
 
 
 class ClassicJoin:
@@ -99,7 +135,7 @@ class ClassicJoin:
         if self._context.version < MEMBER_ID_REQUIRED_FROM:
             return self._add(member_id)
         group.pending_members.add(member_id)
-        timer = GroupTimer(TimerKind.CLASSIC_SESSION, group.group_id, member_id)
+        timer = session_timer(group.group_id, member_id)
         self._step.set_timer(timer, request.session_timeout_ms)
         return refuse(ErrorCode.MEMBER_ID_REQUIRED, member_id)
 
@@ -123,7 +159,7 @@ class ClassicJoin:
                 # The id was given to a dynamic member. Kafka has no word for this either.
                 return refuse(ErrorCode.UNKNOWN_SERVER_ERROR)
             return self._add(member_id)
-        error = membership_error(group, member_id, instance_id)
+        error = group.membership_error(member_id, instance_id)
         if error is not ErrorCode.NONE:
             return refuse(error, member_id)
         member = group.members[member_id]
@@ -151,7 +187,7 @@ class ClassicJoin:
             group.new_member_added = True
         group.add(member, request.protocol_type)
         group.awaiting_join[member_id] = self._token
-        expect_heartbeat(group, member, self._step, NEW_MEMBER_JOIN_TIMEOUT_MS)
+        group.expect_heartbeat(member, self._step, NEW_MEMBER_JOIN_TIMEOUT_MS)
         rebalance(self._config, group, self._step)
         return Deferred(self._token)
 
@@ -180,9 +216,9 @@ class ClassicJoin:
         fenced = ErrorCode.FENCED_INSTANCE_ID
         answer_join(group, old_id, step, refuse(fenced, old_id))
         answer_sync(group, old_id, step, fenced)
-        step.cancel_timer(GroupTimer(TimerKind.CLASSIC_SESSION, group.group_id, old_id))
+        step.cancel_timer(session_timer(group.group_id, old_id))
         member = group.replace_static(instance_id, new_id)
-        expect_heartbeat(group, member, step)
+        group.expect_heartbeat(member, step)
         self._renew(member)
         if group.state is ClassicState.STABLE:
             if group.select_protocol() == group.protocol_name:
@@ -203,11 +239,11 @@ class ClassicJoin:
             if member.member_id == old_id:
                 member.member_id = new_id
                 member.subscription = dict(self._protocols).get(value.protocol or "", b"")
-        return self._step.fits(group_record(self._group, value))
+        return self._step.fits(self._group.record(value))
 
     def _rejoin_stable(self, member: ClassicMember, old_leader: str | None) -> JoinGroupResponse:
         group = self._group
-        self._step.records.append(group_record(group))
+        self._step.records.append(group.record())
         del group.awaiting_join[member.member_id]
         reply = joined(group, member.member_id)
         if self._context.version >= SKIP_ASSIGNMENT_FROM:
@@ -222,16 +258,3 @@ class ClassicJoin:
 def _member_id(name: str, new_id: str) -> str:
     # A name may be as long as a string can be on the wire; the id must fit into one too.
     return f"{name[:LONGEST_NAME_IN_ID]}-{new_id}"
-
-
-def membership_error(group: ClassicGroup, member_id: str, instance_id: str | None) -> ErrorCode:
-    """Why a request does not come from a member, NONE where it does."""
-    if instance_id is not None:
-        existing = group.static_members.get(instance_id)
-        if existing is None:
-            return ErrorCode.UNKNOWN_MEMBER_ID
-        if existing != member_id:
-            return ErrorCode.FENCED_INSTANCE_ID
-    if member_id not in group.members:
-        return ErrorCode.UNKNOWN_MEMBER_ID
-    return ErrorCode.NONE

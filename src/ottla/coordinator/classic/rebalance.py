@@ -14,16 +14,9 @@ Rules kept here:
 6. Removing or replacing a member answers its parked requests.
 """
 
-from ottla.coordinator.classic.group import ClassicGroup, ClassicMember, ClassicState
+from ottla.coordinator.classic.group import ClassicGroup, ClassicState
+from ottla.coordinator.classic.timers import join_timer, session_timer, sync_timer
 from ottla.coordinator.group_config import GroupConfig
-from ottla.coordinator.group_records import (
-    CLASSIC_GROUP_VALUE_VERSION,
-    GroupMetadataKey,
-    GroupMetadataValue,
-)
-from ottla.coordinator.group_timers import GroupTimer, TimerKind
-from ottla.coordinator.record_codec import write_record
-from ottla.coordinator.shard import CoordinatorRecord
 from ottla.coordinator.step import Step
 from ottla.wire.errors import ErrorCode
 from ottla.wire.messages.join_group import JoinGroupResponse, JoinGroupResponseMember
@@ -32,20 +25,6 @@ from ottla.wire.messages.sync_group import SyncGroupResponse
 NEW_MEMBER_JOIN_TIMEOUT_MS = 5 * 60_000
 """A new member cannot send heartbeats while its first join is parked; if its client is gone, this
 is when it goes too."""
-
-
-def group_record(group: ClassicGroup, value: GroupMetadataValue | None = None) -> CoordinatorRecord:
-    """The record that keeps a group, as it is now where nothing else is given."""
-    key = GroupMetadataKey(group=group.group_id)
-    return write_record(key, value or group.to_value(), CLASSIC_GROUP_VALUE_VERSION)
-
-
-def expect_heartbeat(
-    group: ClassicGroup, member: ClassicMember, step: Step, timeout_ms: int | None = None
-) -> None:
-    """Restart a member's session."""
-    timeout = member.session_timeout_ms if timeout_ms is None else timeout_ms
-    step.set_timer(_session(group, member.member_id), timeout)
 
 
 def rebalance(config: GroupConfig, group: ClassicGroup, step: Step) -> None:
@@ -63,20 +42,20 @@ def start_rebalance(config: GroupConfig, group: ClassicGroup, step: Step) -> Non
             member.assignment = b""
             if member.member_id in group.awaiting_sync:
                 answer_sync(group, member.member_id, step, ErrorCode.REBALANCE_IN_PROGRESS)
-                expect_heartbeat(group, member, step)
+                group.expect_heartbeat(member, step)
     group.pending_sync.clear()
-    step.cancel_timer(_sync(group))
+    step.cancel_timer(sync_timer(group.group_id))
     is_first = group.is_empty
     group.move_to(ClassicState.PREPARING_REBALANCE, step.now)
     if is_first:
         group.initial_delay_ms = config.group_initial_rebalance_delay_ms
         group.initial_remaining_ms = max(group.rebalance_timeout_ms - group.initial_delay_ms, 0)
         group.new_member_added = False
-        step.set_timer(_join(group), group.initial_delay_ms)
+        step.set_timer(join_timer(group.group_id), group.initial_delay_ms)
     elif group.all_have_joined:
         complete_join(group, step)
     else:
-        step.set_timer(_join(group), group.rebalance_timeout_ms)
+        step.set_timer(join_timer(group.group_id), group.rebalance_timeout_ms)
 
 
 def complete_join_if_all_joined(group: ClassicGroup, step: Step) -> None:
@@ -91,19 +70,19 @@ def complete_join_if_all_joined(group: ClassicGroup, step: Step) -> None:
 
 def complete_join(group: ClassicGroup, step: Step) -> None:
     """Start the next generation with those who have joined."""
-    step.cancel_timer(_join(group))
+    step.cancel_timer(join_timer(group.group_id))
     group.initial_remaining_ms = 0
     for member in list(group.members.values()):
         if member.member_id not in group.awaiting_join and member.instance_id is None:
             group.remove(member.member_id)
-            step.cancel_timer(_session(group, member.member_id))
+            step.cancel_timer(session_timer(group.group_id, member.member_id))
     if group.members and not group.elect_joined_leader():
         # Only static members are left, and none has come: wait until one does or its session ends.
-        step.set_timer(_join(group), group.rebalance_timeout_ms)
+        step.set_timer(join_timer(group.group_id), group.rebalance_timeout_ms)
         return
     group.start_generation(step.now)
     if group.is_empty:
-        record = group_record(group)
+        record = group.record()
         if step.fits(record):
             step.records.append(record)
         return
@@ -111,10 +90,10 @@ def complete_join(group: ClassicGroup, step: Step) -> None:
         token = group.awaiting_join.pop(member.member_id, None)
         if token is not None:
             step.complete(token, joined(group, member.member_id))
-        expect_heartbeat(group, member, step)
+        group.expect_heartbeat(member, step)
         member.is_new = False
         group.pending_sync.add(member.member_id)
-    step.set_timer(_sync(group), group.rebalance_timeout_ms)
+    step.set_timer(sync_timer(group.group_id), group.rebalance_timeout_ms)
 
 
 def joined(group: ClassicGroup, member_id: str) -> JoinGroupResponse:
@@ -159,7 +138,7 @@ def remove_member(group: ClassicGroup, member_id: str, step: Step) -> None:
     answer_join(group, member_id, step, JoinGroupResponse(error_code=unknown))
     answer_sync(group, member_id, step, unknown)
     group.remove(member_id)
-    step.cancel_timer(_session(group, member_id))
+    step.cancel_timer(session_timer(group.group_id, member_id))
 
 
 def after_removal(config: GroupConfig, group: ClassicGroup, step: Step) -> None:
@@ -178,11 +157,11 @@ def dismiss_all(group: ClassicGroup, step: Step) -> None:
             group, member_id, step, JoinGroupResponse(error_code=again, member_id=member_id)
         )
         answer_sync(group, member_id, step, again)
-        step.cancel_timer(_session(group, member_id))
+        step.cancel_timer(session_timer(group.group_id, member_id))
     for member_id in group.pending_members:
-        step.cancel_timer(_session(group, member_id))
-    step.cancel_timer(_join(group))
-    step.cancel_timer(_sync(group))
+        step.cancel_timer(session_timer(group.group_id, member_id))
+    step.cancel_timer(join_timer(group.group_id))
+    step.cancel_timer(sync_timer(group.group_id))
 
 
 def expire_session(config: GroupConfig, group: ClassicGroup, member_id: str, step: Step) -> None:
@@ -212,7 +191,7 @@ def expire_join(config: GroupConfig, group: ClassicGroup, step: Step) -> None:
         delay = min(config.group_initial_rebalance_delay_ms, group.initial_remaining_ms)
         group.initial_remaining_ms = max(group.initial_remaining_ms - group.initial_delay_ms, 0)
         group.initial_delay_ms = delay
-        step.set_timer(_join(group), delay)
+        step.set_timer(join_timer(group.group_id), delay)
     else:
         complete_join(group, step)
 
@@ -227,15 +206,3 @@ def expire_sync(config: GroupConfig, group: ClassicGroup, step: Step) -> None:
     for member_id in list(group.pending_sync):
         remove_member(group, member_id, step)
     start_rebalance(config, group, step)
-
-
-def _session(group: ClassicGroup, member_id: str) -> GroupTimer:
-    return GroupTimer(TimerKind.CLASSIC_SESSION, group.group_id, member_id)
-
-
-def _join(group: ClassicGroup) -> GroupTimer:
-    return GroupTimer(TimerKind.CLASSIC_JOIN, group.group_id)
-
-
-def _sync(group: ClassicGroup) -> GroupTimer:
-    return GroupTimer(TimerKind.CLASSIC_SYNC, group.group_id)

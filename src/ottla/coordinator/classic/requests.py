@@ -13,18 +13,16 @@ Rules kept here:
 from collections.abc import Iterable
 
 from ottla.coordinator.classic.group import ClassicGroup, ClassicState
-from ottla.coordinator.classic.join import UNKNOWN_MEMBER_ID, membership_error
+from ottla.coordinator.classic.join import UNKNOWN_MEMBER_ID
 from ottla.coordinator.classic.rebalance import (
     answer_sync,
     complete_join_if_all_joined,
-    expect_heartbeat,
-    group_record,
     rebalance,
     remove_member,
     start_rebalance,
 )
+from ottla.coordinator.classic.timers import sync_timer
 from ottla.coordinator.group_config import GroupConfig
-from ottla.coordinator.group_timers import GroupTimer, TimerKind
 from ottla.coordinator.shard import Deferred
 from ottla.coordinator.step import Step
 from ottla.wire.errors import ErrorCode
@@ -43,7 +41,7 @@ def sync(
         return SyncGroupResponse(error_code=error)
     group.pending_sync.discard(member_id)
     if not group.pending_sync:
-        step.cancel_timer(GroupTimer(TimerKind.CLASSIC_SYNC, group.group_id))
+        step.cancel_timer(sync_timer(group.group_id))
     if group.state is ClassicState.STABLE:
         return _synced(group, group.members[member_id].assignment)
     # A second sync takes the place of the first, whose client has most likely gone.
@@ -52,13 +50,13 @@ def sync(
     if member_id == group.leader and not _assign(group, request, step):
         for waiting_id in list(group.awaiting_sync):
             answer_sync(group, waiting_id, step, step.refusal)
-            expect_heartbeat(group, group.members[waiting_id], step)
+            group.expect_heartbeat(group.members[waiting_id], step)
         start_rebalance(config, group, step)
     return Deferred(token)
 
 
 def _sync_error(group: ClassicGroup, request: SyncGroupRequest) -> ErrorCode:
-    error = membership_error(group, request.member_id, request.group_instance_id)
+    error = group.membership_error(request.member_id, request.group_instance_id)
     if error is not ErrorCode.NONE:
         return error
     if request.generation_id != group.generation:
@@ -80,7 +78,7 @@ def _assign(group: ClassicGroup, request: SyncGroupRequest, step: Step) -> bool:
     value.current_state_timestamp = step.now
     for part in value.members:
         part.assignment = assignments.get(part.member_id, b"")
-    record = group_record(group, value)
+    record = group.record(value)
     if not step.fits(record):
         return False
     step.records.append(record)
@@ -90,7 +88,7 @@ def _assign(group: ClassicGroup, request: SyncGroupRequest, step: Step) -> bool:
     for member_id, token in group.awaiting_sync.items():
         member = group.members[member_id]
         step.complete(token, _synced(group, member.assignment))
-        expect_heartbeat(group, member, step)
+        group.expect_heartbeat(member, step)
     group.awaiting_sync.clear()
     return True
 
@@ -105,12 +103,12 @@ def _synced(group: ClassicGroup, assignment: bytes) -> SyncGroupResponse:
 
 def heartbeat(group: ClassicGroup, request: HeartbeatRequest, step: Step) -> ErrorCode:
     """Keep a member's session alive, and tell it of a rebalance."""
-    error = membership_error(group, request.member_id, request.group_instance_id)
+    error = group.membership_error(request.member_id, request.group_instance_id)
     if error is not ErrorCode.NONE:
         return error
     if request.generation_id != group.generation:
         return ErrorCode.ILLEGAL_GENERATION
-    expect_heartbeat(group, group.members[request.member_id], step)
+    group.expect_heartbeat(group.members[request.member_id], step)
     if group.state is ClassicState.PREPARING_REBALANCE:
         return ErrorCode.REBALANCE_IN_PROGRESS
     return ErrorCode.NONE
@@ -127,7 +125,7 @@ def leave(
         if member_id == UNKNOWN_MEMBER_ID and instance_id in group.static_members:
             member_id = group.static_members[instance_id]
         elif member_id not in group.pending_members:
-            error = membership_error(group, member_id, instance_id)
+            error = group.membership_error(member_id, instance_id)
         if error is ErrorCode.NONE:
             remove_member(group, member_id, step)
         results.append(

@@ -10,7 +10,8 @@ from collections.abc import Callable, Mapping, Set
 from typing import NamedTuple
 from uuid import UUID
 
-from ottla.coordinator.consumer.group import Assignment
+Assignment = Mapping[UUID, frozenset[int]]
+"""The partitions of each topic that a member shall have."""
 
 
 class MemberSpec(NamedTuple):

@@ -20,11 +20,7 @@ from dataclasses import replace
 from ottla.coordinator.classic.join import MEMBER_ID_REQUIRED_FROM, UNKNOWN_MEMBER_ID, refuse
 from ottla.coordinator.consumer.downgrade import downgraded
 from ottla.coordinator.consumer.group import ConsumerGroup
-from ottla.coordinator.consumer.heartbeat import (
-    check_size,
-    known_member,
-    known_static_member,
-)
+from ottla.coordinator.consumer.heartbeat import check_size
 from ottla.coordinator.consumer.leave import remove_members, take_over, turn_back
 from ottla.coordinator.consumer.member import ConsumerMember, MemberState
 from ottla.coordinator.consumer.member_update import MemberUpdate, may_assign
@@ -34,10 +30,11 @@ from ottla.coordinator.consumer.protocol import (
     read_version,
     write_assignment,
 )
+from ottla.coordinator.consumer.schemas import ClassicMemberMetadata, ClassicProtocol
 from ottla.coordinator.consumer.subscriptions import metadata_hash, topic_names
-from ottla.coordinator.group_records import ClassicMemberMetadata, ClassicProtocol
+from ottla.coordinator.consumer.timers import ConsumerTimer
 from ottla.coordinator.group_state import GroupState
-from ottla.coordinator.group_timers import GroupTimer, TimerKind
+from ottla.coordinator.group_timers import GroupTimer
 from ottla.coordinator.shard import Deferred, RequestContext
 from ottla.coordinator.step import Step
 from ottla.coordinator.topics import TopicView
@@ -78,7 +75,7 @@ def join(
     if instance_id is not None:
         existing = group.static_member(instance_id)
         if not is_unknown:
-            before = known_static_member(group, instance_id, member_id)
+            before = group.known_static_member(instance_id, member_id)
         elif existing is not None:
             before = take_over(group, existing, member_id, step)
     after = replace(
@@ -110,10 +107,10 @@ def join(
     owned = _owned(subscription.owned_partitions, state.topics)
     moved = MemberUpdate(state, group, before, after, step).apply(owned)
     group.awaited_joins.discard(member_id)
-    step.cancel_timer(GroupTimer(TimerKind.CONSUMER_JOIN, group.group_id, member_id))
-    step.cancel_timer(GroupTimer(TimerKind.CONSUMER_REBALANCE, group.group_id, member_id))
-    _expect(group, member_id, TimerKind.CONSUMER_SESSION, request.session_timeout_ms, step)
-    _expect(group, member_id, TimerKind.CONSUMER_SYNC, after.rebalance_timeout_ms, step)
+    step.cancel_timer(GroupTimer(ConsumerTimer.JOIN, group.group_id, member_id))
+    step.cancel_timer(GroupTimer(ConsumerTimer.REBALANCE, group.group_id, member_id))
+    _expect(group, member_id, ConsumerTimer.SESSION, request.session_timeout_ms, step)
+    _expect(group, member_id, ConsumerTimer.SYNC, after.rebalance_timeout_ms, step)
     return JoinGroupResponse(
         member_id=member_id,
         generation_id=moved.member_epoch,
@@ -148,8 +145,8 @@ def sync(
     except DecodeError:
         # The protocol that the classic group had chosen was read; this one may be another.
         raise _malformed() from None
-    step.cancel_timer(GroupTimer(TimerKind.CONSUMER_SYNC, group.group_id, member.member_id))
-    _expect(group, member.member_id, TimerKind.CONSUMER_SESSION, classic.session_timeout_ms, step)
+    step.cancel_timer(GroupTimer(ConsumerTimer.SYNC, group.group_id, member.member_id))
+    _expect(group, member.member_id, ConsumerTimer.SESSION, classic.session_timeout_ms, step)
     return SyncGroupResponse(
         protocol_type=request.protocol_type,
         protocol_name=request.protocol_name,
@@ -164,7 +161,7 @@ def heartbeat(
     member, classic = _classic_member(
         group, request.member_id, request.group_instance_id, request.generation_id
     )
-    _expect(group, member.member_id, TimerKind.CONSUMER_SESSION, classic.session_timeout_ms, step)
+    _expect(group, member.member_id, ConsumerTimer.SESSION, classic.session_timeout_ms, step)
     must_join = (
         # There is a newer target for it,
         member.member_epoch < group.assignment_epoch
@@ -211,10 +208,10 @@ def leave(
         error = ErrorCode.NONE
         try:
             if identity.group_instance_id is None:
-                member = known_member(group, identity.member_id)
+                member = group.known_member(identity.member_id)
             else:
-                member = known_static_member(
-                    group, identity.group_instance_id, identity.member_id or None
+                member = group.known_static_member(
+                    identity.group_instance_id, identity.member_id or None
                 )
             gone.add(member.member_id)
         except KafkaError as problem:
@@ -271,9 +268,9 @@ def _classic_member(
     group: ConsumerGroup, member_id: str, instance_id: str | None, generation: int
 ) -> tuple[ConsumerMember, ClassicMemberMetadata]:
     if instance_id is None:
-        member = known_member(group, member_id)
+        member = group.known_member(member_id)
     else:
-        member = known_static_member(group, instance_id, member_id)
+        member = group.known_static_member(instance_id, member_id)
     if member.classic is None:
         raise KafkaError(
             ErrorCode.UNKNOWN_MEMBER_ID,
@@ -288,10 +285,10 @@ def _expect_join(group: ConsumerGroup, member: ConsumerMember, step: Step) -> No
     """Give a member time to join again, counted from when it was first told."""
     if member.member_id not in group.awaited_joins:
         group.awaited_joins.add(member.member_id)
-        _expect(group, member.member_id, TimerKind.CONSUMER_JOIN, member.rebalance_timeout_ms, step)
+        _expect(group, member.member_id, ConsumerTimer.JOIN, member.rebalance_timeout_ms, step)
 
 
 def _expect(
-    group: ConsumerGroup, member_id: str, kind: TimerKind, timeout_ms: int, step: Step
+    group: ConsumerGroup, member_id: str, kind: ConsumerTimer, timeout_ms: int, step: Step
 ) -> None:
     step.set_timer(GroupTimer(kind, group.group_id, member_id), timeout_ms)

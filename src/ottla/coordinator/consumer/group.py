@@ -18,14 +18,29 @@ Rules kept here:
 | Dead        | its records were deleted                                         |
 """
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from enum import Enum
-from typing import NamedTuple
+from typing import ClassVar
 from uuid import UUID
 
+from ottla.coordinator.consumer.assignment import Assignment
 from ottla.coordinator.consumer.member import ConsumerMember, Owned
-from ottla.coordinator.group_records import (
+from ottla.coordinator.consumer.protocol import PROTOCOL_TYPE
+from ottla.coordinator.consumer.records import (
+    ResolvedRegex,
+    current_record,
+    epoch_record,
+    group_tombstone,
+    member_record,
+    member_tombstones,
+    regex_tombstone,
+    target_epoch_record,
+    target_epoch_tombstone,
+    target_record,
+    topics_tombstone,
+)
+from ottla.coordinator.consumer.schemas import (
     ConsumerGroupCurrentMemberAssignmentValue,
     ConsumerGroupMemberMetadataValue,
     ConsumerGroupMetadataValue,
@@ -33,12 +48,16 @@ from ottla.coordinator.group_records import (
     ConsumerGroupTargetAssignmentMemberValue,
     ConsumerGroupTargetAssignmentMetadataValue,
 )
+from ottla.coordinator.group import BaseTimestamp, Committer, CommitTopic, Group, GroupType
+from ottla.coordinator.offsets.store import commit_time
+from ottla.coordinator.shard import CoordinatorRecord
+from ottla.coordinator.step import Step
+from ottla.wire.errors import ErrorCode, KafkaError
 
 FIRST_EPOCH = 1
 NO_TIME = 0
-
-Assignment = Mapping[UUID, frozenset[int]]
-"""The partitions of each topic that a member shall have."""
+CONSUMER_PROTOCOL_FROM = 9
+"""The first version of OffsetCommit that members with the consumer protocol may use."""
 
 
 class ConsumerState(Enum):
@@ -51,17 +70,11 @@ class ConsumerState(Enum):
     DEAD = "Dead"
 
 
-class ResolvedRegex(NamedTuple):
-    """The topics that a pattern matched, at a version of the topics."""
-
-    topics: frozenset[str]
-    version: int
-    timestamp: int
-
-
 @dataclass(slots=True)
-class ConsumerGroup:
+class ConsumerGroup(Group):
     """One group."""
+
+    TYPE: ClassVar[GroupType] = GroupType.CONSUMER
 
     group_id: str
     epoch: int = FIRST_EPOCH
@@ -102,6 +115,39 @@ class ConsumerGroup:
             return ConsumerState.STABLE
         return ConsumerState.RECONCILING
 
+    @property
+    def state_name(self) -> str:
+        """The state, by Kafka's name."""
+        return self.state.value
+
+    @property
+    def listed_protocol_type(self) -> str:
+        """All of them use the consumer protocol."""
+        return PROTOCOL_TYPE
+
+    def known_member(self, member_id: str) -> ConsumerMember:
+        """The member of an id; UNKNOWN_MEMBER_ID where there is none."""
+        member = self.members.get(member_id)
+        if member is None:
+            raise KafkaError(
+                ErrorCode.UNKNOWN_MEMBER_ID,
+                f"Member {member_id} is not a member of group {self.group_id}.",
+            )
+        return member
+
+    def known_static_member(self, instance_id: str, member_id: str | None) -> ConsumerMember:
+        """The member of an instance id, which must have this member id where one is given."""
+        member = self.static_member(instance_id)
+        if member is None:
+            raise KafkaError(ErrorCode.UNKNOWN_MEMBER_ID, f"Instance id {instance_id} is unknown.")
+        if member_id is not None and member.member_id != member_id:
+            raise KafkaError(
+                ErrorCode.FENCED_INSTANCE_ID,
+                f"Static member {member_id} with instance id {instance_id} was fenced by member "
+                f"{member.member_id}.",
+            )
+        return member
+
     def static_member(self, instance_id: str | None) -> ConsumerMember | None:
         """The member of an instance id."""
         if instance_id is None or instance_id not in self.static_members:
@@ -131,6 +177,71 @@ class ConsumerGroup:
         return any(topic in member.subscribed_topics for member in self.members.values()) or any(
             topic in regex.topics for regex in self.regexes.values()
         )
+
+    def check_commit(self, committer: Committer, topics: Iterable[CommitTopic]) -> None:
+        """A member may commit with its epoch, or with one in which it had the partitions."""
+        if committer.epoch < 0 and self.is_empty:
+            return
+        if committer.is_transactional and committer.is_anonymous:
+            return
+        member = self.known_member(committer.member_id)
+        if (
+            member.classic is None
+            and committer.version < CONSUMER_PROTOCOL_FROM
+            and not committer.is_transactional
+        ):
+            raise KafkaError(ErrorCode.UNSUPPORTED_VERSION)
+        if committer.epoch == member.member_epoch:
+            return
+        if committer.epoch > member.member_epoch:
+            raise _stale(member)
+        for topic in topics:
+            for partition in topic.partitions:
+                if topic.info is None or not topic.has(partition):
+                    continue
+                epoch = member.assignment_epoch(topic.info.topic_id, partition.partition_index)
+                if epoch is None or committer.epoch < epoch:
+                    raise _stale(member)
+
+    def keep_session(self, committer: Committer, step: Step) -> None:
+        """Only heartbeats keep a session alive."""
+
+    def check_fetch(self, member_id: str | None, member_epoch: int) -> None:
+        """A member that gives its id must give its present epoch too."""
+        if member_id is None and member_epoch < 0:
+            return
+        member = self.known_member(member_id or "")
+        if member_epoch != member.member_epoch:
+            raise _stale(member)
+
+    def check_offset_delete(self) -> None:
+        """Offsets of topics that no member uses may go at any time."""
+
+    def offset_expiration(self) -> BaseTimestamp | None:
+        """From the commit, for topics that no member uses."""
+        return commit_time
+
+    def records(self) -> Iterator[CoordinatorRecord]:
+        """The whole group, as it stands when a classic group has become one."""
+        for member in self.members.values():
+            yield member_record(self.group_id, member)
+        yield epoch_record(self.group_id, self.epoch, self.metadata_hash)
+        for member_id, target in self.targets.items():
+            yield target_record(self.group_id, member_id, target)
+        yield target_epoch_record(self.group_id, self.assignment_epoch, self.assignment_timestamp)
+        for member in self.members.values():
+            yield current_record(self.group_id, member)
+
+    def tombstones(self) -> Iterator[CoordinatorRecord]:
+        """The records that delete the group."""
+        for member_id in self.members:
+            yield from member_tombstones(self.group_id, member_id)
+        yield target_epoch_tombstone(self.group_id)
+        for regex in self.regexes:
+            yield regex_tombstone(self.group_id, regex)
+        if self.has_topic_records:
+            yield topics_tombstone(self.group_id)
+        yield group_tombstone(self.group_id)
 
     def replay_epoch(self, value: ConsumerGroupMetadataValue) -> None:
         """The group has a new epoch."""
@@ -208,3 +319,9 @@ class ConsumerGroup:
                         del owners[number]
                 if not owners:
                     self.owners.pop(topic_id, None)
+
+
+def _stale(member: ConsumerMember) -> KafkaError:
+    if member.classic is not None:
+        return KafkaError(ErrorCode.ILLEGAL_GENERATION)
+    return KafkaError(ErrorCode.STALE_MEMBER_EPOCH)

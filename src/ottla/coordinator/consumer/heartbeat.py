@@ -26,13 +26,11 @@ from ottla.coordinator.consumer.member import (
     owns_only,
 )
 from ottla.coordinator.consumer.member_update import MemberUpdate
-from ottla.coordinator.consumer.records import group_records
+from ottla.coordinator.consumer.timers import ConsumerTimer
 from ottla.coordinator.consumer.upgrade import upgraded
 from ottla.coordinator.group_config import GroupConfig
-from ottla.coordinator.group_records import GroupMetadataKey
 from ottla.coordinator.group_state import GroupState
-from ottla.coordinator.group_timers import GroupTimer, TimerKind
-from ottla.coordinator.record_codec import write_tombstone
+from ottla.coordinator.group_timers import GroupTimer
 from ottla.coordinator.shard import RequestContext
 from ottla.coordinator.step import Step
 from ottla.wire.errors import ErrorCode, KafkaError
@@ -71,7 +69,7 @@ def heartbeat(
         dismiss_all(classic, step)
     config = state.config_of(group.group_id)
     step.set_timer(
-        GroupTimer(TimerKind.CONSUMER_SESSION, group.group_id, member_id),
+        GroupTimer(ConsumerTimer.SESSION, group.group_id, member_id),
         config.group_consumer_session_timeout_ms,
     )
     reply = ConsumerGroupHeartbeatResponse(
@@ -140,28 +138,28 @@ def _group_to_join(
     state: GroupState, group_id: str, step: Step
 ) -> tuple[ConsumerGroup, ClassicGroup | None]:
     """The consumer group, and the classic one that it takes the place of."""
-    existing = state.groups.get(group_id)
-    if existing is None:
+    if group_id not in state.groups:
         return ConsumerGroup(group_id), None
-    if isinstance(existing, ConsumerGroup):
-        return existing, None
-    if existing.is_empty:
+    classic = state.find(group_id, ClassicGroup)
+    if classic is None:
+        return state.of_kind(group_id, ConsumerGroup), None
+    if classic.is_empty:
         group = ConsumerGroup(group_id)
-        step.records.append(write_tombstone(GroupMetadataKey(group=group_id)))
+        step.records.extend(classic.tombstones())
     else:
-        group = upgraded(state.config, existing, state.topics)
-        step.records.append(write_tombstone(GroupMetadataKey(group=group_id)))
-        step.records.extend(group_records(group))
-        for member in existing.members.values():
-            timer = GroupTimer(TimerKind.CONSUMER_SESSION, group_id, member.member_id)
+        group = upgraded(state.config, classic, state.topics)
+        step.records.extend(classic.tombstones())
+        step.records.extend(group.records())
+        for member in classic.members.values():
+            timer = GroupTimer(ConsumerTimer.SESSION, group_id, member.member_id)
             step.set_timer(timer, member.session_timeout_ms)
-    return group, existing
+    return group, classic
 
 
 def _existing_group(state: GroupState, group_id: str) -> ConsumerGroup:
     if group_id not in state.groups:
         raise KafkaError(ErrorCode.GROUP_ID_NOT_FOUND, f"Consumer group {group_id} not found.")
-    return state.consumer_group(group_id)
+    return state.of_kind(group_id, ConsumerGroup)
 
 
 def check_size(config: GroupConfig, group: ConsumerGroup, member_id: str) -> None:
@@ -174,39 +172,12 @@ def check_size(config: GroupConfig, group: ConsumerGroup, member_id: str) -> Non
         )
 
 
-def known_member(group: ConsumerGroup, member_id: str) -> ConsumerMember:
-    """The member of an id; UNKNOWN_MEMBER_ID where there is none."""
-    member = group.members.get(member_id)
-    if member is None:
-        raise KafkaError(
-            ErrorCode.UNKNOWN_MEMBER_ID,
-            f"Member {member_id} is not a member of group {group.group_id}.",
-        )
-    return member
-
-
-def known_static_member(
-    group: ConsumerGroup, instance_id: str, member_id: str | None
-) -> ConsumerMember:
-    """The member of an instance id, which must have this member id where one is given."""
-    member = group.static_member(instance_id)
-    if member is None:
-        raise KafkaError(ErrorCode.UNKNOWN_MEMBER_ID, f"Instance id {instance_id} is unknown.")
-    if member_id is not None and member.member_id != member_id:
-        raise KafkaError(
-            ErrorCode.FENCED_INSTANCE_ID,
-            f"Static member {member_id} with instance id {instance_id} was fenced by member "
-            f"{member.member_id}.",
-        )
-    return member
-
-
 def _dynamic_member(
     group: ConsumerGroup, member_id: str, request: ConsumerGroupHeartbeatRequest
 ) -> ConsumerMember:
     if request.member_epoch == JOINING_EPOCH:
         return group.members.get(member_id) or ConsumerMember(member_id)
-    member = known_member(group, member_id)
+    member = group.known_member(member_id)
     _check_epoch(member, request)
     return member
 
@@ -219,7 +190,7 @@ def _static_member(
     step: Step,
 ) -> ConsumerMember:
     if request.member_epoch != JOINING_EPOCH:
-        member = known_static_member(group, instance_id, member_id)
+        member = group.known_static_member(instance_id, member_id)
         _check_epoch(member, request)
         return member
     existing = group.static_member(instance_id)
@@ -274,11 +245,11 @@ def _with_request(
 def _leave(
     state: GroupState, request: ConsumerGroupHeartbeatRequest, step: Step
 ) -> ConsumerGroupHeartbeatResponse:
-    group = state.consumer_group(request.group_id)
+    group = state.of_kind(request.group_id, ConsumerGroup)
     if request.instance_id is None:
-        member = known_member(group, request.member_id)
+        member = group.known_member(request.member_id)
     else:
-        member = known_static_member(group, request.instance_id, request.member_id)
+        member = group.known_static_member(request.instance_id, request.member_id)
     if request.member_epoch == LEAVING_STATIC_EPOCH:
         leave_for_now(group, member, step)
     else:

@@ -12,30 +12,23 @@ from dataclasses import replace
 
 from ottla.coordinator.batch_sizes import fits
 from ottla.coordinator.classic.group import ClassicGroup
-from ottla.coordinator.classic.rebalance import expect_heartbeat, group_record, start_rebalance
+from ottla.coordinator.classic.rebalance import start_rebalance
 from ottla.coordinator.consumer.downgrade import downgraded
 from ottla.coordinator.consumer.group import ConsumerGroup
 from ottla.coordinator.consumer.member import LEAVING_STATIC_EPOCH, ConsumerMember
 from ottla.coordinator.consumer.records import (
     current_record,
     epoch_record,
-    group_tombstones,
     member_record,
     member_tombstones,
     regex_tombstone,
     target_record,
 )
 from ottla.coordinator.consumer.subscriptions import metadata_hash, topic_names
+from ottla.coordinator.consumer.timers import MEMBER_TIMERS, ConsumerTimer
 from ottla.coordinator.group_state import GroupState
-from ottla.coordinator.group_timers import GroupTimer, TimerKind
+from ottla.coordinator.group_timers import GroupTimer
 from ottla.coordinator.step import Step
-
-CONSUMER_TIMERS = (
-    TimerKind.CONSUMER_SESSION,
-    TimerKind.CONSUMER_REBALANCE,
-    TimerKind.CONSUMER_JOIN,
-    TimerKind.CONSUMER_SYNC,
-)
 
 
 def remove_members(
@@ -67,7 +60,7 @@ def turn_back(state: GroupState, group: ConsumerGroup, classic: ClassicGroup, st
 
     This is all that is written then. False where it does not fit into a batch: nothing has changed.
     """
-    records = [*group_tombstones(group), group_record(classic)]
+    records = [*group.tombstones(), classic.record()]
     if not fits(records, step.limit):
         return False
     step.records = records
@@ -75,7 +68,7 @@ def turn_back(state: GroupState, group: ConsumerGroup, classic: ClassicGroup, st
     for member_id in group.members:
         cancel_timers(group, member_id, step)
     for member in classic.members.values():
-        expect_heartbeat(classic, member, step)
+        classic.expect_heartbeat(member, step)
     start_rebalance(state.config, classic, step)
     return True
 
@@ -94,7 +87,7 @@ def leave_for_now(group: ConsumerGroup, member: ConsumerMember, step: Step) -> N
     step.records.append(current_record(group.group_id, leaving))
     step.check_fits()
     # It has nothing to give up any more; only its session ends its absence.
-    step.cancel_timer(GroupTimer(TimerKind.CONSUMER_REBALANCE, group.group_id, member.member_id))
+    step.cancel_timer(GroupTimer(ConsumerTimer.REBALANCE, group.group_id, member.member_id))
 
 
 def take_over(group: ConsumerGroup, old: ConsumerMember, new_id: str, step: Step) -> ConsumerMember:
@@ -110,5 +103,5 @@ def take_over(group: ConsumerGroup, old: ConsumerMember, new_id: str, step: Step
 
 def cancel_timers(group: ConsumerGroup, member_id: str, step: Step) -> None:
     """Forget all timers of a member."""
-    for kind in CONSUMER_TIMERS:
+    for kind in MEMBER_TIMERS:
         step.cancel_timer(GroupTimer(kind, group.group_id, member_id))

@@ -13,12 +13,13 @@ from collections import Counter
 from collections.abc import Iterable, Mapping
 from uuid import UUID
 
-from ottla.coordinator.consumer.assignment import MemberSpec
+from ottla.coordinator.consumer.assignment import Assignment, MemberSpec
 from ottla.coordinator.consumer.assignors import ASSIGNORS
-from ottla.coordinator.consumer.group import NO_TIME, Assignment, ConsumerGroup, ResolvedRegex
+from ottla.coordinator.consumer.group import NO_TIME, ConsumerGroup
 from ottla.coordinator.consumer.member import ConsumerMember, MemberState
 from ottla.coordinator.consumer.reconcile import Reconciliation
 from ottla.coordinator.consumer.records import (
+    ResolvedRegex,
     current_record,
     epoch_record,
     member_record,
@@ -34,9 +35,10 @@ from ottla.coordinator.consumer.subscriptions import (
     topic_ids,
     topic_names,
 )
+from ottla.coordinator.consumer.timers import ConsumerTimer
 from ottla.coordinator.group_config import GroupConfig
 from ottla.coordinator.group_state import GroupState
-from ottla.coordinator.group_timers import GroupTimer, TimerKind, has_passed
+from ottla.coordinator.group_timers import GroupTimer, has_passed
 from ottla.coordinator.step import Step
 from ottla.coordinator.topics import TopicView
 from ottla.wire.messages.consumer_group_heartbeat import TopicPartitions
@@ -154,7 +156,7 @@ class MemberUpdate:
         """A member gets its rebalance timeout to give up partitions. Classic ones join for it."""
         if member.classic is not None:
             return
-        timer = GroupTimer(TimerKind.CONSUMER_REBALANCE, self._group.group_id, member.member_id)
+        timer = GroupTimer(ConsumerTimer.REBALANCE, self._group.group_id, member.member_id)
         if member.state is MemberState.UNREVOKED_PARTITIONS:
             self._step.set_timer(timer, member.rebalance_timeout_ms)
         else:

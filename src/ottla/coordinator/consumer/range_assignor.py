@@ -11,8 +11,7 @@ Rules kept here:
 from collections.abc import Mapping
 from uuid import UUID
 
-from ottla.coordinator.consumer.assignment import MemberSpec
-from ottla.coordinator.consumer.group import Assignment
+from ottla.coordinator.consumer.assignment import Assignment, MemberSpec
 
 
 def assign_ranges(

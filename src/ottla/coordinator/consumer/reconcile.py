@@ -25,7 +25,7 @@ from collections.abc import Callable, Iterable, Set
 from dataclasses import dataclass, replace
 from uuid import UUID
 
-from ottla.coordinator.consumer.group import Assignment
+from ottla.coordinator.consumer.assignment import Assignment
 from ottla.coordinator.consumer.member import ConsumerMember, MemberState, Owned, owns_any
 from ottla.wire.errors import ErrorCode, KafkaError
 from ottla.wire.messages.consumer_group_heartbeat import TopicPartitions

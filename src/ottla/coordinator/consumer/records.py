@@ -1,10 +1,10 @@
 """The records that a consumer group is written as."""
 
-from collections.abc import Iterator
+from typing import NamedTuple
 
-from ottla.coordinator.consumer.group import Assignment, ConsumerGroup, ResolvedRegex
+from ottla.coordinator.consumer.assignment import Assignment
 from ottla.coordinator.consumer.member import ConsumerMember
-from ottla.coordinator.group_records import (
+from ottla.coordinator.consumer.schemas import (
     ConsumerGroupCurrentMemberAssignmentKey,
     ConsumerGroupMemberMetadataKey,
     ConsumerGroupMetadataKey,
@@ -20,6 +20,14 @@ from ottla.coordinator.group_records import (
 )
 from ottla.coordinator.record_codec import write_record, write_tombstone
 from ottla.coordinator.shard import CoordinatorRecord
+
+
+class ResolvedRegex(NamedTuple):
+    """The topics that a pattern matched, at a version of the topics."""
+
+    topics: frozenset[str]
+    version: int
+    timestamp: int
 
 
 def epoch_record(group_id: str, epoch: int, metadata_hash: int) -> CoordinatorRecord:
@@ -94,25 +102,11 @@ def member_tombstones(group_id: str, member_id: str) -> list[CoordinatorRecord]:
     ]
 
 
-def group_records(group: ConsumerGroup) -> Iterator[CoordinatorRecord]:
-    """The whole group, as it stands when a classic group has become one."""
-    for member in group.members.values():
-        yield member_record(group.group_id, member)
-    yield epoch_record(group.group_id, group.epoch, group.metadata_hash)
-    for member_id, target in group.targets.items():
-        yield target_record(group.group_id, member_id, target)
-    yield target_epoch_record(group.group_id, group.assignment_epoch, group.assignment_timestamp)
-    for member in group.members.values():
-        yield current_record(group.group_id, member)
+def target_epoch_tombstone(group_id: str) -> CoordinatorRecord:
+    """There is no target assignment any more."""
+    return write_tombstone(ConsumerGroupTargetAssignmentMetadataKey(group_id=group_id))
 
 
-def group_tombstones(group: ConsumerGroup) -> Iterator[CoordinatorRecord]:
-    """The group is deleted."""
-    for member_id in group.members:
-        yield from member_tombstones(group.group_id, member_id)
-    yield write_tombstone(ConsumerGroupTargetAssignmentMetadataKey(group_id=group.group_id))
-    for regex in group.regexes:
-        yield regex_tombstone(group.group_id, regex)
-    if group.has_topic_records:
-        yield topics_tombstone(group.group_id)
-    yield write_tombstone(ConsumerGroupMetadataKey(group_id=group.group_id))
+def group_tombstone(group_id: str) -> CoordinatorRecord:
+    """The group is gone. It comes after all its other tombstones."""
+    return write_tombstone(ConsumerGroupMetadataKey(group_id=group_id))

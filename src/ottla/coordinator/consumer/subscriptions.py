@@ -13,9 +13,9 @@ from collections.abc import Iterable, Mapping
 from hashlib import blake2b
 from uuid import UUID
 
-from ottla.coordinator.consumer.group import ConsumerGroup, ResolvedRegex
+from ottla.coordinator.consumer.group import ConsumerGroup
 from ottla.coordinator.consumer.member import ConsumerMember
-from ottla.coordinator.consumer.records import regex_record, regex_tombstone
+from ottla.coordinator.consumer.records import ResolvedRegex, regex_record, regex_tombstone
 from ottla.coordinator.group_config import GroupConfig
 from ottla.coordinator.group_timers import has_passed
 from ottla.coordinator.step import Step

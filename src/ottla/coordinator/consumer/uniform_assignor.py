@@ -12,8 +12,7 @@ from collections.abc import Iterable, Mapping
 from heapq import heapify, heappop, heappush, heapreplace
 from uuid import UUID
 
-from ottla.coordinator.consumer.assignment import MemberSpec
-from ottla.coordinator.consumer.group import Assignment
+from ottla.coordinator.consumer.assignment import Assignment, MemberSpec
 
 MOST_ROUNDS = 16
 """Overlapping subscriptions can make balancing slow to settle; each round about halves what is

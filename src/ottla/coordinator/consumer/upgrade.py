@@ -17,9 +17,9 @@ from ottla.coordinator.classic.group import ClassicGroup, ClassicMember
 from ottla.coordinator.consumer.group import ConsumerGroup
 from ottla.coordinator.consumer.member import ConsumerMember
 from ottla.coordinator.consumer.protocol import read_assignment, read_subscription
+from ottla.coordinator.consumer.schemas import ClassicMemberMetadata, ClassicProtocol
 from ottla.coordinator.consumer.subscriptions import metadata_hash, topic_names
 from ottla.coordinator.group_config import GroupConfig
-from ottla.coordinator.group_records import ClassicMemberMetadata, ClassicProtocol
 from ottla.coordinator.topics import TopicView
 from ottla.wire.codec import DecodeError
 from ottla.wire.errors import ErrorCode, KafkaError

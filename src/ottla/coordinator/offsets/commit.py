@@ -3,27 +3,17 @@
 Rules kept here:
 1. A partition that does not exist is answered with UNKNOWN_TOPIC_OR_PARTITION (a topic id that
    nobody knows: UNKNOWN_TOPIC_ID) whatever the group says; the others get the group's answer.
-2. Without member and generation anyone may commit to a group that is empty or does not exist yet:
-   that is how simple consumers and administrators do. Inside a transaction nobody needs them, but
-   where they are given they are checked.
-3. A member of a consumer group commits with its epoch; an older one is good for partitions that it
-   had in that epoch already.
-4. A commit keeps a classic member's session alive.
-5. Offsets of a transaction are written in the producer's name; they count when its marker comes.
-6. A commit is written whole or not at all: one that does not fit into a batch is refused.
+2. Without member and generation anyone may commit to a group that does not exist yet: that is how
+   simple consumers and administrators do. A group that exists says who may (`Group.check_commit`).
+3. Offsets of a transaction are written in the producer's name; they count when its marker comes.
+4. A commit is written whole or not at all: one that does not fit into a batch is refused.
 """
 
-from collections.abc import Iterable, Iterator, Sequence
-
-from msgspec import Struct
+from collections.abc import Iterable, Iterator
+from itertools import repeat
 
 from ottla.coordinator.batch_sizes import fits
-from ottla.coordinator.classic.group import ClassicGroup, ClassicState
-from ottla.coordinator.classic.join import membership_error
-from ottla.coordinator.classic.rebalance import expect_heartbeat
-from ottla.coordinator.consumer.group import ConsumerGroup
-from ottla.coordinator.consumer.heartbeat import known_member
-from ottla.coordinator.consumer.member import ConsumerMember
+from ottla.coordinator.group import CommitPartition, Committer, CommitTopic
 from ottla.coordinator.group_state import GroupState
 from ottla.coordinator.offsets.records import (
     NO_TIMESTAMP,
@@ -34,19 +24,17 @@ from ottla.coordinator.offsets.records import (
 from ottla.coordinator.record_codec import write_offset, write_record
 from ottla.coordinator.shard import CoordinatorRecord, RequestContext
 from ottla.coordinator.step import Step
-from ottla.coordinator.topics import TopicInfo
+from ottla.coordinator.topics import TopicSummary
 from ottla.wire.errors import ErrorCode, KafkaError
 from ottla.wire.message import NO_UUID
 from ottla.wire.messages.offset_commit import (
     OffsetCommitRequest,
-    OffsetCommitRequestPartition,
     OffsetCommitResponse,
     OffsetCommitResponsePartition,
     OffsetCommitResponseTopic,
 )
 from ottla.wire.messages.txn_offset_commit import (
     TxnOffsetCommitRequest,
-    TxnOffsetCommitRequestPartition,
     TxnOffsetCommitResponse,
     TxnOffsetCommitResponsePartition,
     TxnOffsetCommitResponseTopic,
@@ -55,38 +43,10 @@ from ottla.wire.messages.txn_offset_commit import (
 TOPIC_IDS_FROM = 10
 GROUP_ID_NOT_FOUND_FROM = 9
 """Earlier versions say ILLEGAL_GENERATION where there is no group."""
-CONSUMER_PROTOCOL_FROM = 9
 NO_RETENTION = -1
 LATEST_TIMESTAMP = 2**63 - 1
 
 _NO_SUCH_PARTITION = (ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, ErrorCode.UNKNOWN_TOPIC_ID)
-
-Partition = OffsetCommitRequestPartition | TxnOffsetCommitRequestPartition
-
-
-class Committer(Struct, frozen=True, gc=False):
-    """Who commits."""
-
-    group_id: str
-    member_id: str
-    instance_id: str | None
-    epoch: int
-    """The generation of a classic group, the member's epoch in a consumer group."""
-    is_transactional: bool
-    version: int
-
-
-class _Topic(Struct, frozen=True, gc=False):
-    """The partitions of a topic that offsets are committed for."""
-
-    info: TopicInfo | None
-    partitions: Sequence[Partition]
-    unknown: ErrorCode = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
-    """What to say of partitions that do not exist."""
-
-    def has(self, partition: Partition) -> bool:
-        """True if the partition exists."""
-        return self.info is not None and 0 <= partition.partition_index < self.info.partitions
 
 
 def commit(
@@ -101,7 +61,7 @@ def commit(
             unknown = ErrorCode.UNKNOWN_TOPIC_ID if info is None else unknown
         else:
             info = state.topics.by_name(topic.name)
-        topics.append(_Topic(info, topic.partitions, unknown))
+        topics.append(CommitTopic(info, topic.partitions, unknown))
     committer = Committer(
         request.group_id,
         request.member_id,
@@ -144,9 +104,20 @@ def commit_in_transaction(
         version=context.version,
     )
     topics = [
-        _Topic(state.topics.by_name(topic.name), topic.partitions) for topic in request.topics
+        CommitTopic(state.topics.by_name(topic.name), topic.partitions) for topic in request.topics
     ]
     errors = _commit(state, committer, topics, NO_TIMESTAMP, step)
+    return _txn_reply(request, errors)
+
+
+def refuse_txn_commit(request: TxnOffsetCommitRequest, error: ErrorCode) -> TxnOffsetCommitResponse:
+    """The same error for all partitions."""
+    return _txn_reply(request, repeat(error))
+
+
+def _txn_reply(
+    request: TxnOffsetCommitRequest, errors: Iterator[ErrorCode]
+) -> TxnOffsetCommitResponse:
     return TxnOffsetCommitResponse(
         topics=[
             TxnOffsetCommitResponseTopic(
@@ -164,7 +135,7 @@ def commit_in_transaction(
 
 
 def _commit(
-    state: GroupState, committer: Committer, topics: list[_Topic], expire_at: int, step: Step
+    state: GroupState, committer: Committer, topics: list[CommitTopic], expire_at: int, step: Step
 ) -> Iterator[ErrorCode]:
     """Write what may be committed; return what to say of each partition, in order."""
     errors: list[ErrorCode] = []
@@ -193,94 +164,33 @@ def _commit(
 
 
 def _refusal(
-    state: GroupState, committer: Committer, topics: Iterable[_Topic], step: Step
+    state: GroupState, committer: Committer, topics: Iterable[CommitTopic], step: Step
 ) -> ErrorCode:
     """Why the committer may not, NONE where it may; that keeps its session alive."""
+    group = state.groups.get(committer.group_id)
+    if group is None:
+        return _refusal_without_group(committer)
     try:
-        _check(state, committer, topics)
+        group.check_commit(committer, topics)
     except KafkaError as problem:
+        if committer.is_transactional and problem.code is ErrorCode.STALE_MEMBER_EPOCH:
+            return ErrorCode.ILLEGAL_GENERATION
         return problem.code
-    _keep_session(state, committer, step)
+    group.keep_session(committer, step)
     return ErrorCode.NONE
 
 
-def _check(state: GroupState, committer: Committer, topics: Iterable[_Topic]) -> None:
-    """Refuse a committer that may not."""
-    group = state.groups.get(committer.group_id)
-    if isinstance(group, ConsumerGroup):
-        try:
-            _check_consumer(group, committer, topics)
-        except KafkaError as problem:
-            if committer.is_transactional and problem.code is ErrorCode.STALE_MEMBER_EPOCH:
-                raise KafkaError(ErrorCode.ILLEGAL_GENERATION) from None
-            raise
-    elif group is not None:
-        _check_classic(group, committer)
-    elif committer.epoch >= 0:
-        # There is no group whose member this could be.
-        if committer.version >= GROUP_ID_NOT_FOUND_FROM and not committer.is_transactional:
-            raise KafkaError(ErrorCode.GROUP_ID_NOT_FOUND)
-        raise KafkaError(ErrorCode.ILLEGAL_GENERATION)
-
-
-def _check_classic(group: ClassicGroup, committer: Committer) -> None:
-    if committer.epoch < 0 and group.is_empty:
-        return
-    if committer.epoch >= 0 or committer.member_id or committer.instance_id is not None:
-        error = membership_error(group, committer.member_id, committer.instance_id)
-        if error is not ErrorCode.NONE:
-            raise KafkaError(error)
-        if committer.epoch != group.generation:
-            raise KafkaError(ErrorCode.ILLEGAL_GENERATION)
-    elif not committer.is_transactional:
-        raise KafkaError(ErrorCode.UNKNOWN_MEMBER_ID)
-    if group.state is ClassicState.COMPLETING_REBALANCE and not committer.is_transactional:
-        raise KafkaError(ErrorCode.REBALANCE_IN_PROGRESS)
-
-
-def _check_consumer(group: ConsumerGroup, committer: Committer, topics: Iterable[_Topic]) -> None:
-    is_anonymous = (
-        committer.epoch == -1 and not committer.member_id and committer.instance_id is None
-    )
-    if (committer.epoch < 0 and group.is_empty) or (committer.is_transactional and is_anonymous):
-        return
-    member = known_member(group, committer.member_id)
-    if (
-        member.classic is None
-        and committer.version < CONSUMER_PROTOCOL_FROM
-        and not committer.is_transactional
-    ):
-        raise KafkaError(ErrorCode.UNSUPPORTED_VERSION)
-    if committer.epoch == member.member_epoch:
-        return
-    if committer.epoch > member.member_epoch:
-        raise _stale(member)
-    for topic in topics:
-        for partition in topic.partitions:
-            if topic.info is None or not topic.has(partition):
-                continue
-            assigned_in = member.assignment_epoch(topic.info.topic_id, partition.partition_index)
-            if assigned_in is None or committer.epoch < assigned_in:
-                raise _stale(member)
-
-
-def _stale(member: ConsumerMember) -> KafkaError:
-    if member.classic is not None:
-        return KafkaError(ErrorCode.ILLEGAL_GENERATION)
-    return KafkaError(ErrorCode.STALE_MEMBER_EPOCH)
-
-
-def _keep_session(state: GroupState, committer: Committer, step: Step) -> None:
-    group = state.groups.get(committer.group_id)
-    if committer.is_transactional or not isinstance(group, ClassicGroup):
-        return
-    member = group.members.get(committer.member_id)
-    if member is not None:
-        expect_heartbeat(group, member, step)
+def _refusal_without_group(committer: Committer) -> ErrorCode:
+    if committer.epoch < 0:
+        return ErrorCode.NONE
+    # There is no group whose member this could be.
+    if committer.version >= GROUP_ID_NOT_FOUND_FROM and not committer.is_transactional:
+        return ErrorCode.GROUP_ID_NOT_FOUND
+    return ErrorCode.ILLEGAL_GENERATION
 
 
 def _record(
-    committer: Committer, topic: TopicInfo, partition: Partition, expire_at: int, now: int
+    committer: Committer, topic: TopicSummary, partition: CommitPartition, expire_at: int, now: int
 ) -> CoordinatorRecord:
     key = OffsetCommitKey(
         group=committer.group_id, topic=topic.name, partition=partition.partition_index

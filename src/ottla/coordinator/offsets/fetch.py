@@ -4,8 +4,8 @@ Rules kept here:
 1. A group that does not exist has committed nothing: offset -1, without an error.
 2. Where the client asks for stable offsets, a partition with an offset in an open transaction is
    answered with UNSTABLE_OFFSET_COMMIT: the client tries again when the transaction has ended.
-3. A member of a consumer group that gives its id must give its present epoch too, else it gets
-   UNKNOWN_MEMBER_ID or STALE_MEMBER_EPOCH for the whole group.
+3. A group may refuse: a consumer group does so where a member gives another epoch than its present
+   one (UNKNOWN_MEMBER_ID or STALE_MEMBER_EPOCH for the whole group).
 4. An offset of a topic that was deleted and recreated is not an offset of the new topic.
 5. Versions before 8 ask for one group. Version 1 has no error for the group: it stands with each
    partition.
@@ -13,11 +13,9 @@ Rules kept here:
 
 from collections.abc import Container
 
-from ottla.coordinator.consumer.group import ConsumerGroup
-from ottla.coordinator.consumer.heartbeat import known_member
 from ottla.coordinator.group_state import GroupState
-from ottla.coordinator.offsets.store import CommittedOffset, TopicPartition
-from ottla.coordinator.topics import TopicInfo
+from ottla.coordinator.offsets.store import OffsetAndMetadata, TopicPartition
+from ottla.coordinator.topics import TopicSummary
 from ottla.wire.errors import ErrorCode, KafkaError
 from ottla.wire.message import NO_UUID
 from ottla.wire.messages.offset_fetch import (
@@ -94,9 +92,9 @@ def fetch(
 ) -> OffsetFetchResponseGroup:
     """Answer for one group."""
     group = state.groups.get(request.group_id)
-    if isinstance(group, ConsumerGroup):
+    if group is not None:
         try:
-            _check_member(group, request)
+            group.check_fetch(request.member_id, request.member_epoch)
         except KafkaError as problem:
             return refuse(request, problem.code, version)
     reply = OffsetFetchResponseGroup(group_id=request.group_id)
@@ -128,16 +126,6 @@ def fetch(
     return reply
 
 
-def _check_member(group: ConsumerGroup, request: OffsetFetchRequestGroup) -> None:
-    if request.member_id is None and request.member_epoch < 0:
-        return
-    member = known_member(group, request.member_id or "")
-    if request.member_epoch != member.member_epoch:
-        raise KafkaError(
-            ErrorCode.STALE_MEMBER_EPOCH if member.classic is None else ErrorCode.ILLEGAL_GENERATION
-        )
-
-
 def _all_topics(
     state: GroupState, group_id: str, version: int, unstable: Container[TopicPartition]
 ) -> list[OffsetFetchResponseTopics]:
@@ -157,7 +145,7 @@ def _all_topics(
     return list(topics.values())
 
 
-def _is_of_another(committed: CommittedOffset, topic: TopicInfo | None) -> bool:
+def _is_of_another(committed: OffsetAndMetadata, topic: TopicSummary | None) -> bool:
     """True for an offset of a topic that was deleted before this one of its name was made.
 
     When a topic is deleted its offsets go; but the coordinator may just have been on its way to
@@ -167,7 +155,7 @@ def _is_of_another(committed: CommittedOffset, topic: TopicInfo | None) -> bool:
 
 
 def _partition(
-    number: int, committed: CommittedOffset | None, is_unstable: bool
+    number: int, committed: OffsetAndMetadata | None, is_unstable: bool
 ) -> OffsetFetchResponsePartitions:
     if is_unstable:
         return OffsetFetchResponsePartitions(

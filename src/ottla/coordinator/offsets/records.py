@@ -13,6 +13,7 @@ from struct import Struct
 from typing import ClassVar
 from uuid import UUID
 
+from ottla.coordinator.record_keys import RecordKey
 from ottla.wire.message import NO_UUID, Field, Message
 
 OFFSET_VALUE_VERSION = 4
@@ -20,10 +21,10 @@ OFFSET_VALUE_VERSION_WITH_EXPIRY = 1
 NO_TIMESTAMP = -1
 
 
-class OffsetCommitKey(Message, kw_only=True):
+class OffsetCommitKey(RecordKey, kw_only=True):
     """Names a group's offset in a partition."""
 
-    VERSIONS: ClassVar[tuple[int, int]] = (0, 0)
+    RECORD_TYPE: ClassVar[int] = 1
 
     group: str = ""
     topic: str = ""
@@ -34,6 +35,12 @@ class OffsetCommitKey(Message, kw_only=True):
         Field("topic", "string", "0+"),
         Field("partition", "int32", "0+"),
     )
+
+
+class LegacyOffsetCommitKey(OffsetCommitKey, kw_only=True):
+    """Its oldest form, with the same fields. It is only read."""
+
+    RECORD_TYPE: ClassVar[int] = 0
 
 
 class OffsetCommitValue(Message, kw_only=True):

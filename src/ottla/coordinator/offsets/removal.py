@@ -14,19 +14,15 @@ Rules kept here:
    come last. What does not even fit into a batch alone stays, and its group with it.
 """
 
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 
-from ottla.coordinator.classic.group import ClassicGroup, ClassicState
-from ottla.coordinator.consumer.group import ConsumerGroup
-from ottla.coordinator.consumer.records import group_tombstones
-from ottla.coordinator.group_records import GroupMetadataKey
-from ottla.coordinator.group_state import Group, GroupState
+from ottla.coordinator.group_state import GroupState
 from ottla.coordinator.offsets.records import NO_TIMESTAMP, OffsetCommitKey
-from ottla.coordinator.offsets.store import CommittedOffset, TopicPartition
+from ottla.coordinator.offsets.store import OffsetAndMetadata, TopicPartition
 from ottla.coordinator.record_codec import write_tombstone
 from ottla.coordinator.shard import CoordinatorRecord
 from ottla.coordinator.step import Step
-from ottla.coordinator.topics import TopicInfo
+from ottla.coordinator.topics import TopicSummary
 from ottla.wire.errors import ErrorCode, KafkaError
 from ottla.wire.messages.offset_delete import (
     OffsetDeleteRequest,
@@ -41,8 +37,7 @@ def delete_offsets(
 ) -> OffsetDeleteResponse:
     """Handle an OffsetDelete."""
     group = state.group(request.group_id)
-    if isinstance(group, ClassicGroup) and not (group.is_empty or group.uses_consumer_protocol):
-        raise KafkaError(ErrorCode.NON_EMPTY_GROUP)
+    group.check_offset_delete()
     committed = state.offsets.of_group(request.group_id)
     pending = state.offsets.pending_partitions(request.group_id)
     reply = OffsetDeleteResponse()
@@ -71,20 +66,19 @@ def delete_offsets(
 def delete_group(state: GroupState, group_id: str, step: Step) -> None:
     """Delete an empty group with its offsets."""
     group = state.group(group_id)
-    if not group.is_empty:
-        raise KafkaError(ErrorCode.NON_EMPTY_GROUP)
+    group.check_delete()
     partitions = {
         **state.offsets.of_group(group_id),
         **state.offsets.pending_partitions(group_id),
     }
     tombstones = [_offset_tombstone(group_id, partition) for partition in partitions]
-    tombstones += _group_tombstones(group)
+    tombstones += group.tombstones()
     if not all(map(step.has_room_for, tombstones)):
         raise KafkaError(step.refusal)
     step.records += tombstones
 
 
-def delete_offsets_of_topics(state: GroupState, topics: Iterable[TopicInfo], step: Step) -> None:
+def delete_offsets_of_topics(state: GroupState, topics: Iterable[TopicSummary], step: Step) -> None:
     """Delete all offsets of topics that are gone."""
     for topic in topics:
         found = dict.fromkeys(state.offsets.of_topic(topic.name, topic.topic_id))
@@ -100,7 +94,7 @@ def expire_group(state: GroupState, group_id: str, step: Step, most: int) -> boo
     group = state.groups[group_id]
     committed = state.offsets.of_group(group_id)
     pending = state.offsets.pending_partitions(group_id)
-    since = _retained_since(group)
+    since = group.offset_expiration()
     if committed and since is None:
         return True
     is_used: dict[str, bool] = {}
@@ -121,33 +115,16 @@ def expire_group(state: GroupState, group_id: str, step: Step, most: int) -> boo
             tombstone = _offset_tombstone(group_id, partition)
             if step.has_room_for(tombstone):
                 tombstones.append(tombstone)
-    is_awaited = isinstance(group, ClassicGroup) and group.pending_members
     is_left = len(tombstones) < len(committed)
-    if not is_left and not pending and group.is_empty and not is_awaited:
-        own = list(_group_tombstones(group))
+    if not is_left and not pending and group.may_expire:
+        own = list(group.tombstones())
         if all(map(step.has_room_for, own)):
             tombstones += own
     step.records += tombstones
     return True
 
 
-def _retained_since(group: Group) -> Callable[[CommittedOffset], int] | None:
-    """From when an offset's retention counts, None where offsets do not expire."""
-    if isinstance(group, ClassicGroup) and group.protocol_type is not None:
-        if group.is_empty:
-            timestamp = group.state_timestamp
-            # An old record may not say since when the group is empty.
-            return _commit_time if timestamp == -1 else lambda _: timestamp
-        if group.subscribed_topics is None or group.state is not ClassicState.STABLE:
-            return None
-    return _commit_time
-
-
-def _commit_time(offset: CommittedOffset) -> int:
-    return offset.commit_timestamp
-
-
-def _has_expired(offset: CommittedOffset, since: int, retention_ms: int, now: int) -> bool:
+def _has_expired(offset: OffsetAndMetadata, since: int, retention_ms: int, now: int) -> bool:
     if offset.expire_timestamp != NO_TIMESTAMP:
         return now >= offset.expire_timestamp
     return now - since >= retention_ms
@@ -156,9 +133,3 @@ def _has_expired(offset: CommittedOffset, since: int, retention_ms: int, now: in
 def _offset_tombstone(group_id: str, partition: TopicPartition) -> CoordinatorRecord:
     topic, number = partition
     return write_tombstone(OffsetCommitKey(group=group_id, topic=topic, partition=number))
-
-
-def _group_tombstones(group: Group) -> Iterable[CoordinatorRecord]:
-    if isinstance(group, ConsumerGroup):
-        return group_tombstones(group)
-    return [write_tombstone(GroupMetadataKey(group=group.group_id))]

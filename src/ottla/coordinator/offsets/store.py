@@ -20,7 +20,7 @@ NO_PRODUCER_ID = -1
 TopicPartition = tuple[str, int]
 
 
-class CommittedOffset(Struct, frozen=True, gc=False):
+class OffsetAndMetadata(Struct, frozen=True, gc=False):
     """A group's position in a partition."""
 
     offset: int
@@ -34,21 +34,26 @@ class CommittedOffset(Struct, frozen=True, gc=False):
     """Its place among all commits of the shard, by when they were written."""
 
 
+def commit_time(offset: OffsetAndMetadata) -> int:
+    """When an offset was committed."""
+    return offset.commit_timestamp
+
+
 class OffsetStore:
     """The offsets of all groups of a shard."""
 
     def __init__(self) -> None:
-        self._committed: dict[str, dict[TopicPartition, CommittedOffset]] = {}
-        self._pending: dict[int, dict[tuple[str, TopicPartition], CommittedOffset]] = {}
+        self._committed: dict[str, dict[TopicPartition, OffsetAndMetadata]] = {}
+        self._pending: dict[int, dict[tuple[str, TopicPartition], OffsetAndMetadata]] = {}
         self._open: dict[str, dict[TopicPartition, set[int]]] = {}
         """The producers with a pending offset, by group and partition."""
         self._written = 0
 
-    def of_group(self, group_id: str) -> Mapping[TopicPartition, CommittedOffset]:
+    def of_group(self, group_id: str) -> Mapping[TopicPartition, OffsetAndMetadata]:
         """All committed offsets of a group."""
         return self._committed.get(group_id, {})
 
-    def get(self, group_id: str, partition: TopicPartition) -> CommittedOffset | None:
+    def get(self, group_id: str, partition: TopicPartition) -> OffsetAndMetadata | None:
         """A group's committed offset."""
         return self._committed.get(group_id, {}).get(partition)
 
@@ -79,7 +84,7 @@ class OffsetStore:
     ) -> None:
         """An offset was committed, in a producer's transaction if an id is given."""
         self._written += 1
-        committed = CommittedOffset(
+        committed = OffsetAndMetadata(
             value.offset,
             value.leader_epoch,
             value.metadata,

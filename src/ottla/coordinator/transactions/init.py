@@ -16,7 +16,7 @@ Rules kept here:
 | all others       | the next epoch; PRODUCER_FENCED for a foreign producer id or epoch       |
 """
 
-from ottla.coordinator.transactions.result import NeedsProducerId
+from ottla.coordinator.transactions.effects import NeedsProducerId
 from ottla.coordinator.transactions.state import (
     DECIDED,
     LAST_CLIENT_EPOCH,

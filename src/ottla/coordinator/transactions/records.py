@@ -16,7 +16,7 @@ from typing import ClassVar, NamedTuple
 
 from msgspec import field
 
-from ottla.coordinator.shard import CoordinatorRecord
+from ottla.coordinator.shard import CoordinatorRecord, UnknownRecordError
 from ottla.coordinator.transactions.state import TopicPartition, Transaction, TransactionState
 from ottla.wire.codec import DecodeError, decode, encode
 from ottla.wire.message import Field, Message, Part
@@ -128,15 +128,17 @@ def tombstone_of(transactional_id: str) -> CoordinatorRecord:
     )
 
 
-def read_record(record: CoordinatorRecord) -> TransactionRecord | None:
-    """What a record says, None where its versions are not known.
+def read_record(record: CoordinatorRecord) -> TransactionRecord:
+    """What a record says.
 
-    Raises DecodeError where the bytes are not what their version says.
+    Raises UnknownRecordError where its versions are not known, and DecodeError where the bytes are
+    not what their version says.
     """
     if isinstance(record.parsed, TransactionRecord):
         return record.parsed
-    if _version(record.key) != KEY_VERSION:
-        return None
+    key_version = _version(record.key)
+    if key_version != KEY_VERSION:
+        raise UnknownRecordError(f"record type {key_version}")
     transactional_id = decode(
         TransactionLogKey, KEY_VERSION, record.key, _VERSION.size
     ).transactional_id
@@ -144,7 +146,7 @@ def read_record(record: CoordinatorRecord) -> TransactionRecord | None:
         return TransactionRecord(transactional_id, None)
     version = _version(record.value)
     if not OLDEST_VALUE_VERSION <= version <= VALUE_VERSION:
-        return None
+        raise UnknownRecordError(f"version {version} of record type {KEY_VERSION}")
     value = decode(TransactionLogValue, version, record.value, _VERSION.size)
     return TransactionRecord(transactional_id, _transaction(transactional_id, value))
 

@@ -2,10 +2,10 @@
 
 Rules kept here, beside those of every shard:
 1. A transactional id has at most one transaction that is open or being ended.
-   `transactions_state` has the states and moves, `transactions_end` who may end what.
-2. A decision is one record, and is carried out after it is committed: `transactions_result` says
-   how. A marker that could not be written is asked for again after a while, until all partitions
-   have theirs; then the transaction is complete.
+   `state` has the states and moves, `end` who may end what.
+2. A decision is one record, and is carried out after it is committed: `effects` says how. A marker
+   that could not be written is asked for again after a while, until all partitions have theirs;
+   then the transaction is complete.
 3. Loading finds every transaction that was decided and not completed, and asks for all its
    markers again: a partition may get one twice, which changes nothing there.
 4. A transaction that is open past its timeout is aborted, and its producer fenced.
@@ -19,23 +19,26 @@ change takes effect when it is appended, and what is answered after it is held u
 committed: of Kafka's pending states only "decided, not yet complete" is left.
 """
 
+from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import TypeVar
 
 from ottla.coordinator.batch_sizes import UNLIMITED, batch_size, fits
-from ottla.coordinator.shard import CancelTimer, CoordinatorRecord, RequestContext, SetTimer
+from ottla.coordinator.shard import (
+    CancelTimer,
+    CoordinatorRecord,
+    RequestContext,
+    Result,
+    SetTimer,
+    UnknownRecordError,
+)
+from ottla.coordinator.transactions.effects import TxnMarkers
 from ottla.coordinator.transactions.end import is_to_be_ended
 from ottla.coordinator.transactions.init import initialized, needed
 from ottla.coordinator.transactions.markers import LAST_RETRY_MS, Unmarked
 from ottla.coordinator.transactions.queries import Matcher, described, listed, result_for_each
 from ottla.coordinator.transactions.records import read_record, record_of, tombstone_of
-from ottla.coordinator.transactions.result import (
-    TimerKey,
-    TimerKind,
-    TxnMarkers,
-    TxnResult,
-)
 from ottla.coordinator.transactions.state import (
     AT_REST,
     DECIDED,
@@ -46,6 +49,7 @@ from ottla.coordinator.transactions.state import (
     Transaction,
     TransactionState,
 )
+from ottla.coordinator.transactions.timers import TransactionTimer, TransactionTimerKind
 from ottla.wire.errors import ErrorCode, KafkaError
 from ottla.wire.messages.add_offsets_to_txn import AddOffsetsToTxnRequest, AddOffsetsToTxnResponse
 from ottla.wire.messages.add_partitions_to_txn import (
@@ -103,16 +107,19 @@ class TransactionShard:
         self._transactions: dict[str, Transaction] = {}
         self._unmarked: dict[str, Unmarked] = {}
         self._replayed = 0
+        self.skipped: Counter[str] = Counter()
+        """What `replay` skipped because nobody here knows it, with the number of records."""
 
     # --- the log and the clock
 
     def replay(self, record: CoordinatorRecord) -> None:
         """Take in a record: the only way in which transactions change."""
         self._replayed += 1
-        said = read_record(record)
-        if said is None:
+        try:
+            transactional_id, transaction = read_record(record)
+        except UnknownRecordError as unknown:
+            self.skipped[str(unknown)] += 1
             return
-        transactional_id, transaction = said
         self._unmarked.pop(transactional_id, None)
         if transaction is None:
             self._transactions.pop(transactional_id, None)
@@ -121,9 +128,9 @@ class TransactionShard:
         if transaction.state in DECIDED:
             self._unmarked[transactional_id] = Unmarked(self._replayed, transaction.partitions)
 
-    def loaded(self, now: int) -> TxnResult[None]:
+    def loaded(self, now: int) -> Result[None]:
         """Go on with what was left: ends to be carried out, open transactions to be watched."""
-        result: TxnResult[None] = TxnResult(None, is_atomic=False)
+        result: Result[None] = Result(None, is_atomic=False)
         for transaction in self._transactions.values():
             if transaction.state is TransactionState.ONGOING:
                 result.timers.append(_timeout_of(transaction, transaction.time_left_ms(now)))
@@ -134,28 +141,28 @@ class TransactionShard:
         return result
 
     def expire(
-        self, key: TimerKey, now: int, new_producer_id: int | None = None
-    ) -> TxnResult[None]:
+        self, key: TransactionTimer, now: int, new_producer_id: int | None = None
+    ) -> Result[None]:
         """Do what a timer was set for. Raises NeedsProducerId."""
-        result: TxnResult[None] = TxnResult(None)
+        result: Result[None] = Result(None)
         transaction = self._transactions.get(key.transactional_id)
-        if key.kind is TimerKind.ID_EXPIRATION:
+        if key.kind is TransactionTimerKind.ID_EXPIRATION:
             self._forget_unused(result, now)
         elif transaction is None:
             pass
-        elif key.kind is TimerKind.MARKER_RETRY:
+        elif key.kind is TransactionTimerKind.MARKER_RETRY:
             unmarked = self._unmarked.get(key.transactional_id)
             if unmarked is None:
                 pass
             elif not unmarked.partitions:
                 self._complete(result, transaction, now)
             elif failed := unmarked.take_failed():
-                result.markers.append(self._markers(transaction, unmarked.decision, failed))
+                result.effects.append(self._markers(transaction, unmarked.decision, failed))
         elif transaction.state is TransactionState.ONGOING:
             try:
                 self._abort_and_fence(result, transaction, now, new_producer_id)
             except KafkaError:
-                return TxnResult(None, timers=[SetTimer(key, LAST_RETRY_MS)])
+                return Result(None, timers=[SetTimer(key, LAST_RETRY_MS)])
         return result
 
     # --- the producer
@@ -166,14 +173,14 @@ class TransactionShard:
         context: RequestContext,
         now: int,
         new_producer_id: int | None = None,
-    ) -> TxnResult[InitProducerIdResponse]:
+    ) -> Result[InitProducerIdResponse]:
         """Give a producer its id and epoch, and fence those before it.
 
         The request has a transactional id: without one, any broker gives any new producer id.
         Raises NeedsProducerId.
         """
         reply = InitProducerIdResponse(producer_epoch=NO_PRODUCER_EPOCH)
-        result = TxnResult(reply)
+        result = Result(reply)
         before = self._transactions.get(request.transactional_id or "")
         try:
             after = initialized(
@@ -189,7 +196,7 @@ class TransactionShard:
             self._write(result, record_of(after))
         except KafkaError as problem:
             reply.error_code = _code(problem, context.version >= _FENCED_FROM_INIT)
-            return TxnResult(reply)
+            return Result(reply)
         reply.producer_id = after.producer_id
         reply.producer_epoch = after.producer_epoch
         return result
@@ -198,12 +205,12 @@ class TransactionShard:
 
     def handle_add_partitions(
         self, request: AddPartitionsToTxnTransaction, context: RequestContext, now: int
-    ) -> TxnResult[AddPartitionsToTxnResult]:
+    ) -> Result[AddPartitionsToTxnResult]:
         """Add partitions to a transaction, or say which are in it (verify_only).
 
         `transactions_queries.transactions_of` has the transactions of a request.
         """
-        result = TxnResult(result_for_each(request, lambda _: ErrorCode.NONE))
+        result = Result(result_for_each(request, lambda _: ErrorCode.NONE))
         try:
             if request.verify_only:
                 result.reply = self._verified(request)
@@ -226,10 +233,10 @@ class TransactionShard:
         context: RequestContext,
         now: int,
         offsets_partition: int,
-    ) -> TxnResult[AddOffsetsToTxnResponse]:
+    ) -> Result[AddOffsetsToTxnResponse]:
         """Add a group's offsets, which are kept in this partition of `__consumer_offsets`."""
         reply = AddOffsetsToTxnResponse()
-        result = TxnResult(reply)
+        result = Result(reply)
         asked = frozenset({TopicPartition(OFFSETS_TOPIC, offsets_partition)})
         try:
             # Producers with transaction version 2 do not need this request.
@@ -240,7 +247,7 @@ class TransactionShard:
 
     def _add(
         self,
-        result: TxnResult[R],
+        result: Result[R],
         request: AddPartitionsToTxnTransaction | AddOffsetsToTxnRequest,
         asked: frozenset[TopicPartition],
         version: int,
@@ -278,10 +285,10 @@ class TransactionShard:
         context: RequestContext,
         now: int,
         new_producer_id: int | None = None,
-    ) -> TxnResult[EndTxnResponse]:
+    ) -> Result[EndTxnResponse]:
         """Commit or abort a transaction. Raises NeedsProducerId."""
         reply = EndTxnResponse()
-        result = TxnResult(reply)
+        result = Result(reply)
         version = EPOCH_BUMP_VERSION if context.version >= _VERSION_2_FROM_END else 0
         try:
             after = self._known(request.transactional_id)
@@ -289,7 +296,7 @@ class TransactionShard:
                 after = self._end(result, after, request.committed, version, now, new_producer_id)
         except KafkaError as problem:
             reply.error_code = _code(problem, context.version >= _FENCED_FROM_END)
-            return TxnResult(reply)
+            return Result(reply)
         if version >= EPOCH_BUMP_VERSION:
             reply.producer_id = after.producer_id
             reply.producer_epoch = after.producer_epoch
@@ -297,13 +304,13 @@ class TransactionShard:
 
     def markers_written(
         self, markers: TxnMarkers, outcomes: Mapping[TopicPartition, int], now: int
-    ) -> TxnResult[None]:
+    ) -> Result[None]:
         """Take in the error codes with which partitions answered to their markers."""
-        result: TxnResult[None] = TxnResult(None)
+        result: Result[None] = Result(None)
         unmarked = self._unmarked.get(markers.transactional_id)
         if unmarked is None or unmarked.decision != markers.decision:
             return result
-        retry = TimerKey(TimerKind.MARKER_RETRY, markers.transactional_id)
+        retry = TransactionTimer(TransactionTimerKind.MARKER_RETRY, markers.transactional_id)
         if unmarked.take(outcomes):
             result.timers.append(SetTimer(retry, unmarked.retry_ms))
         if not unmarked.partitions:
@@ -312,14 +319,14 @@ class TransactionShard:
         return result
 
     def _abort_and_fence(
-        self, result: TxnResult[R], before: Transaction, now: int, new_producer_id: int | None
+        self, result: Result[R], before: Transaction, now: int, new_producer_id: int | None
     ) -> None:
         """End an open transaction in place of its producer, which has lost its epoch."""
         self._end(result, before, False, EPOCH_BUMP_VERSION, now, new_producer_id)
 
     def _end(
         self,
-        result: TxnResult[R],
+        result: Result[R],
         before: Transaction,
         commit: bool,
         version: int,
@@ -338,32 +345,36 @@ class TransactionShard:
         )
         self._write(result, record_of(decided))
         result.timers.append(
-            CancelTimer(TimerKey(TimerKind.TRANSACTION_TIMEOUT, before.transactional_id))
+            CancelTimer(
+                TransactionTimer(TransactionTimerKind.TRANSACTION_TIMEOUT, before.transactional_id)
+            )
         )
         self._carry_out(result, decided, self._replayed + len(result.records), now)
         return decided.completed(now)
 
     def _carry_out(
-        self, result: TxnResult[R], transaction: Transaction, decision: int, now: int
+        self, result: Result[R], transaction: Transaction, decision: int, now: int
     ) -> None:
         """Ask for the markers of a decided transaction, or complete it where there are none."""
         if not transaction.partitions:
             self._complete(result, transaction, now)
             return
-        result.markers.append(self._markers(transaction, decision, transaction.partitions))
+        result.effects.append(self._markers(transaction, decision, transaction.partitions))
 
-    def _complete(self, result: TxnResult[R], transaction: Transaction, now: int) -> None:
+    def _complete(self, result: Result[R], transaction: Transaction, now: int) -> None:
         """Write that all partitions know the outcome, now or after a while."""
         record = record_of(transaction.completed(now))
         records = [*result.records, record] if result.is_atomic else [record]
         if fits(records, self._largest_batch()):
             result.records.append(record)
         else:
-            retry = TimerKey(TimerKind.MARKER_RETRY, transaction.transactional_id)
+            retry = TransactionTimer(
+                TransactionTimerKind.MARKER_RETRY, transaction.transactional_id
+            )
             result.timers.append(SetTimer(retry, LAST_RETRY_MS))
 
     def _write(
-        self, result: TxnResult[R], record: CoordinatorRecord, *, and_room_for: int = 0
+        self, result: Result[R], record: CoordinatorRecord, *, and_room_for: int = 0
     ) -> None:
         """Write a record with the others; raises KafkaError where they do not fit."""
         if batch_size([*result.records, record]) + and_room_for > self._largest_batch():
@@ -388,29 +399,29 @@ class TransactionShard:
 
     # --- who asks, and who is forgotten
 
-    def handle_describe(self, transactional_id: str) -> TxnResult[DescribedTransaction]:
+    def handle_describe(self, transactional_id: str) -> Result[DescribedTransaction]:
         """Say everything about one transactional id."""
         try:
             transaction = self._known(transactional_id, ErrorCode.TRANSACTIONAL_ID_NOT_FOUND)
         except KafkaError as problem:
-            return TxnResult(
+            return Result(
                 DescribedTransaction(error_code=problem.code, transactional_id=transactional_id)
             )
         unmarked = self._unmarked.get(transactional_id)
         partitions = transaction.partitions if unmarked is None else unmarked.partitions
-        return TxnResult(described(transaction, partitions))
+        return Result(described(transaction, partitions))
 
     def handle_list(
         self, request: ListTransactionsRequest, now: int, matches: Matcher | None = None
-    ) -> TxnResult[ListTransactionsResponse]:
+    ) -> Result[ListTransactionsResponse]:
         """List the transactional ids that pass a request's filters.
 
         `matches` stands for the request's pattern, where it has one that is not empty: the caller
         compiles it once for all shards, and answers INVALID_REGULAR_EXPRESSION where it cannot.
         """
-        return TxnResult(listed(self._transactions.values(), request, now, matches))
+        return Result(listed(self._transactions.values(), request, now, matches))
 
-    def _forget_unused(self, result: TxnResult[None], now: int) -> None:
+    def _forget_unused(self, result: Result[None], now: int) -> None:
         unused_since = now - self._config.transactional_id_expiration_ms
         result.is_atomic = False
         for transaction in self._transactions.values():
@@ -440,11 +451,14 @@ class TransactionShard:
         return transaction
 
 
-_ID_EXPIRATION = TimerKey(TimerKind.ID_EXPIRATION)
+_ID_EXPIRATION = TransactionTimer(TransactionTimerKind.ID_EXPIRATION)
 
 
 def _timeout_of(transaction: Transaction, delay_ms: int) -> SetTimer:
-    return SetTimer(TimerKey(TimerKind.TRANSACTION_TIMEOUT, transaction.transactional_id), delay_ms)
+    return SetTimer(
+        TransactionTimer(TransactionTimerKind.TRANSACTION_TIMEOUT, transaction.transactional_id),
+        delay_ms,
+    )
 
 
 def _check_producer(

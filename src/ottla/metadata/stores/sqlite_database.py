@@ -14,36 +14,33 @@
    one now, or the counter has gone back, the file was restored from a copy: HistoryLost.
 """
 
+import os
 import sqlite3
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from hashlib import sha256
 from pathlib import Path
-from typing import NamedTuple, TypeVar
+from typing import TypeVar
 
+from ottla.metadata.documents import is_secret
 from ottla.metadata.store import (
     Change,
-    Check,
-    Conflict,
-    Create,
     Delete,
     Document,
     HistoryLost,
     Op,
     Position,
-    Put,
     Registration,
     SessionEnded,
     StoreError,
     UnknownOutcome,
-    Update,
 )
 from ottla.metadata.stores import sqlite_reserve
+from ottla.metadata.stores.sqlite_changes import Changes
 from ottla.metadata.stores.sqlite_reserve import RESERVED_BYTES, lacks_room
 
 FORMAT = 1
 JOURNAL_KEPT = 50_000
-_KEYS_IN_ONE_QUERY = 500
 T = TypeVar("T")
 
 _SCHEMA = """
@@ -61,16 +58,6 @@ CREATE TABLE sessions (id INTEGER PRIMARY KEY AUTOINCREMENT, owner TEXT NOT NULL
 CREATE TABLE state (seq INTEGER NOT NULL);
 INSERT INTO state VALUES (0);
 """
-
-
-class _State(NamedTuple):
-    """What a transaction knows about one key; no value: it was not touched."""
-
-    version: int
-    epoch: int
-    session: int | None
-    value: bytes | None = None
-    seq: int = 0
 
 
 class Database:
@@ -93,6 +80,7 @@ class Database:
 
     def _open(self, lock_timeout: float) -> None:
         with self._one_line_errors():
+            _make_private(self.path)
             self._connection = sqlite3.connect(
                 self.path, timeout=lock_timeout, isolation_level=None
             )
@@ -107,6 +95,7 @@ class Database:
         execute = self._connection.execute
         execute("PRAGMA journal_mode=WAL")
         execute("PRAGMA synchronous=FULL")
+        execute("PRAGMA secure_delete=ON")
         (made_by,) = execute("PRAGMA user_version").fetchone()
         if made_by > FORMAT:
             raise StoreError(f"{self.path}: the metadata store was written by a newer Ottla")
@@ -190,16 +179,28 @@ class Database:
     def commit(self, ops: Sequence[Op]) -> list[int]:
         """All operations in one transaction."""
 
-        def commit(changes: "_Changes") -> list[int]:
+        def commit(changes: Changes) -> list[int]:
             changes.load([op.key for op in ops])
             return [changes.apply(op) for op in ops]
 
-        return self._write(commit)
+        versions = self._write(commit)
+        if any(is_secret(op.key) for op in ops):
+            self._erase_log()
+        return versions
+
+    def _erase_log(self) -> None:
+        """Leave no copy of an old secret in the log of changes, as far as no reader is using it."""
+        try:
+            with self._one_line_errors():
+                self._connection.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchall()
+                self._reserve()
+        except StoreError:
+            pass  # the change itself is stored; the log is erased with the next one
 
     def register(self, key: str, value: bytes) -> Registration:
         """A document that belongs to the session."""
 
-        def register(changes: "_Changes") -> Registration:
+        def register(changes: Changes) -> Registration:
             changes.load([key])
             return Registration(key, changes.create(key, value, self._session))
 
@@ -240,8 +241,29 @@ class Database:
                 (seen.number,),
             ).fetchall()
             if len(rows) == last.number - seen.number:
-                return [Change(*row) for row in rows], last
+                return self._with_secrets([Change(*row) for row in rows], known), last
             return self._difference(seen.number, known), last
+
+    def _with_secrets(
+        self, changes: list[Change], known: Mapping[str, tuple[int, int]]
+    ) -> list[Change]:
+        """The changes with the values that the journal lacks: of each secret only the last."""
+        if not any(is_secret(change.key) for change in changes):
+            return changes
+        whole: list[Change] = []
+        told = set(known)
+        for change in changes:
+            if not is_secret(change.key):
+                whole.append(change)
+            elif change.value is None:
+                if change.key in told:
+                    whole.append(change)
+            else:
+                found = self.read(change.key)
+                if found is not None and found[2:] == change[2:]:
+                    whole.append(Change(*found))
+                    told.add(change.key)
+        return whole
 
     def check_history(self, seen: Position) -> None:
         """Raise HistoryLost where that was not the last change once."""
@@ -300,14 +322,14 @@ class Database:
         changes.extend(Change(*row) for row in rows)
         return changes
 
-    def _end_session(self, owner: str, changes: "_Changes") -> None:
+    def _end_session(self, owner: str, changes: Changes) -> None:
         row = self._connection.execute(
             "SELECT id FROM sessions WHERE owner = ?", (owner,)
         ).fetchone()
         if row:
             self._end_session_id(row[0], changes)
 
-    def _end_session_id(self, session: int, changes: "_Changes") -> None:
+    def _end_session_id(self, session: int, changes: Changes) -> None:
         execute = self._connection.execute
         rows = execute("SELECT key FROM documents WHERE session = ? ORDER BY seq", (session,))
         keys = [key for (key,) in rows]
@@ -337,7 +359,7 @@ class Database:
             self._connection.execute("COMMIT")
 
     @contextmanager
-    def _writing(self) -> Iterator["_Changes"]:
+    def _writing(self) -> Iterator[Changes]:
         with self._transaction() as changes:
             if not self._has_session():
                 raise SessionEnded(
@@ -346,11 +368,11 @@ class Database:
             yield changes
 
     @contextmanager
-    def _transaction(self) -> Iterator["_Changes"]:
+    def _transaction(self) -> Iterator[Changes]:
         connection = self._connection
         connection.execute("BEGIN IMMEDIATE")
         try:
-            changes = _Changes(connection, self._last_seq())
+            changes = Changes(connection, self._last_seq())
             yield changes
             changes.write(self._journal_kept)
         except BaseException:
@@ -372,7 +394,7 @@ class Database:
         if self._connection.in_transaction:
             self._connection.execute("ROLLBACK")
 
-    def _write(self, work: Callable[["_Changes"], T]) -> T:
+    def _write(self, work: Callable[[Changes], T]) -> T:
         def write() -> T:
             with self._one_line_errors(), self._writing() as changes:
                 return work(changes)
@@ -413,6 +435,16 @@ class Database:
             raise StoreError(f"{self.path}: {_reason(error)}") from error
 
 
+def _make_private(path: Path) -> None:
+    """Let only the owner read the file; SQLite gives its other files the same mode."""
+    try:
+        os.close(os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600))
+        if path.stat().st_mode & 0o077:
+            path.chmod(0o600)
+    except OSError:
+        pass  # SQLite says what is wrong with it
+
+
 def _identity(path: Path) -> tuple[int, int]:
     """Which file that is; (0, 0) where there is none."""
     try:
@@ -436,92 +468,3 @@ def _reason(error: sqlite3.Error) -> str:
         if name.startswith(start):
             return f"{reason} ({error})"
     return f"the metadata store failed ({error})"
-
-
-class _Changes:
-    """The changes of one transaction: checked in memory, then written in a few statements."""
-
-    def __init__(self, connection: sqlite3.Connection, seq: int) -> None:
-        self._connection = connection
-        self._seq = seq
-        self._first = seq
-        self._states: dict[str, _State | None] = {}
-        self._journal: list[tuple[int, str, bytes | None, int, int]] = []
-
-    def load(self, keys: Sequence[str]) -> None:
-        """Read what is stored under the keys; must come before they are changed."""
-        self._states.update(dict.fromkeys(keys))
-        for start in range(0, len(keys), _KEYS_IN_ONE_QUERY):
-            some = keys[start : start + _KEYS_IN_ONE_QUERY]
-            marks = ",".join("?" * len(some))
-            rows = self._connection.execute(
-                f"SELECT key, version, epoch, session FROM documents WHERE key IN ({marks})", some
-            )
-            for key, version, epoch, session in rows:
-                self._states[key] = _State(version, epoch, session)
-
-    def apply(self, op: Op) -> int:
-        """Do one operation, or raise Conflict."""
-        state = self._states[op.key]
-        if isinstance(op, Create):
-            self.create(op.key, op.value, None)
-            return 0
-        if isinstance(op, Put):
-            if state is None:
-                self.create(op.key, op.value, None)
-                return 0
-            return self._update(op.key, op.value, state)
-        if isinstance(op, Check) and op.version is None:
-            if state is not None:
-                raise Conflict(op.key)
-            return -1
-        if state is None or op.version not in (None, state.version):
-            raise Conflict(op.key)
-        if isinstance(op, Update):
-            return self._update(op.key, op.value, state)
-        if isinstance(op, Delete):
-            self._note(op.key, None, state.version, state.epoch)
-            self._states[op.key] = None
-        return state.version
-
-    def create(self, key: str, value: bytes, session: int | None) -> int:
-        """Create a document; its epoch."""
-        if self._states[key] is not None:
-            raise Conflict(key)
-        epoch = self._note(key, value, 0, self._seq + 1)
-        self._states[key] = _State(0, epoch, session, value, epoch)
-        return epoch
-
-    def _update(self, key: str, value: bytes, state: _State) -> int:
-        version = state.version + 1
-        seq = self._note(key, value, version, state.epoch)
-        self._states[key] = _State(version, state.epoch, state.session, value, seq)
-        return version
-
-    def _note(self, key: str, value: bytes | None, version: int, epoch: int) -> int:
-        self._seq += 1
-        self._journal.append((self._seq, key, value, version, epoch))
-        return self._seq
-
-    def write(self, journal_kept: int) -> None:
-        """Bring the changes into the file's tables."""
-        if self._seq == self._first:
-            return
-        connection = self._connection
-        touched = dict.fromkeys(key for _, key, *_ in self._journal)
-        kept = [(key, state) for key in touched if (state := self._states[key]) is not None]
-        connection.executemany(
-            "DELETE FROM documents WHERE key = ?",
-            [(key,) for key in touched if self._states[key] is None],
-        )
-        connection.executemany(
-            "REPLACE INTO documents (key, value, version, epoch, seq, session)"
-            " VALUES (?, ?, ?, ?, ?, ?)",
-            [(key, s.value, s.version, s.epoch, s.seq, s.session) for key, s in kept],
-        )
-        connection.executemany(
-            "INSERT INTO changes (seq, key, value, version, epoch) VALUES (?, ?, ?, ?, ?)",
-            self._journal,
-        )
-        connection.execute("DELETE FROM changes WHERE seq <= ?", (self._seq - journal_kept,))
-        connection.execute("UPDATE state SET seq = ?", (self._seq,))

@@ -24,6 +24,7 @@ def keep(store: Path) -> None:
     try:
         if path.exists() and path.stat().st_size == FILE_BYTES:
             return
+        path.touch(0o600)
         path.write_bytes(bytes(FILE_BYTES))
     except OSError:
         give_up(store)

@@ -311,7 +311,7 @@ class SqliteStore(Store):
 def _lock(path: Path, owner: str) -> int:
     """Lock the file that stands for an owner, until it is closed or the process ends."""
     try:
-        fd = os.open(f"{path}-{owner}.lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
+        fd = os.open(f"{path}-{owner}.lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
     except OSError as problem:
         raise StoreError(f"{path}: {problem.strerror}") from None
     try:

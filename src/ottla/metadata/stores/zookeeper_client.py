@@ -14,9 +14,9 @@
 """
 
 import logging
-import random
 import socket
 from collections.abc import Callable
+from random import Random
 from threading import RLock
 from typing import Any
 
@@ -30,6 +30,7 @@ from kazoo.protocol.states import KeeperState  # type: ignore[import-untyped]
 
 from ottla.metadata.stores.zookeeper_address import ZooKeeperAddress
 
+_CHANCE = Random()  # of its own: a program that embeds a broker may seed the other
 _SHORTEST_ATTEMPT = 0.1
 
 
@@ -56,7 +57,7 @@ def make_client(
     logger = logging.Logger("ottla.zookeeper", logging.WARNING)
     logger.addHandler(complaints)
     hosts = address.host_texts()
-    random.shuffle(hosts)
+    _CHANCE.shuffle(hosts)
     client = KazooClient(
         ",".join(hosts),
         timeout=timeout,

@@ -1,0 +1,26 @@
+"""The timers of a classic group."""
+
+from ottla.coordinator.group_timers import GroupTimer, GroupTimerKind
+
+
+class ClassicTimer(GroupTimerKind):
+    """What happens when the time is up."""
+
+    SESSION = "a member that was silent, or never came back to join, is removed"
+    JOIN = "the rebalance goes on without the members that have not joined"
+    SYNC = "members that did not ask for their assignment are removed"
+
+
+def session_timer(group_id: str, member_id: str) -> GroupTimer:
+    """Of a member, or of an id that was given out."""
+    return GroupTimer(ClassicTimer.SESSION, group_id, member_id)
+
+
+def join_timer(group_id: str) -> GroupTimer:
+    """Of a group that waits for its members to join."""
+    return GroupTimer(ClassicTimer.JOIN, group_id)
+
+
+def sync_timer(group_id: str) -> GroupTimer:
+    """Of a group that waits for its members to sync."""
+    return GroupTimer(ClassicTimer.SYNC, group_id)

@@ -1,0 +1,390 @@
+"""The group coordinator of one partition of `__consumer_offsets`: its whole public face.
+
+Each handler takes a request (or the part of it that concerns this shard), says what to reply, and
+what to write, in a Result. What it decides by is in the modules that it calls.
+
+Rules kept here, beside those of `shard.py`:
+1. A request that is refused (KafkaError) changes nothing; what was gathered for it is thrown away.
+   A nameless group is refused here (INVALID_GROUP_ID), except for commits and fetches of offsets
+   and deletions of groups, as in Kafka.
+2. Offsets expire in slices, so that a shard with many groups does not hold up the others.
+3. A group whose records do not fit into a batch is refused alone (UNKNOWN_SERVER_ERROR, as in
+   Kafka; COORDINATOR_NOT_AVAILABLE where nothing fits at the moment). A timer that cannot be
+   written is tried again after a while.
+"""
+
+from collections import Counter
+from collections.abc import Callable, Hashable, Iterable, Sequence
+from typing import TypeVar
+
+from ottla.coordinator.batch_sizes import UNLIMITED
+from ottla.coordinator.classic.describe import described
+from ottla.coordinator.classic.join import UNKNOWN_MEMBER_ID, join_new_group, refuse
+from ottla.coordinator.consumer import heartbeat as consumer_heartbeat
+from ottla.coordinator.consumer.describe import described as described_consumer_group
+from ottla.coordinator.group import Group
+from ottla.coordinator.group_config import ConfigOf, GroupConfig
+from ottla.coordinator.group_kind import unknown_members
+from ottla.coordinator.group_kinds import kind_of
+from ottla.coordinator.group_listing import listed
+from ottla.coordinator.group_state import GroupState, check_group_id
+from ottla.coordinator.group_timers import GroupTimer, ShardTimer
+from ottla.coordinator.offsets.commit import commit, commit_in_transaction, refuse_txn_commit
+from ottla.coordinator.offsets.fetch import fetch
+from ottla.coordinator.offsets.removal import (
+    delete_group,
+    delete_offsets,
+    delete_offsets_of_topics,
+    expire_group,
+)
+from ottla.coordinator.offsets.store import NO_PRODUCER_ID
+from ottla.coordinator.record_kinds import read_record, replay
+from ottla.coordinator.shard import (
+    CoordinatorRecord,
+    Deferred,
+    ProducerIdentity,
+    RequestContext,
+    Result,
+    UnknownRecordError,
+)
+from ottla.coordinator.step import Step
+from ottla.coordinator.topics import TopicMatcher, TopicSummary, TopicView
+from ottla.wire.errors import ErrorCode, KafkaError
+from ottla.wire.messages import consumer_group_describe as consumer_messages
+from ottla.wire.messages.consumer_group_heartbeat import (
+    ConsumerGroupHeartbeatRequest,
+    ConsumerGroupHeartbeatResponse,
+)
+from ottla.wire.messages.delete_groups import DeletableGroupResult
+from ottla.wire.messages.describe_groups import DescribedGroup
+from ottla.wire.messages.heartbeat import HeartbeatRequest, HeartbeatResponse
+from ottla.wire.messages.join_group import JoinGroupRequest, JoinGroupResponse
+from ottla.wire.messages.leave_group import (
+    LeaveGroupRequest,
+    LeaveGroupResponse,
+    MemberIdentity,
+)
+from ottla.wire.messages.list_groups import ListedGroup, ListGroupsRequest
+from ottla.wire.messages.offset_commit import OffsetCommitRequest, OffsetCommitResponse
+from ottla.wire.messages.offset_delete import OffsetDeleteRequest, OffsetDeleteResponse
+from ottla.wire.messages.offset_fetch import OffsetFetchRequestGroup, OffsetFetchResponseGroup
+from ottla.wire.messages.sync_group import SyncGroupRequest, SyncGroupResponse
+from ottla.wire.messages.txn_offset_commit import TxnOffsetCommitRequest, TxnOffsetCommitResponse
+
+R = TypeVar("R")
+
+BATCHED_LEAVE_FROM = 3
+PROTOCOL_NAMED_FROM = 5
+"""From this version of SyncGroup on a member must name the protocol it uses (KIP-559)."""
+GROUPS_IN_A_SLICE = 200
+OFFSETS_IN_A_SLICE = 1_000
+RETRY_MS = 500
+"""Kafka's, for a timer whose records could not be written."""
+
+_EXPIRY = GroupTimer(ShardTimer.EXPIRE_OFFSETS)
+
+
+class GroupShard:
+    """The groups and offsets of one partition."""
+
+    def __init__(
+        self,
+        config: GroupConfig,
+        topics: TopicView,
+        matching_topics: TopicMatcher,
+        new_id: Callable[[], str],
+        config_of: ConfigOf | None = None,
+        largest_batch: Callable[[], int] = lambda: UNLIMITED,
+    ) -> None:
+        """`largest_batch` says what the partition takes at the moment, 0 where it takes nothing."""
+        self._state = GroupState(
+            config, topics, matching_topics, new_id, config_of or (lambda group_id: config)
+        )
+        self._largest_batch = largest_batch
+        self.skipped: Counter[str] = Counter()
+        """What `replay` skipped because nobody here knows it, with the number of records."""
+        self._to_expire: list[str] = []
+
+    def _step(self, now: int) -> Step:
+        return Step(now, self._largest_batch)
+
+    def replay(self, record: CoordinatorRecord, producer_id: int = NO_PRODUCER_ID) -> None:
+        """Apply a record, with the producer id of its batch where that is transactional."""
+        try:
+            parsed = read_record(record)
+        except UnknownRecordError as unknown:
+            self.skipped[str(unknown)] += 1
+            return
+        replay(self._state, parsed, producer_id)
+
+    def complete_transaction(self, producer_id: int, *, commit: bool) -> None:
+        """Apply a transaction marker, right after it was appended or when it is loaded."""
+        self._state.offsets.end_transaction(producer_id, commit=commit)
+
+    def loaded(self, now: int) -> Result[None]:
+        """Start the sessions of all members."""
+        self._state.is_loading = False
+        step = self._step(now)
+        for group in self._state.groups.values():
+            kind_of(group).start_timers(self._state, group, step)
+        config = self._state.config
+        step.set_timer(_EXPIRY, config.offsets_retention_check_interval_ms)
+        return step.result(None)
+
+    def expire(self, key: Hashable, now: int) -> Result[None]:
+        """A timer is due."""
+        step = self._step(now)
+        if not isinstance(key, GroupTimer):
+            raise TypeError(f"{key!r} is not a timer of groups")
+        if key == _EXPIRY:
+            self._expire_offsets(step)
+            return step.result(None)
+        group = self._state.groups.get(key.group_id)
+        if group is not None:
+            try:
+                kind_of(group).expire(self._state, group, key, step)
+            except KafkaError:
+                step = self._step(now)
+                step.set_timer(key, RETRY_MS)
+        return step.result(None)
+
+    def _expire_offsets(self, step: Step) -> None:
+        step.is_atomic = False
+        if not self._to_expire:
+            self._to_expire = list(self._state.groups)
+        for _ in range(min(GROUPS_IN_A_SLICE, len(self._to_expire))):
+            room = OFFSETS_IN_A_SLICE - len(step.records)
+            group_id = self._to_expire[-1]
+            if group_id in self._state.groups and not expire_group(
+                self._state, group_id, step, room
+            ):
+                break  # it has more, and comes first in the next slice
+            self._to_expire.pop()
+        interval = self._state.config.offsets_retention_check_interval_ms
+        step.set_timer(_EXPIRY, 0 if self._to_expire else interval)
+
+    def topics_deleted(self, topics: Iterable[TopicSummary], now: int) -> Result[None]:
+        """Delete the offsets of topics that are gone.
+
+        Groups that use the topics see it, as every other change, by the version of the view.
+        """
+        step = self._step(now)
+        step.is_atomic = False
+        delete_offsets_of_topics(self._state, topics, step)
+        return step.result(None)
+
+    def _decide(
+        self,
+        group_id: str,
+        now: int,
+        decide: Callable[[Step], R | Deferred],
+        refuse: Callable[[KafkaError], R],
+    ) -> Result[R]:
+        """Decide on a request that names a group; `refuse` makes the reply to a refused one."""
+        step = self._step(now)
+        try:
+            check_group_id(group_id)
+            return step.result(decide(step))
+        except KafkaError as problem:
+            return Step(now).result(refuse(problem))
+
+    def handle_join_group(
+        self, request: JoinGroupRequest, context: RequestContext, now: int
+    ) -> Result[JoinGroupResponse]:
+        """JoinGroup, versions 0 to 9."""
+        state, config = self._state, self._state.config
+
+        def join(step: Step) -> JoinGroupResponse | Deferred:
+            if not (
+                config.group_min_session_timeout_ms
+                <= request.session_timeout_ms
+                <= config.group_max_session_timeout_ms
+            ):
+                return refuse(ErrorCode.INVALID_SESSION_TIMEOUT, request.member_id)
+            group = state.groups.get(request.group_id)
+            if group is None:
+                return join_new_group(state, request, context, step)
+            return kind_of(group).join(state, group, request, context, step)
+
+        def refused(problem: KafkaError) -> JoinGroupResponse:
+            # As in Kafka, only this one has the member's id.
+            is_nameless = problem.code is ErrorCode.INVALID_GROUP_ID
+            return refuse(problem.code, request.member_id if is_nameless else UNKNOWN_MEMBER_ID)
+
+        return self._decide(request.group_id, now, join, refused)
+
+    def handle_sync_group(
+        self, request: SyncGroupRequest, context: RequestContext, now: int
+    ) -> Result[SyncGroupResponse]:
+        """SyncGroup, versions 0 to 5."""
+
+        def sync(step: Step) -> SyncGroupResponse | Deferred:
+            if context.version >= PROTOCOL_NAMED_FROM and (
+                request.protocol_type is None or request.protocol_name is None
+            ):
+                raise KafkaError(ErrorCode.INCONSISTENT_GROUP_PROTOCOL)
+            group = self._member_group(request.group_id)
+            return kind_of(group).sync(self._state, group, request, step)
+
+        return self._decide(
+            request.group_id,
+            now,
+            sync,
+            lambda problem: SyncGroupResponse(error_code=problem.code),
+        )
+
+    def handle_heartbeat(
+        self, request: HeartbeatRequest, context: RequestContext, now: int
+    ) -> Result[HeartbeatResponse]:
+        """Heartbeat, versions 0 to 4."""
+
+        def heartbeat(step: Step) -> HeartbeatResponse:
+            group = self._member_group(request.group_id)
+            error = kind_of(group).heartbeat(self._state, group, request, step)
+            return HeartbeatResponse(error_code=error)
+
+        return self._decide(
+            request.group_id,
+            now,
+            heartbeat,
+            lambda problem: HeartbeatResponse(error_code=problem.code),
+        )
+
+    def _member_group(self, group_id: str) -> Group:
+        """The group of a member's request. Where there is none, nobody can be its member."""
+        group = self._state.groups.get(group_id)
+        if group is None:
+            raise KafkaError(ErrorCode.UNKNOWN_MEMBER_ID)
+        return group
+
+    def handle_leave_group(
+        self, request: LeaveGroupRequest, context: RequestContext, now: int
+    ) -> Result[LeaveGroupResponse]:
+        """LeaveGroup, versions 0 to 5."""
+
+        def leave(step: Step) -> LeaveGroupResponse:
+            leaving = request.members
+            if context.version < BATCHED_LEAVE_FROM:
+                leaving = [MemberIdentity(member_id=request.member_id)]
+            group = self._state.groups.get(request.group_id)
+            if group is None:
+                results = unknown_members(leaving)
+            else:
+                results = kind_of(group).leave(self._state, group, leaving, step)
+            if context.version < BATCHED_LEAVE_FROM:
+                return LeaveGroupResponse(error_code=results[0].error_code)
+            return LeaveGroupResponse(members=results)
+
+        return self._decide(
+            request.group_id,
+            now,
+            leave,
+            lambda problem: LeaveGroupResponse(error_code=problem.code),
+        )
+
+    def handle_consumer_group_heartbeat(
+        self, request: ConsumerGroupHeartbeatRequest, context: RequestContext, now: int
+    ) -> Result[ConsumerGroupHeartbeatResponse]:
+        """ConsumerGroupHeartbeat, versions 0 and 1."""
+        step = self._step(now)
+        try:
+            reply = consumer_heartbeat.heartbeat(self._state, request, context, step)
+        except KafkaError as problem:
+            return Step(now).result(
+                ConsumerGroupHeartbeatResponse(
+                    error_code=problem.code, error_message=problem.message
+                )
+            )
+        return step.result(reply)
+
+    def handle_offset_commit(
+        self, request: OffsetCommitRequest, context: RequestContext, now: int
+    ) -> Result[OffsetCommitResponse]:
+        """OffsetCommit, versions 2 to 10."""
+        step = Step(now, self._largest_batch)
+        return step.result(commit(self._state, request, context, step))
+
+    def handle_txn_offset_commit(
+        self, request: TxnOffsetCommitRequest, context: RequestContext, now: int
+    ) -> Result[TxnOffsetCommitResponse]:
+        """TxnOffsetCommit, versions 0 to 5.
+
+        Only the replay of its records changes anything, so where the log refuses the producer,
+        the Result can be thrown away, and the shard goes on.
+        """
+        result = self._decide(
+            request.group_id,
+            now,
+            lambda step: commit_in_transaction(self._state, request, context, step),
+            lambda problem: refuse_txn_commit(request, problem.code),
+        )
+        if result.records:
+            result.producer = ProducerIdentity(request.producer_id, request.producer_epoch)
+        return result
+
+    def handle_offset_fetch(
+        self,
+        request: OffsetFetchRequestGroup,
+        context: RequestContext,
+        now: int,
+        *,
+        require_stable: bool = False,
+    ) -> Result[OffsetFetchResponseGroup]:
+        """One group of an OffsetFetch; `offset_fetch.groups_of` and `reply_of` do the rest."""
+        reply = fetch(self._state, request, context.version, require_stable=require_stable)
+        return Step(now).result(reply)
+
+    def handle_offset_delete(
+        self, request: OffsetDeleteRequest, context: RequestContext, now: int
+    ) -> Result[OffsetDeleteResponse]:
+        """OffsetDelete, version 0."""
+
+        def delete(step: Step) -> OffsetDeleteResponse:
+            step.is_atomic = False
+            return delete_offsets(self._state, request, step)
+
+        return self._decide(
+            request.group_id,
+            now,
+            delete,
+            lambda problem: OffsetDeleteResponse(error_code=problem.code),
+        )
+
+    def handle_delete_groups(
+        self, group_ids: Sequence[str], context: RequestContext, now: int
+    ) -> Result[list[DeletableGroupResult]]:
+        """The groups of a DeleteGroups that are in this shard."""
+        step = self._step(now)
+        step.is_atomic = False
+        results = []
+        for group_id in dict.fromkeys(group_ids):
+            error = ErrorCode.NONE
+            try:
+                delete_group(self._state, group_id, step)
+            except KafkaError as problem:
+                error = problem.code
+            results.append(DeletableGroupResult(group_id=group_id, error_code=error))
+        return step.result(results)
+
+    def handle_describe_groups(
+        self, group_ids: Sequence[str], context: RequestContext, now: int
+    ) -> Result[list[DescribedGroup]]:
+        """The groups of a DescribeGroups that are in this shard."""
+        return Step(now).result(
+            [described(self._state, group_id, context.version) for group_id in group_ids]
+        )
+
+    def handle_consumer_group_describe(
+        self, group_ids: Sequence[str], context: RequestContext, now: int
+    ) -> Result[list[consumer_messages.DescribedGroup]]:
+        """The groups of a ConsumerGroupDescribe that are in this shard."""
+        return Step(now).result(
+            [described_consumer_group(self._state, group_id) for group_id in group_ids]
+        )
+
+    def handle_list_groups(
+        self, request: ListGroupsRequest, context: RequestContext, now: int
+    ) -> Result[list[ListedGroup]]:
+        """The groups of this shard that a ListGroups asks for."""
+        groups = self._state.groups.values()
+        return Step(now).result(listed(groups, request.states_filter, request.types_filter))

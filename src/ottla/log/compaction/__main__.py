@@ -1,0 +1,5 @@
+"""`python -m ottla.log.compaction`."""
+
+from ottla.log.compaction.child import run
+
+run()

@@ -1,0 +1,5 @@
+"""`python -m ottla.log.recovery`."""
+
+from ottla.log.recovery.child import run
+
+run()

@@ -1,0 +1,1 @@
+"""Checks of a producer's batch, and what changes in it before it is appended."""
