@@ -52,6 +52,7 @@ from ottla.broker.replicas.fetch_sessions import FetchSessions
 from ottla.broker.replicas.partition import Partition
 from ottla.broker.replicas.partitions import Partitions
 from ottla.broker.replicas.refusals import Refusals
+from ottla.broker.replication.link_security import LinkSecurity
 from ottla.broker.replication.peers import Peers
 from ottla.broker.replication.roles import Roles
 from ottla.broker.scheduling.background import Background
@@ -70,6 +71,7 @@ from ottla.metadata.image import NO_EPOCH, Delta, Image, TopicImage
 from ottla.metadata.store import Change, Conflict, Create, HistoryLost, Op, Store, StoreError
 from ottla.metadata.topics import NewTopic
 from ottla.records.control import Marker
+from ottla.security.listeners import link_settings
 from ottla.wire.errors import ErrorCode, KafkaError
 
 log = structlog.get_logger()
@@ -151,6 +153,7 @@ class Node:
         self.control = Control(self)
         self.balance = LeaderBalance(self)
         self.roles = Roles(self)
+        self.link_security = LinkSecurity(link_settings(config))
         self.peers = Peers(self)
         self.transactions = Transactions(self)
         self.groups = Groups(self)

@@ -172,6 +172,18 @@ def load_truststore(context: ssl.SSLContext, store: Store) -> None:
         ) from None
 
 
+def file_state(settings: TlsSettings) -> tuple[tuple[str, int, int], ...]:
+    """The files of a context, with what changes when they do."""
+    found = []
+    for name in settings.files:
+        try:
+            status = os.stat(name)
+            found.append((name, status.st_mtime_ns, status.st_size))
+        except OSError:
+            found.append((name, 0, 0))
+    return tuple(found)
+
+
 def check_reload(old: Material, new: Material, settings: TlsSettings) -> None:
     """Whether a new certificate may take the place of the old one; raises ConfigError."""
     if new.certificate.subject != old.certificate.subject and not settings.allow_dn_changes:

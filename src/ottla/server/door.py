@@ -37,8 +37,7 @@ from ottla.security.plain import PLAIN, PlainServer
 from ottla.security.principal import WORKER
 from ottla.security.sasl import GateSettings, SaslGate
 from ottla.security.scram import FindCredential, ScramCredential, ScramServer, new_credential
-from ottla.security.tls_context import Material, check_reload, server_context
-from ottla.security.tls_settings import TlsSettings
+from ottla.security.tls_context import Material, check_reload, file_state, server_context
 
 log = structlog.get_logger()
 
@@ -62,7 +61,7 @@ class Door:
         self._material: Material | None = None
         self._files: tuple[tuple[str, int, int], ...] = ()
         if security.tls is not None:
-            self._files = _state_of(security.tls)
+            self._files = file_state(security.tls)
             self.context, self._material = server_context(security.tls, self._prefix)
             _warn_of_expiry(self.name, self._material)
         if security.sasl is not None:
@@ -127,14 +126,14 @@ class Door:
             now = listener_security(config, listener).tls
         except ConfigError:
             return True
-        return now is None or now != self._security.tls or _state_of(now) != self._files
+        return now is None or now != self._security.tls or file_state(now) != self._files
 
     def reload(self, config: BrokerConfig, listener: Listener) -> None:
         """Load the certificate again; reads files, so a thread does it."""
         try:
             security = listener_security(config, listener)
             assert security.tls is not None
-            files = _state_of(security.tls)
+            files = file_state(security.tls)
             if self._files == files and self._security.tls == security.tls:
                 return
             self._files = files  # a bad file is reported once
@@ -209,18 +208,6 @@ def _worker_login(password: str) -> Callable[[], ServerMechanism]:
 
 def _now_ms() -> int:
     return time.time_ns() // 1_000_000
-
-
-def _state_of(tls: TlsSettings) -> tuple[tuple[str, int, int], ...]:
-    """The files of a context, with what changes when they do."""
-    found = []
-    for name in tls.files:
-        try:
-            status = os.stat(name)
-            found.append((name, status.st_mtime_ns, status.st_size))
-        except OSError:
-            found.append((name, 0, 0))
-    return tuple(found)
 
 
 def _warn_of_expiry(listener: str, material: Material) -> None:

@@ -125,7 +125,7 @@ class ReplicaFetcher:
             return
         timeout = node.config.replica_socket_timeout_ms / 1000
         self._life = life
-        self._link = await Link.open(where, timeout)
+        self._link = await Link.open(where, timeout, node.link_security)
         self._session = (0, INITIAL_EPOCH)
         try:
             while self._partitions:

@@ -80,7 +80,7 @@ class Peers:
             if line.life == life.epoch and line.link.is_open:
                 return line
             line.link.close()
-        return _Line(await Link.open(where, seconds), life.epoch)
+        return _Line(await Link.open(where, seconds, self._node.link_security), life.epoch)
 
     def brokers_changed(self) -> None:
         """Brokers have come, gone or moved: wait for no answer of a life that is over."""
