@@ -70,6 +70,7 @@ class BrokerConfig:
     ottla_metrics_host: str
     ssl_keystore_type: str
     ssl_keystore_location: str | None
+    ottla_ssl_key_location: str | None
     ssl_keystore_password: str | None
     ssl_key_password: str | None
     ssl_keystore_key: str | None

@@ -17,7 +17,12 @@ from ottla.config.security_configs import SECURITY_CONFIGS
 
 PREFIX: Final = "listener.name."
 MECHANISMS: Final = ("PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512", "OAUTHBEARER", "GSSAPI")
-PER_LISTENER: Final = table(*(row for row in SECURITY_CONFIGS if not row.name.startswith("ottla.")))
+_NOT_PER_LISTENER: Final = (
+    "ottla.allow.unsecured.jwt",
+    "ottla.handshake.timeout.ms",
+    "ottla.worker.password",
+)
+PER_LISTENER: Final = table(*(row for row in SECURITY_CONFIGS if row.name not in _NOT_PER_LISTENER))
 _PER_MECHANISM: Final = (
     "sasl.jaas.config",
     "connections.max.reauth.ms",

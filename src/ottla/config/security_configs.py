@@ -52,6 +52,11 @@ TLS_CONFIGS = (
         "The file with the private key and the certificate chain of a TLS listener.",
     ),
     broker(
+        "ottla.ssl.key.location", STRING, None, None, MEDIUM, PER_BROKER,
+        "The file with the private key of a PEM keystore, where that is not in the keystore's own "
+        "file. Ottla only.",
+    ),
+    broker(
         "ssl.keystore.password", PASSWORD, None, None, MEDIUM, PER_BROKER,
         "The password of a PKCS12 keystore.",
     ),
@@ -265,4 +270,3 @@ OAUTH_CLIENT_CONFIGS = tuple(
 )  # fmt: skip
 
 SECURITY_CONFIGS = (*TLS_CONFIGS, *SASL_CONFIGS, *OAUTH_CLIENT_CONFIGS)
-"""Those that may be set for one listener too, but for Ottla's own."""

@@ -46,6 +46,8 @@ class Store(Struct, frozen=True):
     certificates: Secret | None = None
     """PEM text: the chain of a keystore, or what a truststore trusts."""
     key: Secret | None = None
+    key_location: str | None = None
+    """The file of the private key, where it has one of its own."""
 
 
 class TlsSettings(Struct, frozen=True):
@@ -65,7 +67,10 @@ class TlsSettings(Struct, frozen=True):
     def files(self) -> list[str]:
         """The files that it is read from."""
         stores = (self.keystore, self.truststore)
-        return [store.location for store in stores if store is not None and store.location]
+        found = [store.location for store in stores if store is not None and store.location]
+        if self.keystore is not None and self.keystore.key_location:
+            found.append(self.keystore.key_location)
+        return found
 
 
 def tls_settings(get: Get, prefix: str = "") -> TlsSettings:
@@ -91,7 +96,8 @@ def _keystore(get: Get, prefix: str) -> Store | None:
         if location is None:
             return None
         password = _secret(get("ssl.keystore.password"))
-        return Store(f"{prefix}ssl.keystore.location", kind, location, password)
+        setting, own_file = f"{prefix}ssl.keystore.location", _text(get("ottla.ssl.key.location"))
+        return Store(setting, kind, location, password, key_location=own_file)
     _check_inline(prefix, "keystore", kind, location, "certificate.chain")
     if chain is None or key is None:
         missing = "ssl.keystore.certificate.chain" if chain is None else "ssl.keystore.key"

@@ -10,10 +10,10 @@ Rules kept here:
 from __future__ import annotations
 
 import os
-import ssl
 import time
 from collections.abc import Callable
 from datetime import UTC, datetime
+from typing import TYPE_CHECKING
 
 import structlog
 
@@ -21,7 +21,6 @@ from ottla.config import BrokerConfig
 from ottla.config.errors import ConfigError
 from ottla.config.listener_configs import PREFIX
 from ottla.config.listeners import Listener
-from ottla.security.jwks import JwksReader
 from ottla.security.jwt import SignedValidator, UnsecuredValidator
 from ottla.security.listeners import (
     WORKER_MECHANISM,
@@ -37,7 +36,12 @@ from ottla.security.plain import PLAIN, PlainServer
 from ottla.security.principal import WORKER
 from ottla.security.sasl import GateSettings, SaslGate
 from ottla.security.scram import FindCredential, ScramCredential, ScramServer, new_credential
-from ottla.security.tls_context import Material, check_reload, file_state, server_context
+
+if TYPE_CHECKING:
+    import ssl
+
+    from ottla.security.jwks import JwksReader
+    from ottla.security.tls_context import Material
 
 log = structlog.get_logger()
 
@@ -61,6 +65,8 @@ class Door:
         self._material: Material | None = None
         self._files: tuple[tuple[str, int, int], ...] = ()
         if security.tls is not None:
+            from ottla.security.tls_context import file_state, server_context
+
             self._files = file_state(security.tls)
             self.context, self._material = server_context(security.tls, self._prefix)
             _warn_of_expiry(self.name, self._material)
@@ -122,6 +128,8 @@ class Door:
         """Whether the TLS settings or the files of them are not those that were loaded."""
         if self._security.tls is None:
             return False
+        from ottla.security.tls_context import file_state
+
         try:
             now = listener_security(config, listener).tls
         except ConfigError:
@@ -130,6 +138,8 @@ class Door:
 
     def reload(self, config: BrokerConfig, listener: Listener) -> None:
         """Load the certificate again; reads files, so a thread does it."""
+        from ottla.security.tls_context import check_reload, file_state, server_context
+
         try:
             security = listener_security(config, listener)
             assert security.tls is not None
@@ -191,6 +201,8 @@ class Door:
             log.warning("unsecured tokens are accepted: anybody can log in as any user",
                         listener=self.name)  # fmt: skip
             return UnsecuredValidator(oauth.rules, _now_ms)
+        from ottla.security.jwks import JwksReader
+
         self._jwks = JwksReader(oauth)
         return SignedValidator(oauth.rules, self._jwks.keys, _now_ms)
 

@@ -9,8 +9,7 @@ Rules kept here:
 
 from __future__ import annotations
 
-import ssl
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from msgspec.structs import replace
 
@@ -18,13 +17,9 @@ from ottla.security.listeners import WORKER_MECHANISM, LinkSettings
 from ottla.security.mechanism import ClientMechanism
 from ottla.security.sasl_client import new_client
 from ottla.security.scram import ScramClient
-from ottla.security.tls_context import (
-    client_context,
-    file_state,
-    load_material,
-    pem_certificates,
-    read_keystore,
-)
+
+if TYPE_CHECKING:
+    import ssl
 
 NO_SECURITY: Final = LinkSettings()
 
@@ -62,6 +57,16 @@ class LinkSecurity:
         tls = self._settings.tls
         if tls is None:
             return None
+        import ssl
+
+        from ottla.security.tls_context import (
+            client_context,
+            file_state,
+            load_material,
+            pem_certificates,
+            read_keystore,
+        )
+
         files = file_state(tls)
         if self._context is None or files != self._files:
             if self._settings.same_certificate and tls.keystore is not None:
