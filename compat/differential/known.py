@@ -218,7 +218,7 @@ KNOWN: list[Known] = [
         "Produce",
         "responses[*",
         "behind a batch that was refused because its topic was missing: Ottla waits for that batch "
-        "(broker/replicas/refusals.py), Kafka takes any first sequence",
+        "(broker/replicas/rejected_batches.py), Kafka takes any first sequence",
         lambda found: (
             _produced(found)["error_code"]
             in (ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, ErrorCode.UNKNOWN_TOPIC_ID)

@@ -11,12 +11,15 @@ import threading
 from collections.abc import Mapping
 from pathlib import Path
 from types import TracebackType
-from typing import Self
+from typing import TYPE_CHECKING, Self
 
 from ottla.config import BrokerConfig
 from ottla.config.listeners import WILDCARDS
 from ottla.server.logging import quiet_logging
 from ottla.server.run import RunningBroker
+
+if TYPE_CHECKING:
+    from ottla.registry.child import RegistryChild
 
 
 class Broker:
@@ -24,7 +27,8 @@ class Broker:
 
     Settings have Kafka's names: as a mapping `{"num.partitions": 3}`, or as keyword arguments
     with underscores for dots (`num_partitions=3`). The folder `data` is kept; a temporary one
-    is removed.
+    is removed. With `registry` a schema registry runs beside it, on a free port
+    (`registry_url`); it needs the extra `registry`.
     """
 
     def __init__(
@@ -32,12 +36,16 @@ class Broker:
         *,
         port: int = 0,
         data: str | Path | None = None,
+        registry: bool = False,
         config: Mapping[str, object] | None = None,
         **settings: object,
     ) -> None:
         self._port = port
         self._host = "127.0.0.1"
         self._data = data
+        self._with_registry = registry
+        self._registry: RegistryChild | None = None
+        self._registry_url: str | None = None
         self._settings = {name: _text(value) for name, value in (config or {}).items()}
         self._settings |= {name.replace("_", "."): _text(value) for name, value in settings.items()}
         self._temporary: tempfile.TemporaryDirectory[str] | None = None
@@ -55,6 +63,13 @@ class Broker:
         """What a client's `bootstrap.servers` needs."""
         host = f"[{self._host}]" if ":" in self._host else self._host
         return f"{host}:{self._port}"
+
+    @property
+    def registry_url(self) -> str:
+        """What a client's `schema.registry.url` needs; for a broker with `registry`."""
+        if self._registry_url is None:
+            raise RuntimeError("this broker has no schema registry: use Broker(registry=True)")
+        return self._registry_url
 
     def start(self) -> Self:
         """Start the broker and wait until it serves clients."""
@@ -81,7 +96,20 @@ class Broker:
             self._thread = None
             self._clean_up()
             raise problem[0]
+        if self._with_registry:
+            self._start_registry()
         return self
+
+    def _start_registry(self) -> None:
+        from ottla.registry.child import RegistryChild
+
+        self._registry = RegistryChild(self.bootstrap_servers, "127.0.0.1", 0, alone=True)
+        try:
+            self._registry.start()
+            self._registry_url = self._registry.url()
+        except BaseException:
+            self.stop()
+            raise
 
     def _run(
         self, settings: Mapping[str, str], started: threading.Event, problem: list[BaseException]
@@ -121,6 +149,9 @@ class Broker:
         """Stop the broker; a temporary folder is removed."""
         if self._thread is None:
             return
+        if self._registry is not None:
+            self._registry.stop()
+            self._registry = self._registry_url = None
         if self._loop is not None:
             self._loop.call_soon_threadsafe(self._stopped.set)
         self._thread.join()

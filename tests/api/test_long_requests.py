@@ -8,7 +8,7 @@ import pytest
 
 from ottla.api.pieces import Pieces, pieces
 from ottla.api.registry import LONG_BYTES, Request, handled
-from ottla.broker.node import Node
+from ottla.broker.broker_server import BrokerServer
 from ottla.broker.replicas.decoding import LONG_REQUESTS
 from ottla.wire import codec
 from ottla.wire.apis import ApiKey
@@ -82,7 +82,7 @@ def test_requests_that_wait_for_others_leave_places_for_the_rest(
 
 
 def asked(
-    node: Node, key: ApiKey, version: int, message: Message, handler: Any, *ways: Pieces
+    node: BrokerServer, key: ApiKey, version: int, message: Message, handler: Any, *ways: Pieces
 ) -> Any:
     """The reply of a handler to a message that is read by a thread."""
     body = codec.encode(message, version)

@@ -7,8 +7,8 @@ import pytest
 from ottla.audit.chains import chains
 from ottla.audit.events import AUDIT_TOPIC, Event
 from ottla.broker.audit.log_counts import AUDIT_OFFSETS
+from ottla.broker.broker_server import BrokerServer
 from ottla.broker.metadata.topics import delete_topic
-from ottla.broker.node import Node
 from ottla.broker.start_error import StartError
 from ottla.records import decode_batch
 from ottla.wire.batch import headers
@@ -21,7 +21,7 @@ ON = {"ottla.audit.enable": "true", "ottla.audit.interval.ms": "3600000"}
 """No round but those that a test asks for."""
 
 
-def told(node: Node) -> list[Event]:
+def told(node: BrokerServer) -> list[Event]:
     """The events in the audit topic."""
     found = node.partitions.of_topic(AUDIT_TOPIC)
     data = memoryview(read_all(found[0].log)) if found else memoryview(b"")
@@ -32,7 +32,7 @@ def told(node: Node) -> list[Event]:
     ]
 
 
-def counted(node: Node, name: str = "orders") -> int:
+def counted(node: BrokerServer, name: str = "orders") -> int:
     """What counts of the topic, after everything that was told twice is left out."""
     return sum(
         n
@@ -43,7 +43,7 @@ def counted(node: Node, name: str = "orders") -> int:
     )
 
 
-async def count(node: Node) -> None:
+async def count(node: BrokerServer) -> None:
     while await node.audit.count():
         pass
 
@@ -149,7 +149,7 @@ def test_a_topic_made_anew_is_counted_from_its_beginning(tmp_path: Path) -> None
         async with running(tmp_path, ON) as node:
             write(await topic(node, "orders"), 5)
             await count(node)
-            await delete_topic(node, "orders")
+            await delete_topic(node.metadata, "orders")
             write(await topic(node, "orders"), 2)
             await count(node)
             assert counted(node) == 7

@@ -5,7 +5,7 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
 
-from ottla.broker.node import Node
+from ottla.broker.broker_server import BrokerServer
 from ottla.metadata import documents
 from ottla.metadata.store import Create
 from ottla.wire import codec
@@ -47,15 +47,15 @@ class Silent:
 
 
 @asynccontextmanager
-async def beside_another(folder: Path) -> AsyncIterator[tuple[Node, Silent]]:
+async def beside_another(folder: Path) -> AsyncIterator[tuple[BrokerServer, Silent]]:
     silent = Silent()
     server = await asyncio.start_server(silent.serve, "127.0.0.1", 0)
     host, port = server.sockets[0].getsockname()
     endpoint = documents.Endpoint("PLAINTEXT", host, port, "PLAINTEXT")
     value = documents.encode(documents.Broker(OTHER, [endpoint], None, False))
     async with running(folder) as node:
-        await node.store.commit([Create(documents.broker_key(OTHER), value)])
-        await node.caught_up()
+        await node.metadata.store.commit([Create(documents.broker_key(OTHER), value)])
+        await node.metadata.caught_up()
         try:
             yield node, silent
         finally:

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from ottla.broker.logs.opening import LogOpener
+from ottla.broker.logs.log_loader import LogLoader
 from ottla.broker.metadata.topics import create_topic, delete_topic
 from ottla.metadata.controller import change_assignment
 from ottla.metadata.documents import PartitionState
@@ -19,21 +19,21 @@ from tests.broker.others import OTHER, beside_another
 def test_a_topic_behind_one_that_cannot_be_made_is_served(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    open_new_partitions = LogOpener.open_new_partitions
+    open_new_partitions = LogLoader.open_new_partitions
 
     async def live() -> None:
         async with running(tmp_path) as node:
             good_is_known = asyncio.Event()
 
-            async def fail_for_bad(opener: LogOpener, topic: TopicImage) -> None:
+            async def fail_for_bad(opener: LogLoader, topic: TopicImage) -> None:
                 if topic.name == "bad":
                     await good_is_known.wait()
                     raise RuntimeError("nobody thought of this")
                 await open_new_partitions(opener, topic)
 
-            monkeypatch.setattr(LogOpener, "open_new_partitions", fail_for_bad)
+            monkeypatch.setattr(LogLoader, "open_new_partitions", fail_for_bad)
             creating = [
-                asyncio.get_running_loop().create_task(create_topic(node, NewTopic(name)))
+                asyncio.get_running_loop().create_task(create_topic(node.metadata, NewTopic(name)))
                 for name in ("bad", "good")
             ]
             while len(node.image.topics) < 2:  # noqa: ASYNC110 (nobody sets an event)
@@ -52,40 +52,42 @@ def test_a_replica_that_was_taken_away_and_given_back_meanwhile_keeps_its_log(
 
     While the latest image has no such replica here, no fetch is sent for it.
     """
-    open_new_partitions = LogOpener.open_new_partitions
+    open_new_partitions = LogLoader.open_new_partitions
 
     async def live() -> None:
         async with beside_another(tmp_path) as (node, _):
-            await create_topic(node, NewTopic("moved", assignment={0: [OTHER, node.id]}))
+            await create_topic(node.metadata, NewTopic("moved", assignment={0: [OTHER, node.id]}))
             replica = node.partitions.get("moved", 0)
             assert replica is not None
             assert not replica.leads
             all_is_known = asyncio.Event()
 
-            async def wait(opener: LogOpener, topic: TopicImage) -> None:
+            async def wait(opener: LogLoader, topic: TopicImage) -> None:
                 if topic.name == "large":
                     await all_is_known.wait()
                 await open_new_partitions(opener, topic)
 
-            monkeypatch.setattr(LogOpener, "open_new_partitions", wait)
-            creating = asyncio.get_running_loop().create_task(create_topic(node, NewTopic("large")))
+            monkeypatch.setattr(LogLoader, "open_new_partitions", wait)
+            creating = asyncio.get_running_loop().create_task(
+                create_topic(node.metadata, NewTopic("large"))
+            )
             while "large" not in node.image.topics:  # noqa: ASYNC110 (nobody sets an event)
                 await asyncio.sleep(0)
             for replicas in ([OTHER], [OTHER, node.id]):
                 moved = change_assignment(node.image.topics["moved"], {0: replicas})
-                await node.store.commit([moved])
+                await node.metadata.store.commit([moved])
                 await asyncio.sleep(0)
-                node.roles.take_all()
+                node.replica_manager.take_all()
                 assert (replica.following is not None) == (node.id in replicas)
             all_is_known.set()
             await creating
-            await node.caught_up()
+            await node.metadata.caught_up()
             assert node.partitions.get("moved", 0) is replica
             assert not replica.deleted
 
             moved = change_assignment(node.image.topics["moved"], {0: [OTHER]})
-            await node.store.commit([moved])
-            await node.caught_up()
+            await node.metadata.store.commit([moved])
+            await node.metadata.caught_up()
             assert node.partitions.get("moved", 0) is None
 
     asyncio.run(live())
@@ -95,19 +97,19 @@ def test_a_queued_change_of_the_isr_does_not_reach_a_topic_created_since(tmp_pat
     async def live() -> None:
         async with beside_another(tmp_path) as (node, _):
             replicated = NewTopic("again", assignment={0: [node.id, OTHER]})
-            await create_topic(node, replicated)
+            await create_topic(node.metadata, replicated)
             partition = node.partitions.find("again", 0)
             leadership, old = partition.leadership, node.image.partitions["again", 0]
             assert leadership is not None
             epochs = {node.id: old.isr_epoch(node.id)}
             state = PartitionState(old.topic_id, node.id, 0, [node.id], 1, [*epochs.values()])
-            await delete_topic(node, "again")
-            await create_topic(node, replicated)
+            await delete_topic(node.metadata, "again")
+            await create_topic(node.metadata, replicated)
             before = node.image.partitions["again", 0]
-            await node.roles.isr_changes._commit(
+            await node.replica_manager.alter_partition._commit(
                 [(partition, leadership, Proposal(epochs, state, old.version))]
             )
-            await node.caught_up()
+            await node.metadata.caught_up()
             assert node.image.partitions["again", 0] == before
             assert node.partitions.find("again", 0).leads
 

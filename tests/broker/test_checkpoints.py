@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from ottla.broker.logs.checkpoints import Checkpoints, Offsets
-from ottla.broker.logs.opening import LogOpener
+from ottla.broker.logs.checkpoints import OffsetCheckpoints, Offsets
+from ottla.broker.logs.log_loader import LogLoader
 from ottla.broker.metadata.topics import delete_topic
 from ottla.log.storage.folder import (
     CLEAN_SHUTDOWN,
@@ -58,7 +58,7 @@ def test_a_partition_that_is_offline_keeps_its_offsets(tmp_path: Path) -> None:
                 node.partitions.find("a", 0)
             assert refused.value.code == ErrorCode.KAFKA_STORAGE_ERROR
             write(node.partitions.find("b", 0))
-            await node.maintenance.checkpoint()
+            await node.log_manager.checkpoint()
 
     for life in range(3):
         asyncio.run(live())
@@ -73,7 +73,7 @@ def test_a_topic_made_again_begins_at_the_beginning(tmp_path: Path) -> None:
 
     async def live() -> None:
         async with running(tmp_path) as node:
-            await delete_topic(node, "a")
+            await delete_topic(node.metadata, "a")
             made = await topic(node, "a", partitions=2)
             assert (made.log.start_offset, made.log.end_offset) == (0, 0)
             assert checkpoint(tmp_path) == {("b", 0): 10}
@@ -89,7 +89,7 @@ def test_a_topic_made_again_survives_a_kill(tmp_path: Path) -> None:
 
     async def live() -> Path:
         async with running(folder) as node:
-            await delete_topic(node, "a")
+            await delete_topic(node.metadata, "a")
             write(await topic(node, "a"))
             return killed(folder, tmp_path / "killed")
 
@@ -113,10 +113,10 @@ def test_a_topic_made_again_begins_at_the_beginning_also_after_a_kill_before_its
             write(old, 10)
             await old.flush()
             old.log.raise_start_offset(3)
-            await node.maintenance.checkpoint()
-            await delete_topic(node, name)
+            await node.log_manager.checkpoint()
+            await delete_topic(node.metadata, name)
             with monkeypatch.context() as patched:
-                patched.setattr(LogOpener, "open_new_partitions", nothing)
+                patched.setattr(LogLoader, "open_new_partitions", nothing)
                 with pytest.raises(KafkaError):
                     await topic(node, name)
             left = killed(folder, tmp_path / "killed")
@@ -151,14 +151,14 @@ def test_the_folder_of_a_deleted_partition_goes_after_its_offsets(
                 old = await topic(node, name, file_delete_delay_ms="0")
                 write(old)
                 await old.flush()
-            await node.maintenance.checkpoint()
+            await node.log_manager.checkpoint()
             with monkeypatch.context() as patched:
                 patched.setattr(DataFolder, "write_checkpoint", full)
-                await delete_topic(node, "a")
+                await delete_topic(node.metadata, "a")
                 await until(lambda: [list(each.iterdir()) for each in deleted()] == [[]])
                 await until(lambda: not len(node.background))
             assert len(deleted()) == 1
-            await delete_topic(node, "b")
+            await delete_topic(node.metadata, "b")
             await until(lambda: len(deleted()) == 1)
             assert checkpoint(tmp_path) == {}
         async with running(tmp_path):
@@ -187,11 +187,11 @@ def test_the_offsets_of_many_replicas_that_move_away_go_together(
             for partition in node.partitions:
                 write(partition)
                 await partition.flush()
-            await node.maintenance.checkpoint()
+            await node.log_manager.checkpoint()
             assert len(checkpoint(tmp_path)) == 100
             monkeypatch.setattr(DataFolder, "write_checkpoint", count)
             elsewhere = {index: [node.id + 1] for index in range(100)}
-            await node.store.commit([change_assignment(node.image.topics["a"], elsewhere)])
+            await node.metadata.store.commit([change_assignment(node.image.topics["a"], elsewhere)])
             await until(lambda: not [*tmp_path.glob("a-*")])
             assert checkpoint(tmp_path) == checkpoint(tmp_path, HIGH_WATERMARKS) == {}
 
@@ -219,9 +219,9 @@ def test_a_topic_made_again_while_the_offsets_of_the_old_one_are_written(
             await old.flush()
             monkeypatch.setattr(DataFolder, "write_checkpoint", write_slowly)
             loop = asyncio.get_running_loop()
-            writing = loop.create_task(node.maintenance.checkpoints.write_recovery_points())
+            writing = loop.create_task(node.log_manager.checkpoints.write_recovery_points())
             await loop.run_in_executor(None, begun.wait, 10)
-            await delete_topic(node, "a")
+            await delete_topic(node.metadata, "a")
             loop.call_later(0.05, may_end.set)
             await topic(node, "a")
             await writing
@@ -235,7 +235,7 @@ def test_the_offsets_of_a_deleted_topic_go(tmp_path: Path) -> None:
 
     async def live() -> None:
         async with running(tmp_path) as node:
-            await delete_topic(node, "a")
+            await delete_topic(node.metadata, "a")
 
     asyncio.run(live())
     assert checkpoint(tmp_path) == {("b", 0): 10}
@@ -245,9 +245,9 @@ def test_what_has_not_changed_is_not_written(tmp_path: Path) -> None:
     async def live() -> None:
         async with running(tmp_path) as node:
             write(await topic(node, "a"))
-            await node.maintenance.checkpoint()
+            await node.log_manager.checkpoint()
             written = (tmp_path / HIGH_WATERMARKS).stat().st_mtime_ns
-            await node.maintenance.checkpoint()
+            await node.log_manager.checkpoint()
             assert (tmp_path / HIGH_WATERMARKS).stat().st_mtime_ns == written
 
     asyncio.run(live())
@@ -276,10 +276,10 @@ def test_a_write_that_was_given_up_ends_before_the_next_one_begins(
             write(await topic(node, "a"))
             monkeypatch.setattr(DataFolder, "write_checkpoint", write_slowly)
             loop = asyncio.get_running_loop()
-            first = loop.create_task(node.maintenance.checkpoint())
+            first = loop.create_task(node.log_manager.checkpoint())
             await loop.run_in_executor(None, begun.wait, 10)
             first.cancel()
-            second = loop.create_task(node.maintenance.checkpoint())
+            second = loop.create_task(node.log_manager.checkpoint())
             await asyncio.sleep(0)
             loop.call_soon(may_end.set)
             await second
@@ -308,7 +308,7 @@ def test_a_write_that_was_given_up_or_failed_at_its_end_does_not_outlive_what_it
     async def live() -> None:
         async with running(tmp_path) as node:
             partition = await topic(node, "a")
-            checkpoints: Checkpoints = node.maintenance.checkpoints
+            checkpoints: OffsetCheckpoints = node.log_manager.checkpoints
             for each in (fail_at_the_end, write_slowly):
                 write(partition, 10)
                 await partition.flush()
@@ -346,10 +346,10 @@ def test_a_deleted_topic_is_forgotten_where_the_write_that_named_it_failed_at_it
             with monkeypatch.context() as patched:
                 patched.setattr(DataFolder, "write_checkpoint", fail_at_the_end)
                 with pytest.raises(OSError, match="not on disk"):
-                    await node.maintenance.checkpoints.write()
+                    await node.log_manager.checkpoints.write()
             assert checkpoint(tmp_path) == {("a", 0): 10}
-            await delete_topic(node, "a")
-            await node.maintenance.checkpoints.forget_deleted(("a", 0))
+            await delete_topic(node.metadata, "a")
+            await node.log_manager.checkpoints.forget_deleted(("a", 0))
             assert checkpoint(tmp_path) == {}
 
     asyncio.run(live())
@@ -365,7 +365,7 @@ def test_a_full_disk_leaves_the_old_checkpoint_and_is_no_end(
         async with running(tmp_path) as node:
             partition = await topic(node, "a")
             write(partition)
-            checkpoints: Checkpoints = node.maintenance.checkpoints
+            checkpoints: OffsetCheckpoints = node.log_manager.checkpoints
             await checkpoints.write()
             write(partition)
             with monkeypatch.context() as patched:
@@ -392,7 +392,7 @@ def test_a_partition_that_is_opened_while_a_file_is_made_keeps_its_offsets(
             others = [each for each in all_of_them if each is not opened]
             opened.log.raise_start_offset(4)
             monkeypatch.setattr(type(node.partitions), "__iter__", lambda _: iter(others))
-            await node.maintenance.checkpoint()
+            await node.log_manager.checkpoint()
         assert checkpoint(tmp_path, START_OFFSETS)["a", 0] == 4
         assert checkpoint(tmp_path)["a", 0] == 10
 

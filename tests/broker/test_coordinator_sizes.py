@@ -9,11 +9,11 @@ from random import Random
 
 import pytest
 
-from ottla.broker.coordinators.groups import GroupRunner
+from ottla.broker.broker_server import BrokerServer
+from ottla.broker.coordinators.group_coordinator import GroupRunner
 from ottla.broker.coordinators.shard_runner import ShardRunner
-from ottla.broker.coordinators.transactions import TransactionRunner
+from ottla.broker.coordinators.transaction_coordinator import TransactionRunner
 from ottla.broker.metadata.topics import delete_topic
-from ottla.broker.node import Node
 from ottla.broker.scheduling.waiting import settled
 from ottla.coordinator.shard import RequestContext, Result
 from ottla.wire.errors import ErrorCode
@@ -47,7 +47,7 @@ from ottla.wire.messages.offset_delete import (
 from ottla.wire.messages.offset_fetch import OffsetFetchRequestGroup, OffsetFetchResponseGroup
 from ottla.wire.messages.sync_group import SyncGroupRequest, SyncGroupResponse
 from testkit.waiting import until_on_loop as until
-from tests.broker.nodes import running, topic
+from tests.broker.nodes import running, topic, write_out
 from tests.broker.test_shard_runner import Told, lose_replicas, records
 
 LIMIT = 400
@@ -55,7 +55,9 @@ PARTITIONS = 30
 
 
 @asynccontextmanager
-async def small_batches(folder: Path, **settings: str) -> AsyncIterator[tuple[Node, GroupRunner]]:
+async def small_batches(
+    folder: Path, **settings: str
+) -> AsyncIterator[tuple[BrokerServer, GroupRunner]]:
     """A broker whose topics take small batches, with the topic t."""
     given = {
         "offsets.topic.num.partitions": "1",
@@ -74,7 +76,7 @@ async def small_batches(folder: Path, **settings: str) -> AsyncIterator[tuple[No
 
 
 def commit(
-    node: Node,
+    node: BrokerServer,
     group: str,
     *partitions: int,
     offset: int = 7,
@@ -132,7 +134,7 @@ def test_a_large_commit_does_not_fail_those_that_share_its_turn(tmp_path: Path) 
             }
             for number in range(10, 20):
                 assert commit(node, f"g{number}", 0) == {ErrorCode.NONE}
-            assert not node.write_out(), "each of them is written"
+            assert not write_out(node), "each of them is written"
             for number in range(20):
                 assert committed(runner, f"g{number}") == {0}
             assert committed(runner, "large") == set()
@@ -147,7 +149,7 @@ def test_offsets_that_expire_together_expire_though_they_are_many(tmp_path: Path
             for index in range(PARTITIONS):
                 assert commit(node, "old", index, retention=0) == {ErrorCode.NONE}
             assert commit(node, "young", 0) == {ErrorCode.NONE}
-            assert not node.write_out()
+            assert not write_out(node)
             await until(lambda: not committed(runner, "old"))
             assert committed(runner, "young") == {0}
 
@@ -159,8 +161,8 @@ def test_the_offsets_of_a_deleted_topic_go_though_they_are_many(tmp_path: Path) 
         async with small_batches(tmp_path) as (node, runner):
             for index in range(PARTITIONS):
                 assert commit(node, "g", index) == {ErrorCode.NONE}
-            assert not node.write_out()
-            await delete_topic(node, "t")
+            assert not write_out(node)
+            await delete_topic(node.metadata, "t")
             await until(lambda: not committed(runner, "g"))
 
     asyncio.run(live())
@@ -289,7 +291,7 @@ async def synced(runner: GroupRunner, group: str, member: JoinGroupResponse) -> 
 def test_deletions_in_several_batches_are_there_after_a_restart(tmp_path: Path) -> None:
     async def live() -> None:
         async with running(tmp_path, {"message.max.bytes": str(LIMIT)}) as node:
-            runner = ShardRunner(node, await topic(node, "state"), Told)
+            runner = ShardRunner(node.coordinators, await topic(node, "state"), Told)
             runner.load()
             await until(lambda: runner._shard is not None)
             keys = [b"%030d" % number for number in range(50)]
@@ -387,8 +389,8 @@ def test_what_was_acknowledged_is_there_whatever_was_refused(tmp_path: Path, see
                 if code == ErrorCode.NONE:
                     kept |= {(group, place): offset for place in places}
                 if random.random() < 0.3:
-                    assert not node.write_out()
-            assert not node.write_out()
+                    assert not write_out(node)
+            assert not write_out(node)
             assert codes.keys() == {ErrorCode.NONE, ErrorCode.UNKNOWN_SERVER_ERROR}
             assert codes[ErrorCode.NONE] > 100
         async with running(tmp_path, {"message.max.bytes": str(LIMIT)}) as node:

@@ -5,9 +5,9 @@ from pathlib import Path
 
 import pytest
 
+from ottla.broker.broker_server import BrokerServer
 from ottla.broker.coordinators import coordinators
 from ottla.broker.coordinators.coordinators import java_hash
-from ottla.broker.node import Node
 from ottla.coordinator.group_shard import GroupShard
 from ottla.coordinator.shard import Result
 from ottla.wire.errors import ErrorCode, KafkaError
@@ -39,7 +39,7 @@ def test_long_ids_are_hashed_and_not_remembered() -> None:
     assert coordinators._remembered_hash.cache_info().currsize == before
 
 
-async def _with_groups(node: Node) -> None:
+async def _with_groups(node: BrokerServer) -> None:
     await node.groups.ensure_topic()
     await until(lambda: all(runner._shard is not None for runner in node.groups))
 

@@ -6,11 +6,10 @@ from pathlib import Path
 
 import pytest
 
-from ottla.broker.logs.checkpoints import Checkpoints
+from ottla.broker.logs.checkpoints import OffsetCheckpoints
 from ottla.broker.replicas.partition import Partition
-from ottla.broker.replication.copying import Copying
 from ottla.records import Record, encode_batch
-from ottla.replication.follower import Fetch, Following
+from ottla.replication.follower import FollowerFetch, Following
 from ottla.wire.errors import ErrorCode
 from ottla.wire.fetch_answer import PartitionAnswer
 from testkit.batches import now_ms
@@ -27,7 +26,7 @@ def parting(offset: int) -> PartitionAnswer:
     return PartitionAnswer(0, 0, -1, 0, (EPOCH, offset), memoryview(b""))
 
 
-def follow(partition: Partition) -> Fetch:
+def follow(partition: Partition) -> FollowerFetch:
     """Let a partition follow a leader of an unclean election; what it asks."""
     following = Following(LEADER, EPOCH, may_lose=True)
     partition.follow(EPOCH, following)
@@ -47,7 +46,9 @@ def test_batches_of_a_newer_epoch_are_not_copied(tmp_path: Path) -> None:
                 record = Record(KEPT, now_ms(), None, b"x")
                 batch = encode_batch([record], base_offset=KEPT, leader_epoch=epoch)
                 answer = PartitionAnswer(0, 0, KEPT, 0, None, memoryview(batch))
-                assert await Copying(node).take(partition, asked, answer) is taken
+                assert (
+                    await node.replica_manager.fetched_data.take(partition, asked, answer) is taken
+                )
                 assert partition.log.end_offset == KEPT + taken
 
     asyncio.run(live())
@@ -79,15 +80,15 @@ def test_a_log_that_is_flushed_while_it_is_being_cut_is_not_taken_for_damaged(
             partition = await topic(node, "t")
             write(partition, WRITTEN)
             asked = follow(partition)
-            write_recovery_points = Checkpoints.write_recovery_points
+            write_recovery_points = OffsetCheckpoints.write_recovery_points
 
-            async def flush_first(checkpoints: Checkpoints) -> None:
+            async def flush_first(checkpoints: OffsetCheckpoints) -> None:
                 monkeypatch.undo()
                 await partition.flush()
                 await write_recovery_points(checkpoints)
 
-            monkeypatch.setattr(Checkpoints, "write_recovery_points", flush_first)
-            assert await Copying(node).take(partition, asked, parting(KEPT))
+            monkeypatch.setattr(OffsetCheckpoints, "write_recovery_points", flush_first)
+            assert await node.replica_manager.fetched_data.take(partition, asked, parting(KEPT))
             assert partition.log.end_offset == KEPT
             killed(tmp_path / "alive", tmp_path / "dead")
         async with running(tmp_path / "dead") as node:
@@ -104,9 +105,9 @@ def test_what_is_copied_below_an_earlier_start_offset_survives_a_kill(tmp_path: 
             partition = await topic(node, "t")
             write(partition, WRITTEN)
             partition.log.raise_start_offset(WRITTEN - 1)
-            await node.maintenance.checkpoint_start_offsets()
+            await node.log_manager.checkpoint_start_offsets()
             asked = follow(partition)
-            assert await Copying(node).take(partition, asked, parting(KEPT))
+            assert await node.replica_manager.fetched_data.take(partition, asked, parting(KEPT))
             partition.lead(EPOCH, None)
             write(partition, 2)
             killed(tmp_path / "alive", tmp_path / "dead")
@@ -154,15 +155,15 @@ def test_a_log_is_not_cut_in_another_term_than_the_one_that_asked(
             write(partition, WRITTEN)
             asked = follow(partition)
             partition.mark(KEPT, 0)
-            write_recovery_points = Checkpoints.write_recovery_points
+            write_recovery_points = OffsetCheckpoints.write_recovery_points
 
-            async def change_first(checkpoints: Checkpoints) -> None:
+            async def change_first(checkpoints: OffsetCheckpoints) -> None:
                 await write_recovery_points(checkpoints)
                 changes(partition)
 
             with monkeypatch.context() as patched:
-                patched.setattr(Checkpoints, "write_recovery_points", change_first)
-                await Copying(node).take(partition, asked, answer)
+                patched.setattr(OffsetCheckpoints, "write_recovery_points", change_first)
+                await node.replica_manager.fetched_data.take(partition, asked, answer)
             assert (partition.log.start_offset, partition.log.end_offset) == (0, WRITTEN)
 
     asyncio.run(live())

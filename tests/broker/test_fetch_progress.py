@@ -34,11 +34,11 @@ from hypothesis.stateful import (
 )
 from msgspec.structs import replace
 
-from ottla.broker.coordinators.transactions import marker_batch
+from ottla.broker.broker_server import BrokerServer
+from ottla.broker.coordinators.markers import marker_batch
 from ottla.broker.metadata.topics import delete_topic
-from ottla.broker.node import Node
-from ottla.broker.replicas.fetch_sessions import NO_SESSION, Wanted
-from ottla.broker.replicas.fetching import Answer, Fetch
+from ottla.broker.replicas.delayed_fetch import Answer, DelayedFetch
+from ottla.broker.replicas.fetch_sessions import NO_SESSION, CachedPartition
 from ottla.broker.replicas.partition import Partition
 from ottla.later import Later
 from ottla.log.storage.file_cache import Slice
@@ -84,14 +84,14 @@ def request(
 
 
 async def answered(
-    node: Node,
+    node: BrokerServer,
     asked: FetchRequest,
     meanwhile: Callable[[], object] | None = None,
     turns: int = 0,
 ) -> tuple[int, Answer]:
     """The session and the answer of a fetch; something may happen so many turns after it began."""
     session, full = node.fetch_sessions.begin(asked, BY_NAME, node.now_ms())
-    answer = Fetch(node, session, full, asked, "PLAINTEXT").begin()
+    answer = DelayedFetch(node.fetches, session, full, asked, "PLAINTEXT").begin()
     if not isinstance(answer, Later):
         return session.id, answer
     done = asyncio.get_running_loop().create_future()
@@ -108,9 +108,9 @@ async def answered(
 def looks_in_turns(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> bool:
     """Whether fetches look at one partition in each turn, as if they were very many."""
     if request.param:
-        monkeypatch.setattr("ottla.broker.replicas.fetching.MOST_AT_ONCE", 0)
-        monkeypatch.setattr("ottla.broker.replicas.fetching.FEW", 0)
-        monkeypatch.setattr("ottla.broker.replicas.fetching.PIECE", 1)
+        monkeypatch.setattr("ottla.broker.replicas.delayed_fetch.MOST_AT_ONCE", 0)
+        monkeypatch.setattr("ottla.broker.replicas.delayed_fetch.FEW", 0)
+        monkeypatch.setattr("ottla.broker.replicas.delayed_fetch.PIECE", 1)
         monkeypatch.setattr("ottla.broker.scheduling.turns.TURN_SECONDS", -1)
     return bool(request.param)
 
@@ -235,7 +235,7 @@ class Progress(RuleBasedStateMachine):
     """One reader, one broker."""
 
     loop: asyncio.AbstractEventLoop
-    node: Node
+    node: BrokerServer
 
     @initialize(
         limits=st.lists(
@@ -268,7 +268,7 @@ class Progress(RuleBasedStateMachine):
                 self._fetch(1, 1 << 20, 0, 1)
             assert not self.due(0), "records that are never returned"
         finally:
-            self.run(delete_topic(self.node, TOPIC))
+            self.run(delete_topic(self.node.metadata, TOPIC))
 
     def run(self, work: Awaitable[T]) -> T:
         async def wait() -> T:
@@ -352,7 +352,7 @@ class Progress(RuleBasedStateMachine):
                 self.led.add(index)
                 self.run_on_loop(lambda: self._lead(partition, alone=kind == "lead"))
             case "create_again":
-                self.run(delete_topic(self.node, TOPIC))
+                self.run(delete_topic(self.node.metadata, TOPIC))
                 self.run(self._create())
             case "evict":
                 self.node.fetch_sessions.remove(reader.session[0])
@@ -543,12 +543,12 @@ class Progress(RuleBasedStateMachine):
         kept = self.node.fetch_sessions._sessions
         for partition in self.node.partitions:
             for waiting in (*partition._readers, *partition._followers):
-                assert isinstance(waiting, Wanted)
+                assert isinstance(waiting, CachedPartition)
                 assert waiting.session.id in kept
 
     @invariant()
     def nothing_is_parked(self) -> None:
-        assert self.node.parked_fetches == 0
+        assert self.node.delayed.fetches == 0
 
 
 @pytest.mark.usefixtures("looks_in_turns")

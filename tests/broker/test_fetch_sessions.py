@@ -8,8 +8,8 @@ from ottla.broker.replicas.fetch_sessions import (
     EVICTION_MS,
     LAST_EPOCH,
     NO_SESSION,
+    CachedPartition,
     FetchSessions,
-    Wanted,
 )
 from ottla.wire.errors import ErrorCode, KafkaError
 from ottla.wire.fetch import FINAL_EPOCH, INITIAL_EPOCH, FetchPartition, FetchRequest, PartitionData
@@ -174,7 +174,7 @@ def test_a_larger_newcomer_replaces_a_settled_smaller_session_but_not_a_follower
 
 def test_an_incremental_reply_names_a_partition_only_when_something_changed() -> None:
     session, _ = sessions().begin(request(partitions=asks(0)), BY_NAME, 0)
-    wanted: Wanted = next(iter(session.wanted.values()))
+    wanted: CachedPartition = next(iter(session.wanted.values()))
     assert wanted.must_tell(PartitionData(0, 0, 5, 5, 0))
     assert not wanted.must_tell(PartitionData(0, 0, 5, 5, 0))
     assert wanted.must_tell(PartitionData(0, 0, 6, 6, 0))

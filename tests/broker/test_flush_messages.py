@@ -7,8 +7,8 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 from threading import Event
 
+from ottla.broker.broker_server import BrokerServer
 from ottla.broker.coordinators.txn_markers import write_marker
-from ottla.broker.node import Node
 from ottla.broker.replicas.partition import Partition
 from ottla.broker.scheduling.waiting import settled
 from ottla.coordinator.shard import RequestContext
@@ -31,7 +31,7 @@ WHERE = TopicPartition("t", 0)
 class SlowDisk:
     """An fsync returns when it is let, or fails."""
 
-    def __init__(self, node: Node) -> None:
+    def __init__(self, node: BrokerServer) -> None:
         self._sync = node.files.fdatasync
         self._may_go = Event()
         self._fails = False
@@ -54,7 +54,7 @@ class SlowDisk:
 
 
 @asynccontextmanager
-async def slow(folder: Path, flush_messages: str) -> AsyncIterator[tuple[Node, SlowDisk]]:
+async def slow(folder: Path, flush_messages: str) -> AsyncIterator[tuple[BrokerServer, SlowDisk]]:
     settings = {
         "offsets.topic.num.partitions": "1",
         "log.flush.interval.messages": flush_messages,
@@ -71,7 +71,7 @@ async def slow(folder: Path, flush_messages: str) -> AsyncIterator[tuple[Node, S
             disk.go()
 
 
-def commit(node: Node, offset: int) -> OffsetCommitResponse | Later[OffsetCommitResponse]:
+def commit(node: BrokerServer, offset: int) -> OffsetCommitResponse | Later[OffsetCommitResponse]:
     place = OffsetCommitRequestPartition(partition_index=0, committed_offset=offset)
     request = OffsetCommitRequest(
         group_id="g",
@@ -86,7 +86,7 @@ def commit(node: Node, offset: int) -> OffsetCommitResponse | Later[OffsetCommit
     )
 
 
-def offsets_partition(node: Node) -> Partition:
+def offsets_partition(node: BrokerServer) -> Partition:
     return node.partitions.find("__consumer_offsets", 0)
 
 
@@ -125,7 +125,7 @@ def test_a_marker_is_told_when_it_is_on_disk(tmp_path: Path) -> None:
         async with slow(tmp_path, "1") as (node, disk):
             told: list[ErrorCode] = []
             markers = TxnMarkers("id", 1, 5, 0, 0, True, 2, (WHERE,))
-            assert write_marker(node, WHERE, markers, told.append) is None
+            assert write_marker(node.coordinators, WHERE, markers, told.append) is None
             await until(disk.is_asked.is_set)
             assert not told
             disk.go()
@@ -143,7 +143,7 @@ def test_a_marker_whose_disk_fails_is_not_said_to_be_written(tmp_path: Path) -> 
         async with slow(tmp_path, "1") as (node, disk):
             told: list[ErrorCode] = []
             markers = TxnMarkers("id", 1, 5, 0, 0, True, 2, (WHERE,))
-            write_marker(node, WHERE, markers, told.append)
+            write_marker(node.coordinators, WHERE, markers, told.append)
             disk.fail()
             await until(lambda: told)
             assert told == [ErrorCode.NOT_LEADER_OR_FOLLOWER]

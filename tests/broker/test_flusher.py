@@ -7,8 +7,8 @@ from threading import Event, Thread
 
 import pytest
 
-from ottla.broker.logs import flusher
-from ottla.broker.logs.flusher import THREADS, TOGETHER, Flusher
+from ottla.broker.scheduling import flusher
+from ottla.broker.scheduling.flusher import THREADS, TOGETHER, Flusher
 from ottla.log.flush import Flush, run_together
 from ottla.log.storage.files import Files
 from testkit.waiting import until_on_loop as until

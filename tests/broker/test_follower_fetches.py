@@ -7,11 +7,11 @@ from pathlib import Path
 
 import pytest
 
+from ottla.broker.broker_server import BrokerServer
 from ottla.broker.metadata.topics import create_topic
-from ottla.broker.node import Node
+from ottla.broker.replicas.follower_fetches import FollowerEpoch, check, note_positions
 from ottla.broker.replicas.partition import Partition
-from ottla.broker.replication import isr_changes
-from ottla.broker.replication.follower_fetches import Follower, check, note_positions
+from ottla.broker.replication import alter_partition
 from ottla.metadata.image import PartitionImage
 from ottla.metadata.store import Conflict, Op, StoreError, UnknownOutcome
 from ottla.metadata.topics import NewTopic
@@ -27,10 +27,10 @@ DELETED = 4
 
 
 @asynccontextmanager
-async def led(folder: Path) -> AsyncIterator[tuple[Node, Partition, Leadership]]:
+async def led(folder: Path) -> AsyncIterator[tuple[BrokerServer, Partition, Leadership]]:
     """A partition with another replica, which is not in sync and has asked for nothing."""
     async with beside_another(folder) as (node, _):
-        await create_topic(node, NewTopic("t", assignment={0: [node.id]}))
+        await create_topic(node.metadata, NewTopic("t", assignment={0: [node.id]}))
         partition = node.partitions.find("t", 0)
         write(partition, WRITTEN)
         now = node.image.partitions["t", 0]
@@ -43,7 +43,7 @@ async def led(folder: Path) -> AsyncIterator[tuple[Node, Partition, Leadership]]
             [node.id],
             now.partition_epoch,
             now.version,
-            [node.broker_epoch],
+            [node.state.epoch],
         )
         leadership = Leadership(
             node.id,
@@ -53,14 +53,14 @@ async def led(folder: Path) -> AsyncIterator[tuple[Node, Partition, Leadership]]
             high_watermark=WRITTEN,
             min_isr=1,
             lag=1000.0,
-            now=node.roles.now(),
+            now=node.replica_manager.now(),
         )
         partition.get_replicas(leadership)
         yield node, partition, leadership
 
 
-def other(node: Node) -> Follower:
-    return Follower(OTHER, node.image.brokers[OTHER].epoch)
+def other(node: BrokerServer) -> FollowerEpoch:
+    return FollowerEpoch(OTHER, node.image.brokers[OTHER].epoch)
 
 
 def ask(partition: Partition, offset: int, *, own_start: int = 0) -> FetchPartition:
@@ -68,12 +68,12 @@ def ask(partition: Partition, offset: int, *, own_start: int = 0) -> FetchPartit
 
 
 def fetch(
-    node: Node,
+    node: BrokerServer,
     partition: Partition,
     offset: int,
     *,
     own_start: int = 0,
-    sender: Follower | None = None,
+    sender: FollowerEpoch | None = None,
 ) -> None:
     """What the other one's fetch of the partition does here."""
     sender = sender or other(node)
@@ -81,7 +81,7 @@ def fetch(
     request = FetchRequest(
         OTHER, sender.broker_epoch, 0, 0, 1 << 20, 0, 0, -1, [("t", asks)], [], "", None
     )
-    note_positions(node, sender, request.topics)
+    note_positions(node.fetches, sender, request.topics)
 
 
 # Who claims to be another broker -------------------------------------------------------------
@@ -96,7 +96,7 @@ def test_a_broker_epoch_that_is_not_registered_yet_is_asked_again_and_noted_nowh
     async def live() -> None:
         async with led(tmp_path) as (node, partition, leadership):
             real = other(node)
-            forged = Follower(OTHER, 1 << 40)
+            forged = FollowerEpoch(OTHER, 1 << 40)
             brokers = node.image.brokers if is_registered else {}
             with pytest.raises(KafkaError) as refusal:
                 check(partition, forged, ask(partition, WRITTEN), brokers)
@@ -105,7 +105,7 @@ def test_a_broker_epoch_that_is_not_registered_yet_is_asked_again_and_noted_nowh
             # The real one is answered, and joins.
             assert check(partition, real, ask(partition, WRITTEN), node.image.brokers) is None
             fetch(node, partition, WRITTEN)
-            assert leadership.may_join(OTHER, node.image.brokers, node.roles.now())
+            assert leadership.may_join(OTHER, node.image.brokers, node.replica_manager.now())
 
     asyncio.run(live())
 
@@ -160,7 +160,7 @@ def test_a_follower_that_may_have_joined_counts(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, problem: StoreError
 ) -> None:
     """Where its place in the ISR is not known, a commit without it could be lost."""
-    monkeypatch.setattr(isr_changes, "AGAIN_SECONDS", 0.0)
+    monkeypatch.setattr(alter_partition, "AGAIN_SECONDS", 0.0)
     tried: list[object] = []
 
     async def live() -> None:
@@ -170,9 +170,9 @@ def test_a_follower_that_may_have_joined_counts(
                 tried.append(ops)
                 raise problem
 
-            monkeypatch.setattr(node.store, "commit", lose)
+            monkeypatch.setattr(node.metadata.store, "commit", lose)
             fetch(node, partition, WRITTEN)
-            await until(lambda: tried and node.roles.isr_changes._committing is None)
+            await until(lambda: tried and node.replica_manager.alter_partition._committing is None)
             write(partition)
             assert partition.high_watermark == WRITTEN
             assert leadership.undecided
@@ -195,9 +195,9 @@ def test_a_follower_that_was_refused_does_not_count(
                 tried.append(ops)
                 raise Conflict("partitions/t/0")
 
-            monkeypatch.setattr(node.store, "commit", refuse)
+            monkeypatch.setattr(node.metadata.store, "commit", refuse)
             fetch(node, partition, WRITTEN)
-            await until(lambda: tried and node.roles.isr_changes._committing is None)
+            await until(lambda: tried and node.replica_manager.alter_partition._committing is None)
             write(partition)
             assert partition.high_watermark == WRITTEN + 1
             assert not leadership.undecided

@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 from structlog.testing import capture_logs
 
-from ottla.broker.logs import full_disk, maintenance, opening
-from ottla.broker.node import Node
+from ottla.broker.broker_server import BrokerServer
+from ottla.broker.logs import full_disk, log_loader, log_manager
 from ottla.log.storage.files import Bytes
 from ottla.log.storage.folder import START_OFFSETS
 from ottla.wire.errors import ErrorCode, KafkaError
@@ -23,8 +23,8 @@ BEGINS, ENDS = "disk full; refusing writes", "disk space available again; accept
 def often(monkeypatch: pytest.MonkeyPatch) -> None:
     """Look often."""
     monkeypatch.setattr(full_disk, "LOOK_EVERY_SECONDS", 0.05)
-    monkeypatch.setattr(maintenance, "FLUSH_AGAIN_MS", 1)
-    monkeypatch.setattr(opening, "TRY_AGAIN_SECONDS", 0.01)
+    monkeypatch.setattr(log_manager, "FLUSH_AGAIN_MS", 1)
+    monkeypatch.setattr(log_loader, "TRY_AGAIN_SECONDS", 0.01)
 
 
 def full(_: int, __: Bytes, ___: int) -> int:
@@ -38,7 +38,7 @@ def half(fd: int, data: Bytes, position: int) -> int:
     return os.pwrite(fd, memoryview(data)[: len(data) // 2], position)
 
 
-def looks(node: Node, monkeypatch: pytest.MonkeyPatch) -> list[object]:
+def looks(node: BrokerServer, monkeypatch: pytest.MonkeyPatch) -> list[object]:
     """Grows by one whenever the node has looked whether there is room."""
     seen: list[object] = []
     looked = node.full_disk._looked
@@ -51,7 +51,7 @@ def looks(node: Node, monkeypatch: pytest.MonkeyPatch) -> list[object]:
     return seen
 
 
-def refused(node: Node, name: str) -> bool:
+def refused(node: BrokerServer, name: str) -> bool:
     try:
         write(node.partitions.find(name, 0))
     except KafkaError as problem:
@@ -153,16 +153,16 @@ def test_a_checkpoint_that_finds_no_room_gets_what_was_put_by(
             with monkeypatch.context() as patched:
                 patched.setattr(node.files, "pwrite", full_but_for_the_reserve)
                 with pytest.raises(OSError, match="No space"):
-                    await node.maintenance.checkpoints.write_high_watermarks()
+                    await node.log_manager.checkpoints.write_high_watermarks()
                 assert reserve.exists()  # that one only saves work
                 partition.log.raise_start_offset(2)
-                await node.maintenance.checkpoint_start_offsets()
+                await node.log_manager.checkpoint_start_offsets()
                 assert not reserve.exists()
                 assert "a 0 2" in (tmp_path / START_OFFSETS).read_text()
                 patched.setattr(node.files, "pwrite", full)
                 partition.log.raise_start_offset(3)
                 with pytest.raises(OSError, match="No space"):
-                    await node.maintenance.checkpoint_start_offsets()
+                    await node.log_manager.checkpoint_start_offsets()
             await until(reserve.exists)  # there is room again
 
     asyncio.run(live())
@@ -182,7 +182,7 @@ def test_a_broken_disk_does_not_cost_the_reserve(
                 patched.setattr(node.files, "pwrite", broken)
                 partition.log.raise_start_offset(2)
                 with pytest.raises(OSError, match="Input/output"):
-                    await node.maintenance.checkpoint_start_offsets()
+                    await node.log_manager.checkpoint_start_offsets()
             assert (tmp_path / full_disk.RESERVE).exists()
 
     asyncio.run(live())

@@ -14,9 +14,8 @@ from random import Random
 
 import pytest
 
-from ottla.broker.logs.cleaner import Cleaner
+from ottla.broker.broker_server import BrokerServer
 from ottla.broker.metadata.topics import delete_topic
-from ottla.broker.node import Node
 from ottla.broker.replicas.partition import Partition
 from ottla.log.leader_epochs import FILE_NAME as EPOCHS_FILE
 from ottla.log.storage.checkpoint import decode_lines
@@ -33,7 +32,7 @@ from ottla.metadata.stores.sqlite_store import SqliteStore
 from ottla.metadata.topics import NewTopic, create_topic
 from ottla.metadata.topics import delete_topic as decide_deletion
 from testkit.waiting import until_on_loop as until
-from tests.broker.nodes import new_node
+from tests.broker.nodes import new_cleaner, new_node
 from tests.log.compacting import keyed, records
 
 NAME = "table"
@@ -70,7 +69,7 @@ class Run:
         self.folder = folder / "data"
         self.copy = folder / "copy"
         self.random = Random(seed)
-        self.node: Node | None = None
+        self.node: BrokerServer | None = None
         self.life: Life | None = None
         self.is_elsewhere = False
         self.did: list[str] = []
@@ -140,7 +139,7 @@ class Run:
 
     async def clean(self) -> None:
         assert self.node is not None
-        cleaner = Cleaner(self.node)
+        cleaner = new_cleaner(self.node)
         while await cleaner.clean_dirtiest_logs():
             pass
         await cleaner.stop()
@@ -151,14 +150,14 @@ class Run:
             return
         self.life.start = self.random.randint(self.life.start, len(self.life.entries))
         partition.log.raise_start_offset(self.life.start)
-        await self.node.maintenance.checkpoint_start_offsets()
+        await self.node.log_manager.checkpoint_start_offsets()
 
     async def note(self) -> None:
         assert self.node is not None
         partition = self.partition()
         if partition is not None:
             await partition.flush()
-        await self.node.maintenance.checkpoint()
+        await self.node.log_manager.checkpoint()
 
     async def create(self) -> None:
         assert self.node is not None
@@ -169,7 +168,7 @@ class Run:
         assert self.node is not None
         self.is_elsewhere = False
         if NAME in self.node.image.topics:
-            await delete_topic(self.node, NAME)
+            await delete_topic(self.node.metadata, NAME)
         if self.random.random() < 0.5:
             await asyncio.sleep(0.01)  # what is left of it may be gone
         await self.create()
@@ -212,8 +211,8 @@ class Run:
 
     async def commit(self, ops: list[Op]) -> None:
         assert self.node is not None
-        await self.node.store.commit(ops)
-        await self.node.caught_up()
+        await self.node.metadata.store.commit(ops)
+        await self.node.metadata.caught_up()
 
     def partition(self) -> Partition | None:
         assert self.node is not None

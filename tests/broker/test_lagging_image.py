@@ -23,14 +23,14 @@ def test_a_broker_does_not_refuse_for_what_it_has_not_heard_of(
             running(tmp_path / "one", {**store, "node.id": "1"}) as one,
             running(tmp_path / "two", {**store, "node.id": "2"}) as two,
         ):
-            await create_topic(one, NewTopic("t", 1, 1))
+            await create_topic(one.metadata, NewTopic("t", 1, 1))
             with pytest.raises(KafkaError, match="already exists"):
-                await create_topic(two, NewTopic("t", 1, 1))
-            await delete_topic(one, "t")
-            await create_topic(two, NewTopic("t", 1, 1))  # two still knows the deleted one
-            await add_partitions(one, "t", 3, None, validate_only=False)
-            await delete_topic(one, "t")
+                await create_topic(two.metadata, NewTopic("t", 1, 1))
+            await delete_topic(one.metadata, "t")
+            await create_topic(two.metadata, NewTopic("t", 1, 1))  # two still knows the deleted one
+            await add_partitions(one.metadata, "t", 3, None, validate_only=False)
+            await delete_topic(one.metadata, "t")
             with pytest.raises(KafkaError, match="does not host this"):
-                await delete_topic(two, "t")
+                await delete_topic(two.metadata, "t")
 
     asyncio.run(live())

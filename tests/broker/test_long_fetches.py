@@ -8,10 +8,10 @@ import pytest
 
 from ottla.api import load_all, registry
 from ottla.api.registry import Request
-from ottla.broker.node import Node
-from ottla.broker.replicas.fetch_looking import Looking
-from ottla.broker.replicas.fetch_sessions import NO_SESSION, Wanted
-from ottla.broker.replicas.fetching import Answer, Fetch
+from ottla.broker.broker_server import BrokerServer
+from ottla.broker.replicas.delayed_fetch import Answer, DelayedFetch
+from ottla.broker.replicas.fetch_reader import FetchReader
+from ottla.broker.replicas.fetch_sessions import NO_SESSION, CachedPartition
 from ottla.broker.replicas.partition import Partition
 from ottla.later import Ending, Later
 from ottla.log.storage.file_cache import Slice
@@ -31,8 +31,8 @@ LARGE = 1 << 20
 @pytest.fixture
 def in_turns(monkeypatch: pytest.MonkeyPatch) -> None:
     """Every fetch is one of many partitions, and gives way after each."""
-    monkeypatch.setattr("ottla.broker.replicas.fetching.MOST_AT_ONCE", 0)
-    monkeypatch.setattr("ottla.broker.replicas.fetching.PIECE", 1)
+    monkeypatch.setattr("ottla.broker.replicas.delayed_fetch.MOST_AT_ONCE", 0)
+    monkeypatch.setattr("ottla.broker.replicas.delayed_fetch.PIECE", 1)
     monkeypatch.setattr("ottla.broker.scheduling.turns.TURN_SECONDS", -1)
     monkeypatch.setattr("ottla.broker.replicas.fetch_arrival.PIECE", 1)
     monkeypatch.setattr("ottla.api.fetch.LONG_BYTES", 0)
@@ -43,26 +43,26 @@ def asks(count: int = MANY) -> list[FetchPartition]:
     return [FetchPartition(index, -1, 0, -1, -1, LARGE) for index in range(count)]
 
 
-def waiting(node: Node) -> list[object]:
+def waiting(node: BrokerServer) -> list[object]:
     return [each for one in node.partitions for each in (*one._readers, *one._followers)]
 
 
-def pins(node: Node) -> int:
+def pins(node: BrokerServer) -> int:
     return sum(segment.file.pins for one in node.partitions for segment in one.log.segments)
 
 
 def count_looks(monkeypatch: pytest.MonkeyPatch) -> list[int]:
     """The partitions that are looked at from now on."""
     looked: list[int] = []
-    look = Looking.look
+    look = FetchReader.look
 
     def counted(
-        self: Looking, wanted: Wanted, room: int, whole_first: bool
+        self: FetchReader, wanted: CachedPartition, room: int, whole_first: bool
     ) -> tuple[Partition | None, PartitionData]:
         looked.append(wanted.ask.partition)
         return look(self, wanted, room, whole_first)
 
-    monkeypatch.setattr(Looking, "look", counted)
+    monkeypatch.setattr(FetchReader, "look", counted)
     return looked
 
 
@@ -79,7 +79,7 @@ def test_a_parked_fetch_looks_at_what_has_changed(
                 write(node.partitions.find(TOPIC, index))
             asked = request(asks(), session=(NO_SESSION, session), min_bytes=LARGE, wait_ms=LONG_MS)
             found, full = node.fetch_sessions.begin(asked, BY_NAME, node.now_ms())
-            parked = Fetch(node, found, full, asked, "PLAINTEXT").begin()
+            parked = DelayedFetch(node.fetches, found, full, asked, "PLAINTEXT").begin()
             assert isinstance(parked, Later)
             looked = count_looks(monkeypatch)
             for index in (7, 7, 8):
@@ -175,7 +175,7 @@ def body(version: int, session_epoch: int, *, min_bytes: int) -> memoryview:
     return memoryview(codec.encode(message, version))
 
 
-def replies(node: Node, session_epoch: int, *, min_bytes: int) -> Later[Parts | None]:
+def replies(node: BrokerServer, session_epoch: int, *, min_bytes: int) -> Later[Parts | None]:
     load_all()
     asked = Request(node, ApiKey.FETCH, BY_NAME, 1, "c", "host", "PLAINTEXT", 1)
     handle = registry.ENDPOINTS[ApiKey.FETCH].handle
@@ -214,9 +214,9 @@ def test_a_client_that_goes_leaves_nothing_behind(
                         await asyncio.sleep(0.001)
                 assert len(node.background) == tasks
                 assert pins(node) == 0
-                assert node.parked_fetches == 0
+                assert node.delayed.fetches == 0
                 for each in waiting(node):
-                    assert isinstance(each, Wanted)
+                    assert isinstance(each, CachedPartition)
                     assert each.session.id != NO_SESSION
 
     asyncio.run(live())

@@ -10,16 +10,16 @@ from typing import Any
 import pytest
 from structlog.testing import capture_logs
 
-from ottla.broker.logs import opening
+from ottla.broker.broker_server import BrokerServer
+from ottla.broker.logs import log_loader
 from ottla.broker.logs.recovery_process import RecoveryProcess
 from ottla.broker.metadata.topics import delete_topic
-from ottla.broker.node import Node
 from ottla.log.recovery import recovery
 from ottla.log.storage.folder import CLEAN_SHUTDOWN
 from ottla.wire.errors import ErrorCode
 from testkit.waiting import until_on_loop as until
 from tests.broker.nodes import killed, running, topic, write
-from tests.broker.test_opening import Unclean, end_offsets, error_of
+from tests.broker.test_log_loader import Unclean, end_offsets, error_of
 
 INDEX = f"{0:020d}.index"
 SEGMENT = f"{0:020d}.log"
@@ -54,10 +54,10 @@ class Gate:
             self.done.append(directory.name)
             return result
 
-        monkeypatch.setattr(opening, "recover", wait)
+        monkeypatch.setattr(log_loader, "recover", wait)
 
 
-def are_open(node: Node) -> Callable[[], bool]:
+def are_open(node: BrokerServer) -> Callable[[], bool]:
     return lambda: not any(error_of(node, name) for name in "abc")
 
 
@@ -98,7 +98,7 @@ def test_their_files_are_the_brokers_afterwards(unclean: Unclean) -> None:
     asyncio.run(live())
 
 
-def test_a_torn_tail_is_cut(unclean: Unclean) -> None:
+def test_a_torn_tail_is_truncated(unclean: Unclean) -> None:
     with (unclean.folder / "a-0" / SEGMENT).open("ab") as log:
         log.write(b"\xff" * 50)
 
@@ -150,7 +150,7 @@ def test_a_topic_that_is_deleted_meanwhile_is_not_served(
     async def live() -> None:
         async with running(unclean.folder) as node:
             await until(gate.reached.is_set)
-            deleting = asyncio.create_task(delete_topic(node, "a"))
+            deleting = asyncio.create_task(delete_topic(node.metadata, "a"))
             await until(lambda: "a" not in node.image.topics)
             # Somebody still works in the folder, so it is still there.
             assert not deleting.done()

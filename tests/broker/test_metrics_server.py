@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
+from ottla.broker.broker_server import BrokerServer
 from ottla.broker.metadata.topics import delete_topic
 from ottla.broker.metrics import exposition as exposition_module
 from ottla.broker.metrics import metrics_server
@@ -19,7 +20,6 @@ from ottla.broker.metrics.metrics_server import (
     MOST_SCRAPES,
     MetricsServer,
 )
-from ottla.broker.node import Node
 from ottla.wire.apis import ApiKey
 from testkit.waiting import until_on_loop as until
 from tests.broker.nodes import new_node, running, topic, write
@@ -28,7 +28,7 @@ Client = tuple[asyncio.StreamReader, asyncio.StreamWriter]
 
 
 @asynccontextmanager
-async def served(node: Node) -> AsyncIterator[MetricsServer]:
+async def served(node: BrokerServer) -> AsyncIterator[MetricsServer]:
     """The metrics of a node, on a free port."""
     server = MetricsServer(node, NetworkMetrics())
     await server.start("127.0.0.1", 0)
@@ -117,7 +117,7 @@ def test_traffic_and_sizes_are_told_by_topic(tmp_path: Path) -> None:
             assert found["kafka_log_log_size", "a"] == size
             assert found["kafka_server_replicamanager_partitioncount", ""] == 2
             assert found["kafka_server_replicamanager_offlinereplicacount", ""] == 0
-            await delete_topic(node, "a")
+            await delete_topic(node.metadata, "a")
             assert ("kafka_log_log_size", "a") not in samples((await get(server, "/metrics"))[1])
 
     asyncio.run(live())
@@ -195,7 +195,7 @@ def test_too_many_scrapes_get_503_while_health_is_answered(
 ) -> None:
     going_on = asyncio.Event()
 
-    async def slow(node: Node, network: NetworkMetrics) -> bytes:
+    async def slow(node: BrokerServer, network: NetworkMetrics) -> bytes:
         await going_on.wait()
         return b"done\n"
 
@@ -225,7 +225,7 @@ def test_a_client_that_does_not_go_on_is_cut_off(
 ) -> None:
     """Whether it sends nothing, or does not take the response."""
 
-    async def long(node: Node, network: NetworkMetrics) -> bytes:
+    async def long(node: BrokerServer, network: NetworkMetrics) -> bytes:
         return bytes(64 << 20)
 
     monkeypatch.setattr(metrics_server, "exposition", long)
@@ -252,7 +252,7 @@ def test_a_client_that_does_not_go_on_is_cut_off(
 def test_an_error_is_logged_and_told_without_its_details(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    async def broken(node: Node, network: NetworkMetrics) -> bytes:
+    async def broken(node: BrokerServer, network: NetworkMetrics) -> bytes:
         raise RuntimeError("details")
 
     monkeypatch.setattr(metrics_server, "exposition", broken)
@@ -275,7 +275,7 @@ def test_all_who_ask_at_once_share_one_answer(
 ) -> None:
     written_out = 0
 
-    async def counted(node: Node, network: NetworkMetrics) -> bytes:
+    async def counted(node: BrokerServer, network: NetworkMetrics) -> bytes:
         nonlocal written_out
         written_out += 1
         await until(lambda: server.connections == 5)

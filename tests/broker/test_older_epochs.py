@@ -7,9 +7,9 @@ from pathlib import Path
 
 from structlog.testing import capture_logs
 
+from ottla.broker.broker_server import BrokerServer
 from ottla.broker.metadata.reassigning import alter_reassignments
 from ottla.broker.metadata.topics import create_topic
-from ottla.broker.node import Node
 from ottla.broker.replicas.partition import Partition
 from ottla.metadata.topics import NewTopic
 from testkit.batches import now_ms, values
@@ -58,9 +58,9 @@ def test_the_only_replica_raises_the_epoch_and_goes_on(tmp_path: Path) -> None:
     asyncio.run(last())
 
 
-async def with_newer_log(node: Node, replicas: list[int]) -> Partition:
+async def with_newer_log(node: BrokerServer, replicas: list[int]) -> Partition:
     """A replica whose log has batches of later epochs than the store."""
-    await create_topic(node, NewTopic("t", assignment={0: replicas}))
+    await create_topic(node.metadata, NewTopic("t", assignment={0: replicas}))
     partition = node.partitions.get("t", 0)
     assert partition is not None
     records = memoryview(bytearray(values(b"x")))
@@ -73,17 +73,17 @@ def refusals(folder: Path, replicas: Callable[[int], list[int]]) -> list[dict[st
         async with beside_another(folder) as (node, _):
             partition = await with_newer_log(node, replicas(node.id))
             for _ in range(2):
-                node.roles.take_all()
+                node.replica_manager.take_all()
             # It leads already, or follows: what counts is the next term.
             partition.stand_by()
             partition.follow(0, None)
-            node.roles.take_all()
-            node.roles.take_all()
+            node.replica_manager.take_all()
+            node.replica_manager.take_all()
             assert not partition.leads
             assert partition.following is None
             assert partition.log.end_offset == 1
             assert partition.log.epochs.latest == LOG_EPOCH
-            await node.caught_up()
+            await node.metadata.caught_up()
             assert node.image.partitions["t", 0].leader_epoch == 0
 
     with capture_logs() as said:
@@ -106,9 +106,11 @@ def test_the_replica_that_a_partition_is_reassigned_to_is_served(tmp_path: Path)
         async with beside_another(tmp_path) as (node, _):
             partition = await with_newer_log(node, [node.id, OTHER])
             partition.follow(0, None)
-            node.roles.take_all()
+            node.replica_manager.take_all()
             assert not partition.leads
-            assert await alter_reassignments(node, {("t", 0): [node.id]}) == {("t", 0): None}
+            assert await alter_reassignments(node.metadata, {("t", 0): [node.id]}) == {
+                ("t", 0): None
+            }
             await until(lambda: partition.leads)
             assert partition.leader_epoch == LOG_EPOCH + 1
             write(partition, 1)

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from ottla.broker.node import Node
+from ottla.broker.broker_server import BrokerServer
 from ottla.broker.replication.link import LinkError
 from ottla.metadata import documents
 from ottla.metadata.store import Delete
@@ -18,7 +18,7 @@ VERSION = 3
 SECONDS = 10.0
 
 
-def ask(node: Node) -> asyncio.Task[EndTxnResponse]:
+def ask(node: BrokerServer) -> asyncio.Task[EndTxnResponse]:
     question = EndTxnRequest(transactional_id="t")
     asking = node.peers.ask(OTHER, question, EndTxnResponse, VERSION)
     return asyncio.get_running_loop().create_task(asking)
@@ -77,7 +77,7 @@ def test_nobody_waits_for_an_answer_of_a_broker_that_has_gone(tmp_path: Path) ->
         async with beside_another(tmp_path) as (node, silent):
             question = ask(node)
             await until(lambda: silent.asked == 1)
-            await node.store.commit([Delete(documents.broker_key(OTHER))])
+            await node.metadata.store.commit([Delete(documents.broker_key(OTHER))])
             async with asyncio.timeout(SECONDS):
                 with pytest.raises(LinkError):
                     await question

@@ -20,7 +20,7 @@ def test_only_the_owner_can_read_what_a_broker_writes(tmp_path: Path) -> None:
     async def live() -> None:
         async with running(tmp_path / "data", {"log.roll.ms": "1000000"}) as node:
             write(await topic(node, "orders"), 3)
-            await node.maintenance.checkpoints.write_recovery_points()
+            await node.log_manager.checkpoints.write_recovery_points()
 
     before = os.umask(0)
     try:

@@ -12,9 +12,9 @@ from typing import Any
 import pytest
 from structlog.testing import capture_logs
 
+from ottla.broker.broker_server import BrokerServer
 from ottla.broker.coordinators import shard_runner
 from ottla.broker.coordinators.shard_runner import ShardRunner
-from ottla.broker.node import Node
 from ottla.broker.replicas import log_reading
 from ottla.broker.scheduling.waiting import settled
 from ottla.coordinator.shard import (
@@ -41,7 +41,7 @@ from ottla.wire.messages.offset_commit import (
 )
 from ottla.wire.messages.offset_fetch import OffsetFetchRequestGroup, OffsetFetchResponseGroup
 from testkit.waiting import until_on_loop as until
-from tests.broker.nodes import running, topic
+from tests.broker.nodes import running, topic, write_out
 from tests.stalls.bombs import bomb
 
 
@@ -69,9 +69,9 @@ class Told:
 @asynccontextmanager
 async def runner_of(
     folder: Path, settings: Mapping[str, str] | None = None
-) -> AsyncIterator[tuple[Node, ShardRunner[Told]]]:
+) -> AsyncIterator[tuple[BrokerServer, ShardRunner[Told]]]:
     async with running(folder, settings) as node:
-        runner = ShardRunner(node, await topic(node, "state"), Told)
+        runner = ShardRunner(node.coordinators, await topic(node, "state"), Told)
         runner.load()
         await until(lambda: runner._shard is not None)
         try:
@@ -140,9 +140,9 @@ def test_a_batch_that_cannot_be_read_does_not_keep_a_coordinator_from_loading(
 def test_coordinators_are_loaded_one_after_the_other(tmp_path: Path) -> None:
     async def live() -> None:
         async with runner_of(tmp_path) as (node, runner):
-            async with node.loading:
+            async with node.coordinators.loading:
                 runner.drop(reload=True)
-                other = ShardRunner(node, await topic(node, "other"), Told)
+                other = ShardRunner(node.coordinators, await topic(node, "other"), Told)
                 other.load()
                 for _ in range(20):
                     await asyncio.sleep(0)
@@ -269,7 +269,7 @@ def test_records_that_a_shard_skips_are_logged_once_when_it_is_loaded(tmp_path: 
     async def live() -> None:
         async with runner_of(tmp_path) as (node, runner):
             runner.ask(lambda _, __: Result("done", records(b"a", b"b")))
-            other = ShardRunner(node, runner.partition, Skipping)
+            other = ShardRunner(node.coordinators, runner.partition, Skipping)
             with capture_logs() as said:
                 other.load()
                 await until(lambda: other._shard is not None)
@@ -287,9 +287,9 @@ def test_lingering_records_count_at_once_and_are_appended_when_asked_for(tmp_pat
                 runner.ask_lingering(lambda _, __, key=key: Result("done", records(key)), 1)  # type: ignore[misc]  # mypy cannot infer a default
             assert runner.shard.replayed == [b"a", b"b"]
             assert runner.partition.log.end_offset == 0
-            assert not node.write_out()
+            assert not write_out(node)
             assert runner.partition.log.end_offset == 2
-            assert not node.lingering
+            assert not node.coordinators.lingering.pending
 
     asyncio.run(live())
 
@@ -307,8 +307,8 @@ def test_lingering_records_that_are_lost_are_told_once(
                 patched.setattr(type(runner.partition), "append_own", full)
                 with pytest.raises(KafkaError):
                     runner.ask(lambda _, __: Result("done", records(b"b")))
-            assert node.write_out() == {1}
-            assert not node.write_out()
+            assert write_out(node) == {1}
+            assert not write_out(node)
             await until(lambda: runner._shard is not None)
             assert runner.shard.replayed == []
 
@@ -330,7 +330,7 @@ def test_a_disk_that_is_full_is_not_told_by_every_coordinator(
                 patched.setattr(node.files, "pwrite", full)
                 for _ in range(3):
                     runner.ask_lingering(lambda _, __: Result("done", records(b"a")), 1)
-                    assert node.write_out() == {1}
+                    assert write_out(node) == {1}
                     await until(lambda: runner._shard is not None)
                     runner.perform(lambda _, __: Result(None, records(b"b")))
                     await until(lambda: runner._shard is not None)
@@ -378,7 +378,7 @@ def test_a_shard_that_a_full_disk_refuses_is_not_loaded_all_the_time(
 
     async def live() -> None:
         async with running(tmp_path) as node:
-            runner = ShardRunner(node, await topic(node, "state"), Writing)
+            runner = ShardRunner(node.coordinators, await topic(node, "state"), Writing)
             with monkeypatch.context() as patched:
                 patched.setattr(node.files, "pwrite", full)
                 began = time.monotonic()
@@ -396,7 +396,7 @@ def test_a_shard_that_a_full_disk_refuses_is_not_loaded_all_the_time(
     asyncio.run(live())
 
 
-def lose_replicas(node: Node, runner: ShardRunner[Any]) -> None:
+def lose_replicas(node: BrokerServer, runner: ShardRunner[Any]) -> None:
     """Let the partition have two replicas that are needed, and one of them in sync."""
     partition = runner.partition
     partition.get_replicas(
@@ -452,7 +452,7 @@ def test_offsets_that_too_few_replicas_would_get_do_not_cost_the_shard(tmp_path:
     asyncio.run(live())
 
 
-def commit(node: Node, offset: int) -> ErrorCode:
+def commit(node: BrokerServer, offset: int) -> ErrorCode:
     """Commit an offset of partition t-0 for the group g."""
     place = OffsetCommitRequestPartition(partition_index=0, committed_offset=offset)
     request = OffsetCommitRequest(
@@ -471,7 +471,7 @@ def commit(node: Node, offset: int) -> ErrorCode:
     return ErrorCode(codes[0] if codes else answer.throttle_time_ms)
 
 
-def committed(node: Node) -> int:
+def committed(node: BrokerServer) -> int:
     """What the group g has committed for t-0."""
     (runner,) = node.groups
     asked = OffsetFetchRequestGroup(group_id="g", topics=None)
@@ -490,16 +490,16 @@ def test_commits_to_a_full_disk_cost_the_shard_once(
             (runner,) = node.groups
             await until(lambda: runner._shard is not None)
             assert commit(node, 7) == ErrorCode.NONE
-            assert not node.write_out()
+            assert not write_out(node)
             with monkeypatch.context() as patched:
                 patched.setattr(node.files, "pwrite", full)
                 commit(node, 8)
-                assert node.write_out() == {1}, "this one has no answer"
+                assert write_out(node) == {1}, "this one has no answer"
                 await until(lambda: runner._shard is not None)
                 shard = runner.shard
                 for offset in range(9, 20):
                     assert commit(node, offset) == ErrorCode.NOT_COORDINATOR
-                    assert not node.write_out()
+                    assert not write_out(node)
                 assert runner.shard is shard
                 assert committed(node) == 7
             assert commit(node, 20) == ErrorCode.NONE

@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
+from ottla.broker.context import clock as clock_module
 from ottla.broker.coordinators import shard_timers
 from ottla.broker.coordinators.shard_runner import ShardRunner
-from ottla.broker.node import Node
 from ottla.coordinator.shard import CancelTimer, Result, SetTimer
 from ottla.coordinator.transactions.records import record_of
 from ottla.coordinator.transactions.state import (
@@ -32,7 +32,9 @@ class Clock:
 
     def __init__(self, patched: pytest.MonkeyPatch) -> None:
         self.ahead_ms = 0
-        patched.setattr(Node, "now_ms", lambda _: time.time_ns() // 1_000_000 + self.ahead_ms)
+        patched.setattr(
+            clock_module.Clock, "now_ms", lambda _: time.time_ns() // 1_000_000 + self.ahead_ms
+        )
 
 
 @pytest.fixture
@@ -100,7 +102,7 @@ def test_no_timer_fires_while_the_lease_is_over(
     async def live() -> None:
         async with runner_of(tmp_path) as (node, runner):
             lease = Lease()
-            monkeypatch.setattr(node.membership, "lease", lease)
+            monkeypatch.setattr(node.state, "lease", lease)
             change(runner, SetTimer("session", 1), SetTimer("gone", 1), SetTimer("back", 1))
             for _ in range(10):
                 await asyncio.sleep(0.01)
@@ -128,7 +130,7 @@ def test_who_was_refused_shortly_before_its_timer_is_due_has_time_to_come_back(
         async with runner_of(tmp_path) as (node, runner):
             lease = Lease()
             change(runner, SetTimer("back", 50), SetTimer("dead", 50))
-            monkeypatch.setattr(node.membership, "lease", lease)
+            monkeypatch.setattr(node.state, "lease", lease)
             with pytest.raises(KafkaError, match="replaced"):
                 runner.ask(lambda _, __: Result(None, timers=[SetTimer("back", 60_000)]))
             lease.answered(boottime(), 60)
@@ -185,7 +187,7 @@ def test_a_timeout_that_waits_for_a_producer_id_does_not_hit_the_next_transactio
             key = TransactionTimer(TransactionTimerKind.TRANSACTION_TIMEOUT, "id")
             runner.perform(lambda *_: Result(None, records=[record_of(opened)]))
             given: asyncio.Future[int] = asyncio.get_running_loop().create_future()
-            monkeypatch.setattr(node, "new_producer_id", lambda: given)
+            monkeypatch.setattr(node.coordinators, "new_producer_id", lambda: given)
             runner._expire(key)
             # Its producer ends it meanwhile, and begins another one.
             runner.perform(
@@ -227,7 +229,7 @@ def test_a_timer_that_is_always_late_fires_all_the_same(
 
     async def live() -> None:
         async with running(tmp_path) as node:
-            runner = ShardRunner(node, await topic(node, "state"), Told)
+            runner = ShardRunner(node.coordinators, await topic(node, "state"), Told)
             runner.load()
             await until(lambda: runner._shard is not None)
             runner.perform(lambda *_: Result(None, timers=[SetTimer("session", 0)]))

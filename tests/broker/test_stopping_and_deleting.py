@@ -13,11 +13,11 @@ from pathlib import Path
 import pytest
 from structlog.testing import capture_logs
 
-from ottla.broker.logs import flusher
+from ottla.broker.broker_server import BrokerServer
 from ottla.broker.logs.closing import closed_at_once
 from ottla.broker.metadata.stores import METADATA_FILE
 from ottla.broker.metadata.topics import delete_topic
-from ottla.broker.node import Node
+from ottla.broker.scheduling import flusher
 from ottla.broker.start_error import StartError
 from ottla.log import flush
 from ottla.log.flush import Flush
@@ -30,7 +30,7 @@ from tests.broker.nodes import new_node, running, topic, write
 class SyncedFolders:
     """Counts how often each folder is synced."""
 
-    def __init__(self, node: Node) -> None:
+    def __init__(self, node: BrokerServer) -> None:
         self.count: Counter[str] = Counter()
         self._paths: dict[int, str] = {}
         node.files.open = self._open
@@ -195,7 +195,7 @@ def test_deleting_many_partitions_gives_way_to_clients(tmp_path: Path) -> None:
     async def live() -> None:
         async with running(tmp_path) as node:
             await topic(node, "a", partitions=300)
-            deleting = asyncio.create_task(delete_topic(node, "a"))
+            deleting = asyncio.create_task(delete_topic(node.metadata, "a"))
             seen = set()
             while not deleting.done():
                 seen.add(len(folders(tmp_path)))
@@ -211,7 +211,7 @@ def test_a_stop_does_not_leave_half_of_a_topic(tmp_path: Path) -> None:
     async def live() -> None:
         async with running(tmp_path) as node:
             await topic(node, "a", partitions=300)
-            deleting = asyncio.create_task(delete_topic(node, "a"))
+            deleting = asyncio.create_task(delete_topic(node.metadata, "a"))
             await until(lambda: len(folders(tmp_path)) < 300)
             assert folders(tmp_path)
         await asyncio.gather(deleting, return_exceptions=True)

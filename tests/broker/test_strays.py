@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 from structlog.testing import capture_logs
 
+from ottla.broker.broker_server import BrokerServer
 from ottla.broker.metadata.topics import delete_topic
-from ottla.broker.node import Node
 from ottla.log.storage.folder import PARTITION_METADATA, RECOVERY_POINTS, DataFolder
 from ottla.metadata.controller import change_assignment
 from ottla.metadata.documents import deleted_topic_key
@@ -21,7 +21,7 @@ SEGMENT = f"{0:020d}.log"
 
 
 def killed_after(
-    act: Callable[[Node], Awaitable[None]], tmp_path: Path, partitions: int = 1
+    act: Callable[[BrokerServer], Awaitable[None]], tmp_path: Path, partitions: int = 1
 ) -> Path:
     """A folder with topics a and b whose broker was killed right after a commit to the store."""
     folder = tmp_path / "data"
@@ -47,21 +47,21 @@ def killed_after(
     return left
 
 
-async def delete_a(node: Node) -> None:
-    await delete_topic(node, "a")
+async def delete_a(node: BrokerServer) -> None:
+    await delete_topic(node.metadata, "a")
 
 
-async def lose_a(node: Node) -> None:
+async def lose_a(node: BrokerServer) -> None:
     """As where the metadata are an older copy, or the record of the deletion is not kept."""
     topic_id = node.image.topics["a"].id
-    await delete_topic(node, "a")
-    await node.store.commit([Delete(deleted_topic_key(topic_id))])
+    await delete_topic(node.metadata, "a")
+    await node.metadata.store.commit([Delete(deleted_topic_key(topic_id))])
 
 
-async def move_a(node: Node) -> None:
+async def move_a(node: BrokerServer) -> None:
     """Another broker has the partition."""
     moved = change_assignment(node.image.topics["a"], {0: [node.id + 1]})
-    await node.store.commit([moved])
+    await node.metadata.store.commit([moved])
 
 
 def started(folder: Path) -> list[str]:
@@ -78,7 +78,7 @@ def started(folder: Path) -> list[str]:
 
 @pytest.mark.parametrize("act", [lose_a, move_a])
 def test_what_nobody_claims_is_set_aside_and_told_once(
-    tmp_path: Path, act: Callable[[Node], Awaitable[None]]
+    tmp_path: Path, act: Callable[[BrokerServer], Awaitable[None]]
 ) -> None:
     left = killed_after(act, tmp_path)
     (told,) = started(left)
@@ -103,9 +103,9 @@ def test_what_a_kill_left_of_a_deleted_topic_is_deleted(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(("lose", "strays"), [(delete_a, 0), (lose_a, 3)])
 def test_a_topic_made_again_with_fewer_partitions_keeps_its_own_folder(
-    tmp_path: Path, lose: Callable[[Node], Awaitable[None]], strays: int
+    tmp_path: Path, lose: Callable[[BrokerServer], Awaitable[None]], strays: int
 ) -> None:
-    async def make_again(node: Node) -> None:
+    async def make_again(node: BrokerServer) -> None:
         await lose(node)
         await topic(node, "a", 1)
 
@@ -128,11 +128,13 @@ def test_a_topic_that_goes_without_a_record_under_a_running_broker_is_set_aside(
             if not is_open:
                 partition = node.partitions.find("a", 0)
                 node.partitions.remove(partition)
-                assert node._opener is not None
-                node._opener._unopened.add(("a", 0))
-            gone = [Delete(each.key) for each in await node.store.scan("") if "/a" in each.key]
-            await node.store.commit(gone)
-            await node.caught_up()
+                assert node._log_loader is not None
+                node._log_loader._unopened.add(("a", 0))
+            gone = [
+                Delete(each.key) for each in await node.metadata.store.scan("") if "/a" in each.key
+            ]
+            await node.metadata.store.commit(gone)
+            await node.metadata.caught_up()
             assert node.partitions.get("b", 0) is not None
             await topic(node, "a", 2)
             assert node.partitions.find("a", 0).log.end_offset == 0
@@ -180,7 +182,7 @@ def test_a_folder_whose_topic_is_not_known_is_left_alone(
 
 @pytest.mark.parametrize(("lose", "mark"), [(lose_a, "-stray"), (delete_a, "-delete")])
 def test_a_disk_that_refuses_leaves_the_folder_for_the_next_start(
-    tmp_path: Path, lose: Callable[[Node], Awaitable[None]], mark: str
+    tmp_path: Path, lose: Callable[[BrokerServer], Awaitable[None]], mark: str
 ) -> None:
     left = killed_after(lose, tmp_path)
 

@@ -29,7 +29,7 @@ def test_many_topics_take_few_commits(tmp_path: Path, monkeypatch: pytest.Monkey
         async with running(tmp_path) as node:
             monkeypatch.setattr(SqliteStore, "commit", counted)
             names = [f"topic-{number}" for number in range(50)]
-            made = await create_topics(node, [NewTopic(name, 1) for name in names])
+            made = await create_topics(node.metadata, [NewTopic(name, 1) for name in names])
             assert [each.name for each in made if not isinstance(each, KafkaError)] == names
             assert commits == 3
             assert set(node.image.topics) == set(names)
@@ -41,8 +41,10 @@ def test_many_topics_take_few_commits(tmp_path: Path, monkeypatch: pytest.Monkey
 def test_one_bad_topic_does_not_keep_the_others_from_being_made(tmp_path: Path) -> None:
     async def live() -> None:
         async with running(tmp_path) as node:
-            await create_topic(node, NewTopic("there"))
-            made = await create_topics(node, [NewTopic("a"), NewTopic("there"), NewTopic("b")])
+            await create_topic(node.metadata, NewTopic("there"))
+            made = await create_topics(
+                node.metadata, [NewTopic("a"), NewTopic("there"), NewTopic("b")]
+            )
             codes = [each.code if isinstance(each, KafkaError) else None for each in made]
             assert codes == [None, ErrorCode.TOPIC_ALREADY_EXISTS, None]
             assert set(node.image.topics) == {"a", "b", "there"}
@@ -53,7 +55,7 @@ def test_one_bad_topic_does_not_keep_the_others_from_being_made(tmp_path: Path) 
 def test_a_check_makes_nothing(tmp_path: Path) -> None:
     async def live() -> None:
         async with running(tmp_path) as node:
-            (checked,) = await create_topics(node, [NewTopic("a", 3)], validate_only=True)
+            (checked,) = await create_topics(node.metadata, [NewTopic("a", 3)], validate_only=True)
             assert not isinstance(checked, KafkaError)
             assert len(checked.assignment) == 3
             assert not node.image.topics
@@ -70,7 +72,7 @@ def test_a_store_that_fails_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPa
             with monkeypatch.context() as patched:
                 patched.setattr(SqliteStore, "commit", broken)
                 with pytest.raises(StoreError, match="the disk is full"):
-                    await create_topic(node, NewTopic("a"))
+                    await create_topic(node.metadata, NewTopic("a"))
             assert not node.image.topics
 
     asyncio.run(live())
@@ -82,7 +84,7 @@ def test_an_internal_topic_is_the_same_whoever_asks_for_it_first(tmp_path: Path,
 
     async def live() -> None:
         async with running(tmp_path, settings) as node:
-            await create_topic(node, node.new_topic(name))
+            await create_topic(node.metadata, node.new_topic(name))
             made = node.image.topics[name]
             assert len(made.assignment) == 3
             assert made.configs["cleanup.policy"] == "compact"

@@ -35,7 +35,10 @@ def test_a_marker_that_too_few_replicas_would_get_is_refused_at_once(tmp_path: P
             where = TopicPartition("t", 0)
             markers = TxnMarkers("id", 1, 5, 0, 0, True, 2, (where,))
             told: list[ErrorCode] = []
-            assert write_marker(node, where, markers, told.append) == ErrorCode.NOT_ENOUGH_REPLICAS
+            assert (
+                write_marker(node.coordinators, where, markers, told.append)
+                == ErrorCode.NOT_ENOUGH_REPLICAS
+            )
             assert partition.log.end_offset == 0
             assert not told
 
@@ -51,11 +54,11 @@ def test_a_partition_that_the_metadata_no_longer_has_needs_no_marker(tmp_path: P
             gone = tuple(TopicPartition(*where) for where in (("t", 1), ("t", -1), ("no", 0)))
             markers = TxnMarkers("id", 1, 5, 0, 0, True, 2, (TopicPartition("t", 0), *gone))
             told: list[Outcomes] = []
-            write_markers(node, markers, told.append)
+            write_markers(node.coordinators, markers, told.append)
             assert told == [dict.fromkeys(markers.partitions, ErrorCode.NONE)]
             assert node.partitions.find("t", 0).log.end_offset == 1
             for where in gone:
-                code = write_marker(node, where, markers, lambda _: None)
+                code = write_marker(node.coordinators, where, markers, lambda _: None)
                 assert code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
 
     asyncio.run(live())
@@ -82,11 +85,11 @@ def test_a_topic_deleted_while_its_marker_is_not_committed_is_asked_about_again(
             where = TopicPartition("t", 0)
             markers = TxnMarkers("id", 1, 5, 0, 0, True, 2, (where,))
             told: list[Outcomes] = []
-            write_markers(node, markers, told.append)
+            write_markers(node.coordinators, markers, told.append)
             assert not told
-            await delete_topic(node, "t")
+            await delete_topic(node.metadata, "t")
             assert told == [{where: ErrorCode.NOT_LEADER_OR_FOLLOWER}]
-            write_markers(node, markers, told.append)
+            write_markers(node.coordinators, markers, told.append)
             assert told[-1] == {where: ErrorCode.NONE}
 
     asyncio.run(live())

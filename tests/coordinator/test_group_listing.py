@@ -6,9 +6,15 @@ from ottla.wire.errors import ErrorCode
 from ottla.wire.messages.describe_groups import DescribedGroup
 from ottla.wire.messages.list_groups import ListGroupsRequest
 
-from .groups_clients import ClassicClient, Consumer, commit, leader_of, stable_group
+from .consumer.test_consumer_heartbeat import describe
+from .groups_clients import (
+    ClassicClient,
+    Consumer,
+    commit,
+    leader_of,
+    stable_group,
+)
 from .groups_world import World, answer, context
-from .test_consumer_heartbeat import describe
 
 
 def described(world: World, group_id: str = "g", version: int = 6) -> DescribedGroup:

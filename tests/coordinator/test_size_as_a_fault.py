@@ -18,14 +18,21 @@ from ottla.coordinator.transactions.state import AT_REST, LAST_CLIENT_EPOCH
 from ottla.wire.errors import ErrorCode
 from ottla.wire.messages.join_group import JoinGroupResponse
 
-from . import test_classic_interleavings as classic
-from . import test_consumer_interleavings as consumer
-from .groups_clients import ClassicClient, Consumer, commit, fetch, settle, stable_group
+from .classic import test_classic_interleavings as classic
+from .consumer import test_consumer_interleavings as consumer
+from .groups_clients import (
+    ClassicClient,
+    Consumer,
+    commit,
+    fetch,
+    settle,
+    stable_group,
+)
 from .groups_invariants import check, check_log
 from .groups_world import World
-from .test_transactions import with_epoch
-from .transactions_driver import Driver, Producer, state_of
-from .transactions_world import World as Transactions
+from .transactions.driver import Driver, Producer, state_of
+from .transactions.test_transactions import with_epoch
+from .transactions.world import World as Transactions
 
 LIMITS = [100, 150, 200, 300, 400, 600, UNLIMITED]
 RUNS = 60

@@ -44,7 +44,9 @@ def broker(certificates: Certificates) -> Iterator[Broker]:
 
 
 def where(broker: Broker, protocol: str) -> str:
-    port = next(each.port for each in running(broker).node.advertised if each.name == protocol)
+    port = next(
+        each.port for each in running(broker).node.lifecycle.advertised if each.name == protocol
+    )
     return f"127.0.0.1:{port}"
 
 

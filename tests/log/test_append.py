@@ -114,7 +114,7 @@ def test_records_as_small_as_can_be_are_taken(logs: Logs) -> None:
         "more records than any codec packs",
     ],
 )
-def test_what_is_no_batch_of_a_client_is_an_invalid_record(logs: Logs, records: bytes) -> None:
+def test_an_invalid_batch_of_a_client_is_an_invalid_record(logs: Logs, records: bytes) -> None:
     assert code_of(logs, memoryview(bytearray(records))) == E.INVALID_RECORD
 
 

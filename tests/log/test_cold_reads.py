@@ -20,7 +20,7 @@ def cold(_fd: int, _buffers: list[bytearray], _position: int, _flags: int) -> in
     raise BlockingIOError
 
 
-def test_a_cold_place_is_told_instead_of_waited_for(logs: Logs) -> None:
+def test_a_cold_read_raises_instead_of_waiting(logs: Logs) -> None:
     log = logs.open()
     append(log, batch())
     append(log, batch())
@@ -32,7 +32,7 @@ def test_a_cold_place_is_told_instead_of_waited_for(logs: Logs) -> None:
     assert not log.offline
 
 
-def test_who_may_wait_reads_it_all_the_same(logs: Logs) -> None:
+def test_a_reader_that_may_wait_reads_it_from_disk(logs: Logs) -> None:
     log = logs.open()
     append(log, batch())
     log.files.preadv = cold

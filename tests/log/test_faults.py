@@ -27,7 +27,7 @@ SIZE = len(batch(2))
 
 
 class Story:
-    """What was told to the log, and what it answered."""
+    """The calls to the log, and their results."""
 
     def __init__(self, logs: Logs, files: FaultyFiles) -> None:
         self.logs = logs
@@ -194,7 +194,7 @@ def test_every_operation_may_fail(tmp_path: Path, fault: int | str) -> None:
             files.close_all()
 
 
-def test_a_short_write_is_undone_and_the_log_goes_on(tmp_path: Path) -> None:
+def test_a_short_write_is_undone_and_the_log_stays_online(tmp_path: Path) -> None:
     files = FaultyFiles(fault="short")
     logs = Logs(tmp_path / "t-0", files)
     log = logs.open()
@@ -227,7 +227,7 @@ def test_a_full_disk_refuses_batches_until_there_is_room(tmp_path: Path, number:
 
 
 @pytest.mark.parametrize("clean", [True, False])
-def test_a_log_is_cut_also_while_the_disk_is_full(tmp_path: Path, clean: bool) -> None:
+def test_a_log_is_truncated_even_while_the_disk_is_full(tmp_path: Path, clean: bool) -> None:
     files = FaultyFiles(fault=errno.ENOSPC)
     logs = Logs(tmp_path / "t-0", files)
     log = logs.open(LogConfig(index_interval_bytes=0))
@@ -286,7 +286,7 @@ def test_if_even_the_undoing_fails_the_log_goes_offline(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("then", ["close", "append", "roll"])
-def test_a_part_of_a_batch_that_could_not_be_cut_off_goes_before_the_next_step(
+def test_a_torn_write_that_could_not_be_truncated_goes_before_the_next_step(
     tmp_path: Path, then: str
 ) -> None:
     """Some file systems need room to make a file shorter."""

@@ -128,7 +128,7 @@ def test_what_a_full_disk_took_of_a_flush_is_brought_to_the_disk_with_the_rest(
     log.close()
 
 
-def test_the_end_of_a_deleted_log_is_no_failure_of_its_disk(tmp_path: Path) -> None:
+def test_deleting_a_log_is_not_a_disk_failure(tmp_path: Path) -> None:
     logs = Logs(tmp_path / "t-0")
     log = logs.open()
     append(log, batch())
@@ -190,7 +190,7 @@ def test_closing_writes_everything_and_opening_finds_it(logs: Logs) -> None:
     assert newest.timestamp == NOW + 9
 
 
-def test_closing_a_log_nobody_wrote_to_touches_nothing(tmp_path: Path) -> None:
+def test_closing_an_unchanged_log_writes_nothing(tmp_path: Path) -> None:
     files = FaultyFiles()
     logs = Logs(tmp_path / "t-0", files)
     log = logs.open()

@@ -62,7 +62,7 @@ def test_below_the_start_offset_is_out_of_range(logs: Logs) -> None:
     assert refused.value.code == ErrorCode.OFFSET_OUT_OF_RANGE
 
 
-def test_max_bytes_cuts_the_answer_but_never_the_first_batch(logs: Logs) -> None:
+def test_max_bytes_limits_the_answer_but_never_the_first_batch(logs: Logs) -> None:
     log = filled(logs, 5, LogConfig())
     size = len(batch(3))
     found = log.read(0, size + 10, 15, True)
@@ -170,7 +170,7 @@ def test_garbage_where_a_batch_should_be_takes_the_log_offline(logs: Logs) -> No
 def test_a_batch_that_would_end_behind_the_file_takes_the_log_offline(
     logs: Logs, offset: int
 ) -> None:
-    """Neither a reply of gigabytes, nor a reader that waits for ever for what is behind it."""
+    """Neither a reply of gigabytes, nor a reader that waits forever for what is behind it."""
     log = filled(logs, 3, LogConfig())
     second = log.segments.active.find(3)
     assert second is not None

@@ -69,7 +69,7 @@ def test_nothing_is_written_where_one_batch_is_damaged(logs: Logs) -> None:
     assert log.end_offset == 0
 
 
-def test_a_batch_that_is_cut_off_waits_for_the_next_fetch(logs: Logs) -> None:
+def test_an_incomplete_batch_is_left_for_the_next_fetch(logs: Logs) -> None:
     log = logs.open()
     log.append_as_follower(joined(batch(1), batch(1, base_offset=1)[:-1]))
     log.append_as_follower(memoryview(b""))
@@ -279,7 +279,9 @@ def test_a_log_that_is_offline_refuses_even_an_empty_answer(logs: Logs) -> None:
 
 
 @pytest.mark.parametrize(("offset", "end"), [(0, 0), (5, 4), (6, 6), (39, 38), (40, 40), (99, 40)])
-def test_where_a_log_would_end_is_said_before_it_is_cut(logs: Logs, offset: int, end: int) -> None:
+def test_where_a_log_would_end_is_known_before_it_is_truncated(
+    logs: Logs, offset: int, end: int
+) -> None:
     log = filled(logs)
     assert log.end_if_truncated_to(offset) == end
     assert log.end_offset == 40
@@ -290,7 +292,7 @@ def test_where_a_log_would_end_is_said_before_it_is_cut(logs: Logs, offset: int,
 def test_a_truncation_that_a_full_disk_stops_takes_the_log_offline(
     logs: Logs, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Half of it may be done, and nobody knows which half."""
+    """Half of it may be done, and it is not known which half."""
     log = filled(logs)
 
     def refuse(_: int, __: int) -> None:
@@ -302,7 +304,7 @@ def test_a_truncation_that_a_full_disk_stops_takes_the_log_offline(
     assert log.offline
 
 
-def test_snapshots_of_what_was_cut_are_gone(logs: Logs) -> None:
+def test_snapshots_of_truncated_records_are_removed(logs: Logs) -> None:
     log = filled(logs)
     assert max(log.snapshots.offsets) > 7
     log.truncate_to(7)

@@ -192,7 +192,7 @@ def test_a_log_whose_folder_cannot_be_renamed_has_ended_too(logs: Logs) -> None:
         log.delete()
     assert log.offline
     assert all(segment.file.fd == -1 for segment in log.segments)
-    assert said == []  # whoever deletes it says what became of it
+    assert said == []  # the caller that deletes it logs it
 
 
 def test_the_name_of_a_deleted_log_is_never_too_long(logs: Logs) -> None:

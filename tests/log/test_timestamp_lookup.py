@@ -35,7 +35,7 @@ def test_the_largest_timestamp_is_found_wherever_it_is(logs: Logs) -> None:
     assert log.max_timestamp_offset(100) == (502, 5, 0)
 
 
-def test_what_lies_at_or_above_the_limit_is_not_told(logs: Logs) -> None:
+def test_records_at_or_above_the_limit_are_not_found(logs: Logs) -> None:
     log = filled(logs, [10, 20, 30])
     assert log.offset_for_timestamp(20, 4) == (20, 3, 0)
     assert log.offset_for_timestamp(20, 3) is None

@@ -88,7 +88,7 @@ def test_aborted_transactions_are_found_by_the_range_they_overlap(logs: Logs) ->
 
 
 @pytest.mark.parametrize("segment_bytes", [1 << 20, 2000])
-def test_a_reader_far_behind_is_told_of_the_transactions_that_it_reads(
+def test_a_reader_far_behind_gets_only_the_transactions_that_it_reads(
     logs: Logs, segment_bytes: int
 ) -> None:
     log = logs.open(LogConfig(segment_bytes=segment_bytes, index_interval_bytes=300))
@@ -172,7 +172,7 @@ def test_a_marker_with_a_newer_epoch_fences_the_producer(logs: Logs) -> None:
     append(log, batch(producer=1, epoch=1, sequence=0, transactional=True))
 
 
-def test_what_is_no_marker_is_refused(logs: Logs) -> None:
+def test_an_invalid_marker_is_refused(logs: Logs) -> None:
     log = logs.open()
     with pytest.raises(KafkaError) as refused:
         log.append_marker(batch(), now=NOW, leader_epoch=0)
@@ -257,7 +257,7 @@ def test_a_follower_keeps_transactions_like_its_leader(logs: Logs) -> None:
     assert follower.last_stable_offset == leader.last_stable_offset == 3
 
 
-def test_a_follower_that_nobody_reads_from_forgets_decided_transactions(logs: Logs) -> None:
+def test_a_follower_without_readers_forgets_decided_transactions(logs: Logs) -> None:
     follower = logs.open()
     follower.high_watermark = 0
     for number in range(50):

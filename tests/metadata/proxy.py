@@ -14,6 +14,8 @@ class Proxy:
         self._answers = asyncio.Event()
         self._answers.set()
         self.port = 0
+        self.first_answer_after = 0.0
+        """Seconds that the first answer of each connection takes."""
 
     async def __aenter__(self) -> Self:
         self._server = await asyncio.start_server(self._serve, "127.0.0.1", self.port or None)
@@ -42,7 +44,7 @@ class Proxy:
 
     @property
     def has_connections(self) -> bool:
-        """Whether somebody is connected."""
+        """Whether a client is connected."""
         return bool(self._writers)
 
     def hold_answers(self) -> None:
@@ -74,7 +76,11 @@ class Proxy:
         gate: asyncio.Event | None,
     ) -> None:
         try:
+            slow = self.first_answer_after if gate is not None else 0.0
             while chunk := await reader.read(65_536):
+                if slow:
+                    await asyncio.sleep(slow)
+                    slow = 0.0
                 if gate is not None:
                     await gate.wait()
                 writer.write(chunk)

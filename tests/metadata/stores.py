@@ -119,7 +119,7 @@ def on_a_loop(
 
 
 class Watcher:
-    """Keeps what a listener was told."""
+    """Keeps the changes that a listener got."""
 
     def __init__(self) -> None:
         self.calls: list[list[Change]] = []
@@ -144,11 +144,11 @@ class Watcher:
 
     @property
     def changes(self) -> list[Change]:
-        """All changes told, in order."""
+        """All changes, in order."""
         return [change for call in self.calls for change in call]
 
     async def until(self, condition: Callable[[], bool]) -> None:
-        """Wait until what was told makes the condition true."""
+        """Wait until the changes make the condition true."""
         async with asyncio.timeout(OTHERS_ARE_SEEN_WITHIN):
             while not condition():
                 self._told.clear()
@@ -156,7 +156,7 @@ class Watcher:
 
 
 async def _write_pairs(store: Store) -> None:
-    """Commit two equal documents for ever; say each number once it is acknowledged."""
+    """Commit two equal documents forever; print each number once it is acknowledged."""
     number = 0
     while True:
         number += 1
@@ -166,7 +166,7 @@ async def _write_pairs(store: Store) -> None:
 
 
 async def _count(store: Store) -> None:
-    """Raise a counter a hundred times, against whoever else does."""
+    """Raise a counter a hundred times, against concurrent writers."""
     for _ in range(100):
         while True:
             found = await store.read("counter")

@@ -132,7 +132,7 @@ def test_a_member_with_another_disk_is_not_that_member() -> None:
     assert cluster.claim(2)
 
 
-def test_when_all_disks_are_new_nobody_leads() -> None:
+def test_when_all_disks_are_new_there_is_no_leader() -> None:
     cluster = Died()
     for broker in (1, 2, 3):
         cluster.up(broker, storage=disk(broker, 1))
@@ -141,7 +141,7 @@ def test_when_all_disks_are_new_nobody_leads() -> None:
     assert cluster.partition().unclean_epoch == cluster.partition().leader_epoch
 
 
-def test_who_may_lack_the_end_of_its_log_waits_for_the_others() -> None:
+def test_a_replica_that_may_lack_the_end_of_its_log_waits_for_the_others() -> None:
     cluster = Died()
     cluster.up(1, storage=disk(1, epoch=1))
     assert kept(cluster.partition(), cluster.image.brokers[1]) is Kept.FLUSHED
@@ -156,7 +156,7 @@ def test_who_may_lack_the_end_of_its_log_waits_for_the_others() -> None:
 
 
 @pytest.mark.parametrize("third", [disk(3, epoch=4), disk(3, 1)], ids=["restarted", "a new disk"])
-def test_when_nobody_better_will_come_one_that_may_lack_the_end_leads(third: Storage) -> None:
+def test_when_no_better_replica_will_come_one_that_may_lack_the_end_leads(third: Storage) -> None:
     cluster = Died()
     cluster.up(1, storage=disk(1, epoch=1))
     cluster.up(2, storage=disk(2, epoch=1))
@@ -182,7 +182,7 @@ def test_a_replica_outside_the_isr_leads_only_where_that_is_allowed() -> None:
     assert cluster.partition().unclean_epoch == cluster.partition().leader_epoch
 
 
-def test_an_unclean_election_prefers_who_has_more() -> None:
+def test_an_unclean_election_prefers_the_replica_that_kept_more() -> None:
     cluster = Died(in_sync=(2, 3))
     cluster.up(1, storage=disk(1))
     cluster.up(2, storage=disk(2, 1))
@@ -204,7 +204,7 @@ def test_a_person_gets_the_replica_that_has_most() -> None:
     assert cluster.partition().unclean_epoch == cluster.partition().leader_epoch
 
 
-def test_who_has_lost_its_log_leaves_the_isr_of_a_partition_that_nobody_leads() -> None:
+def test_a_member_that_lost_its_log_leaves_the_isr_of_a_leaderless_partition() -> None:
     cluster = Died()
     cluster.up(1, storage=disk(1))
     cluster.commit(withdraw(cluster.image, KEY, UUID(int=1), 1))
@@ -240,7 +240,7 @@ def test_brokers_of_older_versions_are_trusted_as_before() -> None:
     assert cluster.partition().isr_storage == []
 
 
-def test_who_is_about_to_stop_claims_nothing() -> None:
+def test_a_broker_shutting_down_claims_nothing() -> None:
     cluster = Died()
     cluster.up(2, storage=disk(2))
     cluster.shut_down(2)

@@ -54,7 +54,7 @@ def test_the_first_broker_takes_the_role() -> None:
     one, two = cluster.epochs(1, 2)
     assert not has_controller(cluster.image)
     cluster.commit(take_role(cluster.image, 1, one))
-    assert cluster.image.controller == documents.Controller(1, 1, one)
+    assert cluster.image.controller == documents.ControllerInfo(1, 1, one)
     assert is_controller(cluster.image, 1, one)
     assert take_role(cluster.image, 2, two) == []
 
@@ -186,7 +186,7 @@ def test_a_follower_that_bounced_must_earn_its_place_again(cluster: Controlled) 
     assert (partition.leader, partition.leader_epoch, partition.isr) == (1, 0, [1, 3])
 
 
-def test_a_bounce_that_nobody_saw_is_found_by_its_trace(cluster: Controlled) -> None:
+def test_a_missed_bounce_is_detected_by_the_broker_epoch(cluster: Controlled) -> None:
     cluster.bounce(2)
     unaware = Controller()
     unaware.began(cluster.image)
@@ -196,7 +196,7 @@ def test_a_bounce_that_nobody_saw_is_found_by_its_trace(cluster: Controlled) -> 
     assert cluster.partition().isr == [1, 3]
 
 
-def test_who_bounced_does_not_lead_while_somebody_fresh_lives(cluster: Controlled) -> None:
+def test_a_bounced_broker_does_not_lead_while_a_fresh_member_is_live(cluster: Controlled) -> None:
     cluster.bounce(2)
     cluster.down(1)
     cluster.controller.began(cluster.image)
@@ -217,7 +217,7 @@ def test_a_broker_that_stops_hands_its_leaders_over_and_leaves_the_isr(
     assert (partition.leader, partition.leader_epoch, partition.isr) == (2, 1, [2, 3])
 
 
-def test_a_broker_that_stops_keeps_what_nobody_else_can_lead() -> None:
+def test_a_broker_shutting_down_keeps_partitions_that_no_other_can_lead() -> None:
     cluster = Controlled()
     cluster.create("t", [1, 2])
     cluster.down(2)
@@ -228,7 +228,7 @@ def test_a_broker_that_stops_keeps_what_nobody_else_can_lead() -> None:
     assert remaining(cluster.image, 1, *cluster.epochs(1)) == []
 
 
-def test_who_is_about_to_stop_is_better_than_who_bounced(cluster: Controlled) -> None:
+def test_a_broker_shutting_down_is_better_than_a_bounced_one(cluster: Controlled) -> None:
     cluster.shut_down(3)
     cluster.bounce(2)
     cluster.down(1)
@@ -280,7 +280,7 @@ def test_a_conflict_is_decided_again_on_the_newer_image(cluster: Controlled) -> 
     assert (cluster.partition().leader, cluster.partition().isr) == (3, [3])
 
 
-def test_a_leader_whose_disk_failed_hands_over_to_who_is_in_sync(cluster: Controlled) -> None:
+def test_a_leader_whose_disk_failed_hands_over_to_an_in_sync_replica(cluster: Controlled) -> None:
     cluster.commit(hand_over(cluster.image, ("t", 0), cluster.partition().topic_id, 1))
     partition = cluster.partition()
     assert (partition.leader, partition.leader_epoch, partition.isr) == (2, 1, [2, 3])
@@ -288,7 +288,7 @@ def test_a_leader_whose_disk_failed_hands_over_to_who_is_in_sync(cluster: Contro
     assert cluster.settle() == 0
 
 
-def test_a_follower_whose_disk_failed_leaves_and_the_term_goes_on(cluster: Controlled) -> None:
+def test_a_follower_whose_disk_failed_leaves_and_the_term_continues(cluster: Controlled) -> None:
     cluster.commit(hand_over(cluster.image, ("t", 0), cluster.partition().topic_id, 3))
     partition = cluster.partition()
     assert (partition.leader, partition.leader_epoch, partition.isr) == (1, 0, [1, 2])
@@ -296,7 +296,7 @@ def test_a_follower_whose_disk_failed_leaves_and_the_term_goes_on(cluster: Contr
     assert cluster.settle() == 0
 
 
-def test_a_leader_whose_disk_failed_keeps_what_nobody_else_has(cluster: Controlled) -> None:
+def test_a_leader_whose_disk_failed_stays_where_no_other_is_in_sync(cluster: Controlled) -> None:
     cluster.down(2, 3)
     cluster.settle()
     assert hand_over(cluster.image, ("t", 0), cluster.partition().topic_id, 1) == []

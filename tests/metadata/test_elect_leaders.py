@@ -97,7 +97,7 @@ def test_an_unclean_election_takes_a_live_replica(cluster: Controlled) -> None:
     assert cluster.elect(UNCLEAN, ("t", 0)) == [ErrorCode.ELECTION_NOT_NEEDED]
 
 
-def test_an_unclean_election_needs_somebody_who_lives(cluster: Controlled) -> None:
+def test_an_unclean_election_needs_a_live_replica(cluster: Controlled) -> None:
     cluster.down(1, 2)
     cluster.settle()
     assert cluster.elect(UNCLEAN, ("t", 0)) == [ErrorCode.ELIGIBLE_LEADERS_NOT_AVAILABLE]

@@ -10,7 +10,7 @@ from ottla.metadata.documents import (
     Broker,
     ClusterInfo,
     Configs,
-    Controller,
+    ControllerInfo,
     Endpoint,
     PartitionState,
     Topic,
@@ -70,7 +70,7 @@ def test_a_partition_is_found_by_topic_and_number() -> None:
     assert cluster.delta.changed_partitions == [partition]
 
 
-def test_a_changed_setting_of_a_topic_is_told() -> None:
+def test_a_changed_topic_setting_is_in_the_delta() -> None:
     cluster = Cluster()
     cluster.commit(Create(topic_key("a"), _topic("a", FIRST)))
     cluster.commit(Put(topic_key("a"), _topic("a", FIRST, cleanup="x")))
@@ -105,7 +105,7 @@ def test_a_topic_that_goes_without_a_record_is_missing_and_not_deleted() -> None
     assert cluster.delta.deleted_topics == []
 
 
-def test_what_came_and_went_at_once_is_not_told() -> None:
+def test_what_is_created_and_deleted_at_once_is_not_in_the_delta() -> None:
     cluster = Cluster()
     cluster.commit(Create(topic_key("a"), _topic("a", FIRST)), Delete(topic_key("a")))
     assert cluster.delta.created_topics == cluster.delta.deleted_topics == []
@@ -124,7 +124,7 @@ def test_a_broker_that_comes_back_was_down_then_up() -> None:
     assert [one.epoch for one in cluster.delta.brokers_up] == [3]
 
 
-def test_settings_of_brokers_and_of_the_cluster_are_told_apart() -> None:
+def test_settings_of_brokers_and_of_the_cluster_are_distinct() -> None:
     cluster = Cluster()
     cluster.commit(
         Create(broker_configs_key(None), encode(Configs({"a": "1"}))),
@@ -155,9 +155,9 @@ def test_a_group_may_have_any_name_and_settings_of_its_own() -> None:
 def test_the_cluster_and_its_controller_are_known() -> None:
     cluster = Cluster()
     cluster.commit(Create("cluster", encode(ClusterInfo("abc"))))
-    cluster.commit(Create("controller", encode(Controller(1, 5))))
+    cluster.commit(Create("controller", encode(ControllerInfo(1, 5))))
     assert cluster.image.cluster_id == "abc"
-    assert cluster.image.controller == Controller(1, 5)
+    assert cluster.image.controller == ControllerInfo(1, 5)
     assert cluster.delta.controller_changed
     cluster.commit(Delete("controller"))
     assert cluster.image.controller is None
@@ -200,7 +200,7 @@ def _documents(draw: st.DrawFn) -> Op:
         Put(group_configs_key(f"g/{index}"), encode(Configs({"x": str(number)}))),
         Put(client_metrics_configs_key(f"m/{index}"), encode(Configs({"x": str(number)}))),
         Put(deleted_topic_key(topic_id), name.encode()),
-        Put("controller", encode(Controller(number, index))),
+        Put("controller", encode(ControllerInfo(number, index))),
         Put("cluster", encode(ClusterInfo(name))),
     ]
     put = draw(st.sampled_from(puts))
@@ -243,7 +243,7 @@ def test_the_changes_to_a_snapshot_lead_there_from_any_image(
     assert known.image == Image.of(stored.model.snapshot())
 
 
-def test_a_snapshot_tells_what_happened_while_nobody_looked() -> None:
+def test_a_snapshot_gives_the_difference_since_the_last_watch() -> None:
     cluster = Cluster()
     cluster.commit(
         Create(topic_key("kept"), _topic("kept", FIRST)),

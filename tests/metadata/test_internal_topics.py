@@ -69,7 +69,7 @@ def test_a_topic_grows_with_each_broker_that_joins() -> None:
     assert cluster.grow() == 0, "it has what it should have"
 
 
-def test_leaders_go_on_and_the_preferred_ones_are_spread() -> None:
+def test_leaders_stay_and_the_preferred_ones_are_spread() -> None:
     cluster = Growing()
     cluster.up(2)
     cluster.up(3)
@@ -99,7 +99,7 @@ def test_racks_without_a_replica_come_first() -> None:
     assert [sorted(one) for one in cluster.image.topics[OFFSETS].assignment] == [[1, 3, 4]] * 2
 
 
-def test_what_moves_already_or_has_a_replica_away_waits() -> None:
+def test_a_partition_that_moves_or_has_a_dead_replica_waits() -> None:
     cluster = Growing(partitions=1)
     cluster.up(2)
     cluster.grow()

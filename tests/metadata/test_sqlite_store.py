@@ -75,7 +75,7 @@ async def test_a_living_owner_keeps_its_name(tmp_path: Path) -> None:
 
 
 @on_a_loop
-async def test_a_watcher_that_was_away_for_longer_than_the_journal_gets_the_difference(
+async def test_a_watcher_further_behind_than_the_journal_gets_the_difference(
     tmp_path: Path,
 ) -> None:
     away = await SqliteStore.open(tmp_path / "db", "away", journal_kept=3)
@@ -102,7 +102,7 @@ async def test_a_watcher_that_was_away_for_longer_than_the_journal_gets_the_diff
 
 
 @on_a_loop
-async def test_a_watcher_is_told_nothing_before_it_has_the_snapshot(tmp_path: Path) -> None:
+async def test_a_watcher_gets_no_change_before_the_snapshot(tmp_path: Path) -> None:
     store = await SqliteStore.open(tmp_path / "db", "one")
     watcher = Watcher()
     documents_when_told: list[int] = []
@@ -145,7 +145,7 @@ def test_every_commit_is_synced_to_the_disk(tmp_path: Path) -> None:
     database.close()
 
 
-def test_a_file_that_is_no_database_is_refused(tmp_path: Path) -> None:
+def test_a_file_that_is_not_a_database_is_refused(tmp_path: Path) -> None:
     (tmp_path / "db").write_bytes(b"something else entirely " * 100)
     assert "not a metadata store" in _complaint(tmp_path / "db")
     assert (tmp_path / "db").read_bytes().startswith(b"something else")
@@ -267,7 +267,7 @@ def test_a_log_of_changes_that_is_full_is_brought_into_the_file_first(
     database.close()
 
 
-def test_who_opens_a_store_that_has_its_room_writes_nothing_for_it(tmp_path: Path) -> None:
+def test_opening_a_store_that_has_its_spare_room_writes_nothing(tmp_path: Path) -> None:
     """The log would be full twice over where several processes open it at once."""
     first = _database(tmp_path / "db")
     length = (tmp_path / "db-wal").stat().st_size
@@ -426,9 +426,7 @@ def test_a_closed_store_is_polled_no_more(tmp_path: Path, monkeypatch: pytest.Mo
 
 @pytest.mark.parametrize("how", ["restored in place", "replaced", "removed"])
 @on_a_loop
-async def test_a_file_that_was_put_back_from_a_copy_is_not_followed(
-    tmp_path: Path, how: str
-) -> None:
+async def test_a_file_restored_from_a_copy_is_not_followed(tmp_path: Path, how: str) -> None:
     path = tmp_path / "db"
     store = await SqliteStore.open(path, "one", poll_interval=0.005)
     ended: list[str] = []

@@ -127,7 +127,7 @@ async def test_what_was_committed_is_there_after_a_restart(backing: Backing) -> 
 
 
 @on_a_loop
-async def test_a_watcher_is_told_of_own_changes_before_the_commit_returns(
+async def test_a_watcher_gets_own_changes_before_the_commit_returns(
     backing: Backing,
 ) -> None:
     store = await backing.open("one")
@@ -145,7 +145,7 @@ async def test_a_watcher_is_told_of_own_changes_before_the_commit_returns(
 
 
 @on_a_loop
-async def test_a_watcher_is_told_of_others_changes_in_their_order(backing: Backing) -> None:
+async def test_a_watcher_gets_others_changes_in_order(backing: Backing) -> None:
     here, there = await backing.open("here"), await backing.open("there")
     watcher = Watcher()
     await watcher.watch(here)
@@ -165,7 +165,7 @@ async def test_a_watcher_is_told_of_others_changes_in_their_order(backing: Backi
 
 
 @on_a_loop
-async def test_who_catches_up_has_all_that_others_committed_before(backing: Backing) -> None:
+async def test_catch_up_gives_all_that_others_committed_before(backing: Backing) -> None:
     here, there = await backing.open("here"), await backing.open("there")
     watcher = Watcher()
     await watcher.watch(here)
@@ -253,7 +253,7 @@ async def test_a_killed_process_loses_its_registration_once_it_is_declared_dead(
 
 
 @on_a_loop
-async def test_who_was_declared_dead_changes_nothing_any_more(backing: Backing) -> None:
+async def test_a_session_declared_dead_cannot_write(backing: Backing) -> None:
     store, other = await backing.open("paused"), await backing.open("other")
     watcher, reasons, ended = Watcher(), list[str](), asyncio.Event()
     await watcher.watch(store)
@@ -275,7 +275,7 @@ async def test_who_was_declared_dead_changes_nothing_any_more(backing: Backing) 
 
 
 @on_a_loop
-async def test_an_own_close_is_no_end_to_be_told_of(backing: Backing) -> None:
+async def test_an_own_close_does_not_call_the_session_end_callback(backing: Backing) -> None:
     store = await backing.open("one")
     reasons: list[str] = []
     store.on_session_end(reasons.append)
@@ -456,7 +456,7 @@ def test_any_sequence_of_commits_does_what_the_model_does(
 
 
 @on_a_loop
-async def test_a_later_session_goes_on_from_where_an_earlier_one_was(backing: Backing) -> None:
+async def test_a_later_session_continues_from_where_an_earlier_one_was(backing: Backing) -> None:
     store = await backing.open("one")
     await store.watch(Watcher())
     await store.commit([Put("a", b"1")])

@@ -16,7 +16,7 @@ from ottla.metadata.placement import spread
 from ottla.metadata.store import Conflict, Create, Op
 from ottla.metadata.topics import (
     NewTopic,
-    Wanted,
+    RequestedTopic,
     add_partitions,
     alter_broker_configs,
     alter_topic_configs,
@@ -275,7 +275,7 @@ def test_a_topic_that_is_not_there_is_neither_changed_nor_deleted(cluster: Clust
         ("no", {"retention.ms": "x"}, ErrorCode.INVALID_CONFIG),
     ],
 )
-def test_what_is_asked_for_is_checked_before_whether_there_is_such_a_topic(
+def test_a_request_is_checked_before_whether_the_topic_exists(
     cluster: Cluster, name: str, configs: dict[str, str], code: ErrorCode
 ) -> None:
     changes = [Alteration(key, AlterOp.SET, value) for key, value in configs.items()]
@@ -325,7 +325,7 @@ def decide_on_all(cluster: Cluster, *names: str) -> list[ErrorCode]:
     """Create topics in one decision; ErrorCode.NONE for each that is made."""
     outcomes, ops = create_topics(
         cluster.image,
-        [Wanted(NewTopic(name), UUID(int=at), 0) for at, name in enumerate(names, 1)],
+        [RequestedTopic(NewTopic(name), UUID(int=at), 0) for at, name in enumerate(names, 1)],
         default_partitions=1,
         default_replication_factor=1,
     )
@@ -353,10 +353,10 @@ def test_topics_made_together_do_not_collide(cluster: Cluster) -> None:
     assert set(cluster.image.topics) == {"a.b", "a-b"}
 
 
-def test_a_name_that_was_refused_is_in_nobodys_way(cluster: Cluster) -> None:
+def test_a_refused_name_blocks_no_other_broker(cluster: Cluster) -> None:
     wanted = [
-        Wanted(NewTopic("a.b", replication_factor=9), UUID(int=1), 0),
-        Wanted(NewTopic("a_b"), UUID(int=2), 0),
+        RequestedTopic(NewTopic("a.b", replication_factor=9), UUID(int=1), 0),
+        RequestedTopic(NewTopic("a_b"), UUID(int=2), 0),
     ]
     outcomes, _ = create_topics(
         cluster.image, wanted, default_partitions=1, default_replication_factor=1

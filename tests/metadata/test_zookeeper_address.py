@@ -47,7 +47,7 @@ def test_servers_are_written_as_kazoo_reads_them() -> None:
         "zookeeper://a/zookeeper/x",
     ],
 )
-def test_what_is_no_address_is_refused_in_one_line(text: str) -> None:
+def test_an_invalid_address_is_refused_in_one_line(text: str) -> None:
     with pytest.raises(ValueError, match=r"^'.+$") as raised:
         parse_address(text)
     assert "\n" not in str(raised.value)

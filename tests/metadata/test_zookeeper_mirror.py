@@ -125,7 +125,7 @@ def test_the_nodes_are_what_the_mirror_says(
 
 @settings(max_examples=100)
 @given(batches=_BATCHES, data=st.data())
-def test_nodes_read_one_by_one_while_commits_go_on_become_one_state(
+def test_nodes_read_one_by_one_during_commits_become_one_state(
     batches: list[tuple[list[list[Op]], list[str]]], data: st.DataObject
 ) -> None:
     tree, mirror = Tree(), Mirror()
@@ -149,7 +149,7 @@ def test_nodes_read_one_by_one_while_commits_go_on_become_one_state(
     assert vars(newer) == vars(mirror)
 
 
-def test_a_registration_that_ended_unseen_is_told_before_the_key_is_taken_again() -> None:
+def test_a_registration_that_ended_unseen_is_announced_before_the_key_is_taken_again() -> None:
     tree, mirror = Tree(), Mirror()
     _run(tree, mirror, ([], ["brokers/1"]))
     old = mirror.documents["brokers/1"]

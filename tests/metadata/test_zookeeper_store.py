@@ -78,7 +78,7 @@ async def _complaint(address: str) -> str:
 
 
 @on_a_loop
-async def test_a_zookeeper_that_is_not_there_is_one_clear_line() -> None:
+async def test_an_unreachable_zookeeper_is_one_clear_line() -> None:
     with socket.socket() as nobody:
         nobody.bind(("127.0.0.1", 0))
         port = nobody.getsockname()[1]
@@ -93,6 +93,18 @@ async def test_a_zookeeper_that_says_nothing_is_one_clear_line() -> None:
         port = silent.getsockname()[1]
         text = await _complaint(f"zookeeper://127.0.0.1:{port}/x")
     assert f"127.0.0.1:{port} cannot be reached within 0.5 seconds" in text
+
+
+@on_a_loop
+async def test_servers_that_answer_slowly_are_reached(zookeeper: Ensemble, chroot: str) -> None:
+    port = zookeeper.servers[0].port
+    async with Proxy(port) as one, Proxy(port) as two, Proxy(port) as three:
+        for each in (one, two, three):
+            # An attempt of the first round has a third of the session's timeout for it.
+            each.first_answer_after = 1.5
+        store = await _open_through(chroot, one, two, three, session_timeout=3.0)
+        await store.commit([Put("a", b"")])
+        await store.close()
 
 
 @on_a_loop
@@ -117,7 +129,7 @@ async def test_a_damaged_node_is_named(
 
 
 @on_a_loop
-async def test_nodes_that_were_written_by_hand_are_believed(
+async def test_nodes_that_were_written_by_hand_are_used(
     backing: ZooKeeperBacking, chroot: str, raw: KazooClient
 ) -> None:
     store = await backing.open("one")
@@ -190,7 +202,7 @@ async def test_old_entries_are_trimmed(zookeeper: Ensemble, chroot: str, raw: Ka
 
 
 @on_a_loop
-async def test_who_was_cut_off_for_long_is_told_the_difference(
+async def test_a_store_that_was_disconnected_for_long_announces_the_difference(
     zookeeper: Ensemble, backing: ZooKeeperBacking, chroot: str
 ) -> None:
     async with Proxy(zookeeper.servers[0].port) as proxy:
@@ -314,7 +326,7 @@ async def test_an_answer_to_another_request_costs_neither_commit_nor_session(
 
 
 @on_a_loop
-async def test_what_is_asked_without_a_connection_is_never_carried_out_later(
+async def test_a_request_without_a_connection_is_never_carried_out_later(
     zookeeper: Ensemble, chroot: str
 ) -> None:
     async with Proxy(zookeeper.servers[0].port) as proxy:
@@ -406,9 +418,7 @@ async def test_a_silent_server_is_left_for_another_in_time(
 
 
 @on_a_loop
-async def test_life_is_proven_without_commits_but_not_without_answers(
-    zookeeper: Ensemble, chroot: str
-) -> None:
+async def test_heartbeats_need_answers_but_no_commits(zookeeper: Ensemble, chroot: str) -> None:
     async with Proxy(zookeeper.servers[0].port) as proxy:
         store = await _open_through(chroot, proxy, session_timeout=SHORT_SESSION_TIMEOUT)
         assert store.session_facts().timeout == pytest.approx(SHORT_SESSION_TIMEOUT)
@@ -461,7 +471,7 @@ class _CountingClock:
 
 
 @on_a_loop
-async def test_life_is_proven_from_when_a_request_was_sent(
+async def test_a_session_counts_as_alive_from_when_a_request_was_sent(
     zookeeper: Ensemble, chroot: str
 ) -> None:
     """Its answer may come late, and the server counts from the request."""
@@ -509,7 +519,7 @@ async def test_a_paused_process_is_declared_dead_and_finds_out_when_it_wakes(
 
 
 @on_a_loop
-async def test_a_process_whose_loop_hangs_is_given_up_and_says_where_it_hangs(
+async def test_a_process_whose_loop_hangs_loses_its_session_and_logs_where_it_hangs(
     backing: ZooKeeperBacking, capfd: pytest.CaptureFixture[str]
 ) -> None:
     store, watcher = await backing.open("watching"), Watcher()

@@ -46,7 +46,7 @@ def test_later_schema_versions_are_read_as_this_one() -> None:
         (b"\x00\x00\x00\x00", b"\xff\xff\x00\x00\x00\x00"),
     ],
 )
-def test_what_is_no_marker_is_refused(key: bytes | None, value: bytes | None) -> None:
+def test_an_invalid_marker_is_refused(key: bytes | None, value: bytes | None) -> None:
     with pytest.raises(KafkaError) as refused:
         decode_marker(encode_batch([Record(0, NOW, key, value)], control=True))
     assert refused.value.code is ErrorCode.CORRUPT_MESSAGE

@@ -1,4 +1,4 @@
-"""The brokers' audit in a cluster: whoever leads counts, and nothing is counted twice."""
+"""The brokers' audit in a cluster: the leader counts, and nothing is counted twice."""
 
 from collections.abc import Iterator
 from pathlib import Path
@@ -48,7 +48,7 @@ def until_counted(cluster: ClusterProcesses, topic: str, count: int) -> None:
     assert sum(ends.values()) == count
 
 
-def test_every_leader_counts_and_a_new_one_goes_on_from_there(cluster: ClusterProcesses) -> None:
+def test_every_leader_counts_and_a_new_one_continues_from_there(cluster: ClusterProcesses) -> None:
     topic = cluster.create("counted", partitions=PARTITIONS)
     leaders = {each.leader_id for each in cluster.metadata(topic).topics[0].partitions}
     assert leaders == {0, 1, 2}

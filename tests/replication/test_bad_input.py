@@ -60,7 +60,7 @@ def test_a_store_that_is_none_is_refused(tmp_path: Path) -> None:
         assert complaint(broker)
 
 
-def test_a_zookeeper_that_is_not_there_is_an_error(tmp_path: Path) -> None:
+def test_an_unreachable_zookeeper_is_an_error(tmp_path: Path) -> None:
     settings = {
         "ottla.store": "zookeeper://127.0.0.1:1/brokers",
         "broker.heartbeat.interval.ms": "500",

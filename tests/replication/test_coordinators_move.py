@@ -106,7 +106,7 @@ def test_a_transaction_spans_leaders_and_survives_its_coordinator(
     cluster.until_in_sync(topic)
 
 
-def test_offsets_committed_in_a_transaction_count_whoever_coordinates(
+def test_offsets_committed_in_a_transaction_count_with_any_coordinator(
     cluster: ClusterProcesses,
 ) -> None:
     topic = cluster.create("positions")
@@ -127,7 +127,7 @@ def test_offsets_committed_in_a_transaction_count_whoever_coordinates(
         consumer.close()
 
 
-def test_a_group_goes_on_when_its_coordinator_is_killed(cluster: ClusterProcesses) -> None:
+def test_a_group_continues_when_its_coordinator_is_killed(cluster: ClusterProcesses) -> None:
     topic = cluster.create("grouped", partitions=3)
     producer = Producer({"bootstrap.servers": cluster.bootstrap, "acks": "all", **QUICK})
     consumer = Consumer(

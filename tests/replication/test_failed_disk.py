@@ -61,7 +61,7 @@ def _is_of_the_disk(problem: KafkaError) -> bool:
 
 
 def leader(broker: RunningBroker) -> int:
-    return broker.node.leader_of(TOPIC, 0).id
+    return broker.node.leaders.of(TOPIC, 0).id
 
 
 def leads(broker: RunningBroker) -> bool:
@@ -74,7 +74,7 @@ def test_a_leader_whose_disk_fails_hands_over(tmp_path: Path) -> None:
     async def live() -> None:
         async with two_brokers(tmp_path) as brokers:
             first = brokers[0].node
-            await create_topic(first, NewTopic(TOPIC, assignment={0: [1, 2]}))
+            await create_topic(first.metadata, NewTopic(TOPIC, assignment={0: [1, 2]}))
             await until(lambda: leader(brokers[1]) == 1)
             partition = first.partitions.find(TOPIC, 0)
             write(partition, 5)
@@ -90,7 +90,7 @@ def test_a_leader_whose_disk_fails_hands_over(tmp_path: Path) -> None:
             write(other, 1)
             # The failed replica falls out of the in-sync set, and what is written is committed.
             await until(lambda: other.high_watermark == 6)
-            assert brokers[1].node.leader_of(TOPIC, 0).isr == [2]
+            assert brokers[1].node.leaders.of(TOPIC, 0).isr == [2]
 
     asyncio.run(live())
 
@@ -103,7 +103,7 @@ def test_a_leader_that_cannot_make_its_log_hands_over(tmp_path: Path) -> None:
         async with two_brokers(tmp_path) as brokers:
             first = brokers[0].node
             first.files.mkdir = full
-            await create_topic(first, NewTopic(TOPIC, assignment={0: [1, 2]}))
+            await create_topic(first.metadata, NewTopic(TOPIC, assignment={0: [1, 2]}))
             await until(lambda: leads(brokers[1]))
             other = brokers[1].node.partitions.find(TOPIC, 0)
             write(other, 1)
@@ -113,12 +113,12 @@ def test_a_leader_that_cannot_make_its_log_hands_over(tmp_path: Path) -> None:
 
 
 def test_a_leader_that_is_alone_keeps_what_it_has(tmp_path: Path) -> None:
-    """Nobody else is in sync: handing over would lose what only the failed disk has."""
+    """No other replica is in sync: handing over would lose what only the failed disk has."""
 
     async def live() -> None:
         async with two_brokers(tmp_path) as brokers:
             first = brokers[0].node
-            await create_topic(first, NewTopic(TOPIC, assignment={0: [1, 2]}))
+            await create_topic(first.metadata, NewTopic(TOPIC, assignment={0: [1, 2]}))
             await until(lambda: leader(brokers[1]) == 1)
             second = brokers.pop()
             await second.stop()
@@ -129,8 +129,8 @@ def test_a_leader_that_is_alone_keeps_what_it_has(tmp_path: Path) -> None:
             with pytest.raises(KafkaError, check=_is_of_the_disk):
                 await partition.flush()
             before = first.image.partitions[TOPIC, 0]
-            first.roles.disk_failed(partition)
-            await first.caught_up()
+            first.isr_leaving.disk_failed(partition)
+            await first.metadata.caught_up()
             await asyncio.gather(*first.background)
             assert first.image.partitions[TOPIC, 0] == before
 

@@ -39,7 +39,7 @@ def test_followers_copy_byte_for_byte(cluster: ClusterProcesses) -> None:
     assert logs[0] == logs[1] == logs[2]
 
 
-def test_who_does_not_lead_says_so_and_who_does(cluster: ClusterProcesses) -> None:
+def test_a_broker_that_does_not_lead_names_the_leader(cluster: ClusterProcesses) -> None:
     topic = cluster.create("hinted")
     leader = cluster.partition(topic).leader_id
     other = cluster.brokers[(leader + 1) % 3]

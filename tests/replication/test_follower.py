@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 
 from ottla.log.leader_epochs import LeaderEpochFileCache
 from ottla.replication.epochs import check_start, diverging, truncation_offset
-from ottla.replication.follower import Action, Answer, Fetch, Following, Step, marks
+from ottla.replication.follower import Action, Answer, FollowerFetch, FollowerStep, Following, marks
 from ottla.replication.lease import Lease
 from ottla.wire.errors import ErrorCode, KafkaError
 
@@ -16,10 +16,10 @@ OK = ErrorCode.NONE
 def answered(
     answer: Answer,
     *,
-    fetch: Fetch | None = None,
+    fetch: FollowerFetch | None = None,
     epochs: LeaderEpochFileCache | None = None,
     high_watermark: int = 0,
-) -> Step:
+) -> FollowerStep:
     """A follower of epoch 5 whose log has 10 records, the last ones of epoch 3."""
     own = LeaderEpochFileCache([(1, 0), (3, 6)]) if epochs is None else epochs
     following = Following(2, 5)
@@ -29,59 +29,64 @@ def answered(
 
 def test_a_fetch_says_where_the_log_ends_and_in_which_epoch() -> None:
     epochs = LeaderEpochFileCache([(1, 0), (3, 6)])
-    assert Following(2, 5).fetch(10, epochs, 4) == Fetch(5, 10, 3, 4)
-    assert Following(2, 5).fetch(0, LeaderEpochFileCache(), 0) == Fetch(5, 0, -1, 0)
+    assert Following(2, 5).fetch(10, epochs, 4) == FollowerFetch(5, 10, 3, 4)
+    assert Following(2, 5).fetch(0, LeaderEpochFileCache(), 0) == FollowerFetch(5, 0, -1, 0)
 
 
 def test_answers_of_a_former_term_are_dropped() -> None:
-    assert answered(Answer(OK), fetch=Fetch(4, 10, 3, 0)) == Step(Action.DROP)
-    assert answered(Answer(OK, diverging=(1, 2)), fetch=Fetch(4, 10, 3, 0)).action is Action.DROP
+    assert answered(Answer(OK), fetch=FollowerFetch(4, 10, 3, 0)) == FollowerStep(Action.DROP)
+    assert (
+        answered(Answer(OK, diverging=(1, 2)), fetch=FollowerFetch(4, 10, 3, 0)).action
+        is Action.DROP
+    )
 
 
 def test_answers_from_elsewhere_are_dropped() -> None:
-    assert answered(Answer(OK), fetch=Fetch(5, 12, 3, 0)) == Step(Action.DROP)
+    assert answered(Answer(OK), fetch=FollowerFetch(5, 12, 3, 0)) == FollowerStep(Action.DROP)
 
 
 def test_records_are_appended() -> None:
-    assert answered(Answer(OK, 10, 0)) == Step(Action.APPEND)
+    assert answered(Answer(OK, 10, 0)) == FollowerStep(Action.APPEND)
 
 
-def test_the_log_is_cut_where_the_leaders_epoch_ends() -> None:
-    assert answered(Answer(OK, diverging=(3, 8))) == Step(Action.TRUNCATE, 8)
+def test_the_log_is_truncated_where_the_leaders_epoch_ends() -> None:
+    assert answered(Answer(OK, diverging=(3, 8))) == FollowerStep(Action.TRUNCATE, 8)
 
 
-def test_the_log_is_cut_where_the_first_epoch_ends_or_begins() -> None:
+def test_the_log_is_truncated_where_the_first_epoch_ends_or_begins() -> None:
     epochs = LeaderEpochFileCache([(0, 0), (3, 6)])
-    assert answered(Answer(OK, diverging=(0, 4)), epochs=epochs) == Step(Action.TRUNCATE, 4)
-    assert answered(Answer(OK, diverging=(0, 0)), epochs=epochs) == Step(Action.TRUNCATE, 0)
+    assert answered(Answer(OK, diverging=(0, 4)), epochs=epochs) == FollowerStep(Action.TRUNCATE, 4)
+    assert answered(Answer(OK, diverging=(0, 0)), epochs=epochs) == FollowerStep(Action.TRUNCATE, 0)
 
 
-def test_the_log_is_cut_where_an_own_epoch_ends_that_the_leader_knows() -> None:
-    assert answered(Answer(OK, diverging=(2, 8))) == Step(Action.TRUNCATE, 6)
-    assert answered(Answer(OK, diverging=(1, 4))) == Step(Action.TRUNCATE, 4)
+def test_the_log_is_truncated_where_an_own_epoch_ends_that_the_leader_knows() -> None:
+    assert answered(Answer(OK, diverging=(2, 8))) == FollowerStep(Action.TRUNCATE, 6)
+    assert answered(Answer(OK, diverging=(1, 4))) == FollowerStep(Action.TRUNCATE, 4)
 
 
-def test_a_leader_that_knows_nothing_cuts_nothing() -> None:
-    assert answered(Answer(OK, diverging=(-1, -1))) == Step(Action.BACK_OFF)
+def test_a_leader_that_knows_nothing_causes_no_truncation() -> None:
+    assert answered(Answer(OK, diverging=(-1, -1))) == FollowerStep(Action.BACK_OFF)
 
 
-def test_a_log_that_ends_before_the_leaders_begins_is_given_up() -> None:
+def test_a_log_that_ends_before_the_leaders_begins_is_truncated_fully() -> None:
     for start in (10, 50):
         answer = Answer(ErrorCode.OFFSET_OUT_OF_RANGE, log_start=start)
-        assert answered(answer) == Step(Action.RESTART, start)
+        assert answered(answer) == FollowerStep(Action.RESTART, start)
 
 
 def test_an_empty_log_begins_where_the_leaders_does() -> None:
     answer = Answer(ErrorCode.OFFSET_OUT_OF_RANGE, log_start=3)
-    fetch = Fetch(5, 10, -1, 10)
-    assert answered(answer, fetch=fetch, epochs=LeaderEpochFileCache()) == Step(Action.RESTART, 3)
+    fetch = FollowerFetch(5, 10, -1, 10)
+    assert answered(answer, fetch=fetch, epochs=LeaderEpochFileCache()) == FollowerStep(
+        Action.RESTART, 3
+    )
 
 
 def test_any_other_error_changes_nothing() -> None:
     for code in (ErrorCode.NOT_LEADER_OR_FOLLOWER, ErrorCode.UNKNOWN_LEADER_EPOCH):
-        assert answered(Answer(code)) == Step(Action.BACK_OFF)
+        assert answered(Answer(code)) == FollowerStep(Action.BACK_OFF)
     out_of_range = Answer(ErrorCode.OFFSET_OUT_OF_RANGE, log_start=2)
-    assert answered(out_of_range) == Step(Action.BACK_OFF)
+    assert answered(out_of_range) == FollowerStep(Action.BACK_OFF)
 
 
 def test_the_high_watermark_is_the_leaders_as_far_as_the_log_goes() -> None:
@@ -118,7 +123,7 @@ def test_a_follower_may_begin_where_the_log_begins() -> None:
     check_start(LeaderEpochFileCache([(2, 4)]), 4, 5, 0, 2)
 
 
-def test_a_follower_that_ends_where_the_log_begins_goes_on_in_the_same_epoch() -> None:
+def test_a_follower_that_ends_where_the_log_begins_continues_in_the_same_epoch() -> None:
     """All records were deleted: it need not give up its producers' state for that."""
     epochs = LeaderEpochFileCache([(1, 0), (2, 3)])
     epochs.truncate_from_start(9)
@@ -127,17 +132,19 @@ def test_a_follower_that_ends_where_the_log_begins_goes_on_in_the_same_epoch() -
 
 def test_what_is_committed_is_not_truncated() -> None:
     answer = Answer(OK, diverging=(1, 4))
-    assert answered(answer, high_watermark=4) == Step(Action.TRUNCATE, 4)
-    assert answered(answer, high_watermark=5) == Step(Action.HALT, 4)
+    assert answered(answer, high_watermark=4) == FollowerStep(Action.TRUNCATE, 4)
+    assert answered(answer, high_watermark=5) == FollowerStep(Action.HALT, 4)
 
 
-def test_an_epoch_that_was_compacted_away_is_copied_again() -> None:
+def test_an_epoch_removed_by_compaction_is_copied_again() -> None:
     """The leader has all offsets, but no batch of epoch 3: nothing is lost."""
     leader = LeaderEpochFileCache([(1, 0), (4, 20)])
     parting = diverging(leader, 30, 3, 10)
     assert parting == (1, 20)
-    assert answered(Answer(OK, diverging=parting), high_watermark=10) == Step(Action.TRUNCATE, 6)
-    assert answered(Answer(OK, diverging=(1, 9)), high_watermark=10) == Step(Action.HALT, 6)
+    assert answered(Answer(OK, diverging=parting), high_watermark=10) == FollowerStep(
+        Action.TRUNCATE, 6
+    )
+    assert answered(Answer(OK, diverging=(1, 9)), high_watermark=10) == FollowerStep(Action.HALT, 6)
 
 
 def test_a_recorded_unclean_election_explains_what_the_leader_lacks() -> None:
@@ -145,10 +152,10 @@ def test_a_recorded_unclean_election_explains_what_the_leader_lacks() -> None:
     following = Following(2, 5, may_lose=True)
     fetch = following.fetch(10, own, 0)
     diverges = Answer(OK, diverging=(1, 4))
-    assert following.answered(fetch, diverges, 10, own, 10) == Step(Action.TRUNCATE, 4)
+    assert following.answered(fetch, diverges, 10, own, 10) == FollowerStep(Action.TRUNCATE, 4)
     begins_later = Answer(ErrorCode.OFFSET_OUT_OF_RANGE, log_start=12)
     step = following.answered(fetch, begins_later, 10, own, 10, was_deleted=False)
-    assert step == Step(Action.RESTART, 12)
+    assert step == FollowerStep(Action.RESTART, 12)
 
 
 @pytest.mark.parametrize("was_deleted", [True, False])
@@ -160,7 +167,7 @@ def test_records_below_the_leaders_start_go_only_where_that_is_explained(
     begins_later = Answer(ErrorCode.OFFSET_OUT_OF_RANGE, log_start=12)
     fetch = following.fetch(10, own, 0)
     step = following.answered(fetch, begins_later, 10, own, 10, was_deleted=was_deleted)
-    assert step == Step(Action.RESTART if was_deleted else Action.SET_ASIDE, 12)
+    assert step == FollowerStep(Action.RESTART if was_deleted else Action.SET_ASIDE, 12)
     found = marks(Answer(OK, 8, 6), 5, log_end=10, log_start=2, was_deleted=was_deleted)
     assert found.log_start == (6 if was_deleted else 2)
 
@@ -171,7 +178,7 @@ def test_a_follower_without_records_restarts_wherever_the_leader_begins() -> Non
         answer = Answer(ErrorCode.OFFSET_OUT_OF_RANGE, log_start=log_start)
         fetch = following.fetch(10, LeaderEpochFileCache(), 10)
         step = following.answered(fetch, answer, 10, LeaderEpochFileCache(), 10, was_deleted=False)
-        assert step == Step(Action.RESTART, log_start)
+        assert step == FollowerStep(Action.RESTART, log_start)
 
 
 Log = list[tuple[int, int]]
@@ -201,7 +208,9 @@ def two_logs(draw: st.DrawFn) -> tuple[Log, Log]:
 
 
 @given(two_logs())
-def test_a_follower_cuts_until_its_log_is_the_leaders_beginning(logs: tuple[Log, Log]) -> None:
+def test_a_follower_truncates_until_its_log_is_a_prefix_of_the_leaders(
+    logs: tuple[Log, Log],
+) -> None:
     leader, follower = logs
     common = 0
     while common < min(len(leader), len(follower)) and leader[common] == follower[common]:

@@ -35,7 +35,7 @@ async def replicas(
     async with two_brokers(folder) as brokers:
         settings = {name.replace("_", "."): value for name, value in configs.items()}
         new = NewTopic(TOPIC, assignment={0: [1, 2]}, configs=settings)
-        await create_topic(brokers[0].node, new)
+        await create_topic(brokers[0].node.metadata, new)
         await until(lambda: brokers[1].node.partitions.get(*KEY) is not None)
         follower = brokers[1].node.partitions.get(*KEY)
         assert follower is not None
@@ -45,8 +45,8 @@ async def replicas(
 async def delete_below(broker: RunningBroker, leader: Partition, offset: int) -> None:
     """DeleteRecords, as its handler does it."""
     node = broker.node
-    await node.change(
-        lambda image: (None, record_deletions(image, {KEY: offset}, node.id, node.broker_epoch))
+    await node.metadata.change(
+        lambda image: (None, record_deletions(image, {KEY: offset}, node.id, node.state.epoch))
     )
     move_start(leader, offset)
 

@@ -101,7 +101,7 @@ def reboot(cluster: ClusterProcesses, number: int) -> None:
     )
 
 
-def test_who_may_have_lost_its_page_cache_does_not_lead_before_others(
+def test_a_replica_that_may_have_lost_its_page_cache_does_not_lead_before_others(
     cluster: ClusterProcesses,
 ) -> None:
     topic = "rebooted"
@@ -206,7 +206,7 @@ def knows_what_is_committed(cluster: ClusterProcesses, topic: str) -> None:
     )
 
 
-def test_who_lacks_what_it_knew_as_committed_does_not_lead_before_others(
+def test_a_replica_with_a_short_log_does_not_lead_before_others(
     cluster: ClusterProcesses,
 ) -> None:
     topic = "shorter"

@@ -37,7 +37,7 @@ def test_what_is_known_of_when_it_was_caught_up_does_not_go_back() -> None:
     assert position.caught_up_at == 5.0
 
 
-def test_a_follower_outside_of_the_isr_has_not_kept_up_before_it_was_heard_to() -> None:
+def test_a_follower_outside_of_the_isr_has_not_kept_up_before_its_first_fetch() -> None:
     state = PartitionImage("t", 0, uuid4(), ME, 0, [ME], 0, 0, [5])
     leadership = Leadership(
         ME,

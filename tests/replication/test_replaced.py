@@ -1,4 +1,4 @@
-"""A leader that is cut off from ZooKeeper, and from nobody else, is replaced: it must find out."""
+"""A leader that is partitioned from ZooKeeper only is replaced, and must find out."""
 
 import time
 from collections.abc import Iterator
@@ -52,7 +52,7 @@ def cluster(
 
 
 @pytest.mark.parametrize("mode", [Mode.REFUSING, Mode.SILENT])
-def test_writers_find_the_new_leader_while_the_old_one_is_cut_off(
+def test_writers_find_the_new_leader_while_the_old_one_is_partitioned(
     cluster: ClusterProcesses, gates: list[Gate], mode: Mode
 ) -> None:
     topic = cluster.create(f"replaced-{mode.value}", min_insync_replicas="2")
@@ -89,7 +89,7 @@ def answers(cluster: ClusterProcesses, number: int) -> bool:
     return True
 
 
-def test_a_broker_whose_id_was_taken_while_it_was_cut_off_ends(
+def test_a_broker_whose_id_was_taken_while_it_was_disconnected_stops(
     zookeeper: Ensemble, tmp_path: Path
 ) -> None:
     with Gates() as gates:

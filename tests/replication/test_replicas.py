@@ -84,7 +84,7 @@ def test_what_is_appended_is_committed_when_the_whole_isr_has_it() -> None:
     assert term.high_watermark == 12
 
 
-def test_who_is_not_in_sync_holds_nothing_up() -> None:
+def test_a_replica_outside_the_isr_does_not_hold_the_high_watermark() -> None:
     term = leadership([1, 2])
     term.appended(12)
     assert fetch(term, 2, 12)
@@ -134,12 +134,12 @@ def test_fetches_of_another_term_are_refused() -> None:
         term.check_fetch(2, 12, 6)
 
 
-def test_a_fetch_of_a_broker_that_is_no_replica_may_be_repeated() -> None:
+def test_a_fetch_of_a_broker_that_is_not_a_replica_may_be_retried() -> None:
     with refusal(ErrorCode.UNKNOWN_LEADER_EPOCH):
         leadership([1]).check_fetch(7, 1, 5)
 
 
-def test_a_fetch_of_a_former_life_is_refused() -> None:
+def test_a_fetch_with_an_old_broker_epoch_is_refused() -> None:
     term = leadership([1])
     fetch(term, 2, 3, epoch=20)
     with refusal(ErrorCode.NOT_LEADER_OR_FOLLOWER):
@@ -255,7 +255,7 @@ def test_an_outcome_that_is_older_than_what_was_learned_changes_nothing() -> Non
     assert term.isr == {1: 11}
 
 
-def test_two_undecided_lives_of_a_replica_both_hold_the_high_watermark() -> None:
+def test_two_undecided_epochs_of_a_replica_both_hold_the_high_watermark() -> None:
     term = leadership([1])
     fetch(term, 2, 10)
     term.unknown(proposed(term))
@@ -270,13 +270,13 @@ def test_two_undecided_lives_of_a_replica_both_hold_the_high_watermark() -> None
 # Joining and leaving
 
 
-def test_who_lacks_committed_records_does_not_join() -> None:
+def test_a_follower_that_lacks_committed_records_does_not_join() -> None:
     term = leadership([1])
     fetch(term, 2, 9)
     assert term.propose(BROKERS, 1) is None
 
 
-def test_who_lacks_records_from_before_this_term_does_not_join() -> None:
+def test_a_follower_that_lacks_records_from_before_this_term_does_not_join() -> None:
     term = leadership([1, 3], log_end=10, high_watermark=4)
     fetch(term, 2, 6)
     assert not term.may_join(2, BROKERS, 1)
@@ -284,7 +284,7 @@ def test_who_lacks_records_from_before_this_term_does_not_join() -> None:
     assert term.may_join(2, BROKERS, 1)
 
 
-def test_only_a_registered_life_that_means_to_stay_joins() -> None:
+def test_only_a_registered_epoch_that_is_not_shutting_down_joins() -> None:
     term = leadership([1])
     fetch(term, 2, 10)
     assert term.may_join(2, BROKERS, 1)
@@ -293,7 +293,7 @@ def test_only_a_registered_life_that_means_to_stay_joins() -> None:
     assert not term.may_join(2, {2: BrokerImage(2, 12, [], None, shutting_down=True)}, 1)
 
 
-def test_who_asked_for_all_there_was_keeps_its_place() -> None:
+def test_a_follower_that_fetched_everything_stays_in_the_isr() -> None:
     term = leadership([1, 2], log_end=10)
     for now in range(0, 10 * LAG, LAG // 2):
         fetch(term, 2, term.log_end - 1, now)
@@ -302,7 +302,7 @@ def test_who_asked_for_all_there_was_keeps_its_place() -> None:
         assert term.propose(BROKERS, now + 1) is None
 
 
-def test_who_never_catches_up_leaves() -> None:
+def test_a_follower_that_never_catches_up_leaves() -> None:
     term = leadership([1, 2], log_end=1000, high_watermark=0)
     for now in range(0, LAG + 1, 10):
         fetch(term, 2, now, now)
@@ -311,13 +311,13 @@ def test_who_never_catches_up_leaves() -> None:
     assert proposed(term, LAG + 1).state.isr == [1]
 
 
-def test_who_is_silent_on_a_silent_partition_stays() -> None:
+def test_an_idle_follower_of_an_idle_partition_stays() -> None:
     term = leadership([1, 2])
     fetch(term, 2, 10)
     assert term.propose(BROKERS, 100 * LAG) is None
 
 
-def test_who_had_everything_when_time_passed_has_the_whole_lag_from_then_on() -> None:
+def test_a_follower_that_was_caught_up_has_the_whole_lag_time_from_then_on() -> None:
     term = leadership([1, 2])
     fetch(term, 2, 10, now=0)
     term.passes(10 * LAG)
@@ -326,7 +326,7 @@ def test_who_had_everything_when_time_passed_has_the_whole_lag_from_then_on() ->
     assert proposed(term, 11 * LAG + 1).state.isr == [1]
 
 
-def test_time_that_passes_does_not_keep_who_lacks_records() -> None:
+def test_a_follower_that_lacks_records_leaves_with_time() -> None:
     term = leadership([1, 2, 3])
     fetch(term, 2, 10, now=0)
     fetch(term, 3, 10, now=0)
@@ -337,7 +337,7 @@ def test_time_that_passes_does_not_keep_who_lacks_records() -> None:
     assert proposed(term, LAG + 1).state.isr == [1, 3]
 
 
-def test_time_that_passes_says_nothing_of_who_has_not_asked_in_this_term() -> None:
+def test_time_says_nothing_of_a_follower_that_has_not_fetched_in_this_term() -> None:
     term = leadership([1, 2], log_end=10)
     term.passes(LAG)
     assert proposed(term, LAG + 1).state.isr == [1]
@@ -356,7 +356,7 @@ def test_a_replica_that_is_assigned_later_may_join() -> None:
     assert proposed(term).state.isr == [1, 2]
 
 
-def test_what_moves_goes_on_moving_with_a_change_of_the_isr() -> None:
+def test_a_reassignment_continues_with_a_change_of_the_isr() -> None:
     term = leadership([1])
     moving = PartitionImage("t", 0, UUID(int=1), 1, 5, [1], 1, 1, [11], [2], [3])
     term.learned(moving)
@@ -389,7 +389,7 @@ def test_acks_all_is_answered_when_the_records_are_committed() -> None:
     assert term.acknowledgement(12) == ErrorCode.NONE
 
 
-def test_acks_all_is_told_when_too_few_are_left_behind_the_append() -> None:
+def test_acks_all_fails_when_too_few_are_in_sync_after_the_append() -> None:
     term = leadership([1, 2], min_isr=2)
     term.appended(12)
     fetch(term, 2, 12)

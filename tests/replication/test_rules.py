@@ -62,7 +62,9 @@ def test_rule_1_what_one_in_sync_replica_lacks_is_not_shown(cluster: ClusterProc
         )
 
 
-def test_rule_2_positions_of_another_term_or_life_do_not_count(cluster: ClusterProcesses) -> None:
+def test_rule_2_positions_of_another_term_or_broker_epoch_do_not_count(
+    cluster: ClusterProcesses,
+) -> None:
     topic = cluster.create("impostors")
     leader, followers = roles(cluster, topic)
     broker, epoch = cluster.brokers[leader], cluster.partition(topic).leader_epoch
@@ -86,7 +88,7 @@ def test_rule_2_positions_of_another_term_or_life_do_not_count(cluster: ClusterP
     cluster.until_in_sync(topic)
 
 
-def test_rule_5_a_broker_that_restarts_while_nobody_looks_has_lost_its_place(
+def test_rule_5_a_broker_that_restarts_unseen_leaves_the_isr(
     cluster: ClusterProcesses,
 ) -> None:
     topic = cluster.create("bounced", partitions=3)
@@ -114,7 +116,7 @@ def test_rule_5_a_broker_that_restarts_while_nobody_looks_has_lost_its_place(
     cluster.until_in_sync(topic)
 
 
-def test_rule_6_who_waits_for_too_long_is_told_so(cluster: ClusterProcesses) -> None:
+def test_rule_6_an_append_that_waits_too_long_times_out(cluster: ClusterProcesses) -> None:
     topic = cluster.create("waiting")
     leader, followers = roles(cluster, topic)
     with paused(cluster, followers[0]):
@@ -146,7 +148,7 @@ def test_rule_6_a_new_leader_says_where_the_log_ends_when_it_knows(
 ) -> None:
     topic = cluster.create("unsure", partitions=3)
     told = cluster.metadata(topic)
-    # Not the controller is paused: somebody has to elect.
+    # The controller is not paused: it has to elect.
     chosen = next(
         each for each in told.topics[0].partitions if each.replica_nodes[2] != told.controller_id
     )

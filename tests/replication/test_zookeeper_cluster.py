@@ -150,7 +150,7 @@ def test_a_leader_that_wakes_up_acknowledges_nothing_and_shows_nothing_uncommitt
     assert read_all(cluster, topic, 100, partition=index) == [b"%d" % each for each in range(100)]
 
 
-def test_writes_and_reads_go_on_without_zookeeper(
+def test_writes_and_reads_continue_without_zookeeper(
     cluster: ClusterProcesses, zookeeper: Ensemble
 ) -> None:
     topic = cluster.create("alone", min_insync_replicas="2")

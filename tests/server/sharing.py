@@ -28,7 +28,7 @@ def shared(broker: Broker, topic: str, *, committed: int | None = None) -> Parti
             [node.id, SOMEBODY_ELSE],
             now.partition_epoch,
             now.version,
-            [node.broker_epoch, 1],
+            [node.state.epoch, 1],
         )
         partition.get_replicas(
             Leadership(
@@ -39,7 +39,7 @@ def shared(broker: Broker, topic: str, *, committed: int | None = None) -> Parti
                 high_watermark=partition.high_watermark if committed is None else committed,
                 min_isr=1,
                 lag=1000.0,
-                now=node.roles.now(),
+                now=node.replica_manager.now(),
             )
         )
         return partition

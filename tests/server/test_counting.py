@@ -4,8 +4,8 @@ from threading import Event
 
 import pytest
 
-from ottla.broker.logs import flusher
 from ottla.broker.metrics.counters import TopicMetrics
+from ottla.broker.scheduling import flusher
 from ottla.embedded import Broker
 from ottla.log.flush import Flush, run_together
 from ottla.wire.batch import headers
@@ -49,7 +49,7 @@ def test_a_produce_that_waits_for_the_disk_is_counted(monkeypatch: pytest.Monkey
         create_topic(connection, "t", configs={"flush.messages": "1"})
         node = running(broker).node
         connection.send(produce_request("t", bytes(batch())), PRODUCE)
-        until(broker, lambda: node.parked_produces == 1)
+        until(broker, lambda: node.delayed.produces == 1)
         may_end.set()
         connection.receive(ProduceResponse, PRODUCE)
-        assert on_loop(broker, lambda: node.parked_produces) == 0
+        assert on_loop(broker, lambda: node.delayed.produces) == 0

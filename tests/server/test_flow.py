@@ -170,17 +170,17 @@ def test_a_client_that_has_gone_while_it_was_not_read_is_noticed(broker: Broker)
     client.close()
     sweep(broker)
     assert connections(broker) == []
-    assert on_loop(broker, lambda: running(broker).node.parked_fetches) == 0
+    assert on_loop(broker, lambda: running(broker).node.delayed.fetches) == 0
 
 
 def test_a_parked_fetch_whose_client_resets_is_forgotten(
     broker: Broker, client: Connection
 ) -> None:
     client.send_bytes(wait_for_records(FOR_EVER_MS))
-    until(broker, lambda: running(broker).node.parked_fetches == 1)
+    until(broker, lambda: running(broker).node.delayed.fetches == 1)
     client.socket.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
     client.close()
-    until(broker, lambda: running(broker).node.parked_fetches == 0)
+    until(broker, lambda: running(broker).node.delayed.fetches == 0)
     assert connections(broker) == []
 
 
@@ -226,7 +226,7 @@ def test_a_request_that_waits_keeps_its_connection() -> None:
     ):
         create_topic(client, "empty")
         client.send_bytes(wait_for_records(FOR_EVER_MS))
-        until(broker, lambda: running(broker).node.parked_fetches == 1)
+        until(broker, lambda: running(broker).node.delayed.fetches == 1)
         for _ in range(10):
             sweep(broker)
         assert len(connections(broker)) == 1

@@ -78,7 +78,7 @@ def client(broker: Broker) -> Iterator[Connection]:
         yield connection
     node = running(broker).node
     until(broker, lambda: len(server(broker).connections) == before)
-    until(broker, lambda: node.parked_fetches == node.parked_produces == 0)
+    until(broker, lambda: node.delayed.fetches == node.delayed.produces == 0)
 
 
 def replies(client: Connection) -> list[int]:
@@ -239,6 +239,6 @@ def test_a_client_that_has_closed_both_halves_is_noticed(
 
     def is_gone() -> bool:
         server(broker)._sweep_idle()
-        return len(server(broker).connections) == before and node.parked_fetches == 0
+        return len(server(broker).connections) == before and node.delayed.fetches == 0
 
     until(broker, is_gone)

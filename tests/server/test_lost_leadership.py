@@ -54,8 +54,8 @@ def lose_all_roles(broker: Broker) -> None:
     node = running(broker).server.node
 
     def lose() -> None:
-        node.membership.epoch = NO_EPOCH
-        node.roles.take_all()
+        node.state.epoch = NO_EPOCH
+        node.replica_manager.take_all()
 
     on_loop(broker, lose)
 

@@ -4,7 +4,7 @@ from collections.abc import Callable, Iterator
 
 import pytest
 
-from ottla.broker.node import Node
+from ottla.broker.broker_server import BrokerServer
 from ottla.broker.replicas.partition import Partition
 from ottla.embedded import Broker
 from ottla.later import Later
@@ -74,7 +74,7 @@ class SlowAnswers:
         on_loop(self._broker, lambda: later.complete(answer))
 
 
-def open_transactions(broker: Broker, where: Callable[[Node], Partition]) -> int:
+def open_transactions(broker: Broker, where: Callable[[BrokerServer], Partition]) -> int:
     node = running(broker).server.node
     return on_loop(broker, lambda: len(where(node).log.producers.ongoing))
 

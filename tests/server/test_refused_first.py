@@ -41,4 +41,4 @@ def test_a_batch_is_not_written_before_one_that_found_no_leader(broker: Broker) 
         assert ask(client, 1) == ErrorCode.NOT_LEADER_OR_FOLLOWER
         assert ask(client, 2) == ErrorCode.NOT_LEADER_OR_FOLLOWER
         assert [ask(client, sequence) for sequence in range(3)] == [0, 0, 0]
-        assert not node.refusals
+        assert not node.rejected_batches

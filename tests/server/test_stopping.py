@@ -24,7 +24,7 @@ def test_a_stop_does_not_wait_for_fetches(tmp_path: Path) -> None:
     with Broker(data=tmp_path) as broker, Connection(broker.bootstrap_servers) as client:
         create_topic(client, "empty")
         client.send(fetch_request(From("empty"), max_wait_ms=2**31 - 1, min_bytes=1), FETCH)
-        until(broker, lambda: running(broker).node.parked_fetches == 1)
+        until(broker, lambda: running(broker).node.delayed.fetches == 1)
         broker.stop()
     assert (tmp_path / CLEAN_SHUTDOWN).exists()
 
@@ -36,7 +36,7 @@ def test_who_was_answered_hears_it_before_the_broker_hangs_up(
 
     def then_hang_up(server: Server, connection: ServedConnection) -> None:
         send_soon(server, connection)
-        server.node.on_away()
+        server.node.lifecycle.on_fenced()
 
     with Broker() as broker, Connection(broker.bootstrap_servers) as client:
         monkeypatch.setattr(Server, "send_soon", then_hang_up)

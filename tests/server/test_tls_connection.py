@@ -49,7 +49,9 @@ def broker(certificates: Certificates) -> Iterator[Broker]:
 
 
 def port_of(broker: Broker, name: str) -> int:
-    return next(each.port for each in running(broker).node.advertised if each.name == name)
+    return next(
+        each.port for each in running(broker).node.lifecycle.advertised if each.name == name
+    )
 
 
 def plain_socket(broker: Broker, name: str) -> socket.socket:

@@ -6,7 +6,7 @@ from collections.abc import Callable
 import pytest
 
 from ottla.api import fetch
-from ottla.broker.replicas.fetching import Fetch
+from ottla.broker.replicas.delayed_fetch import DelayedFetch
 from ottla.broker.replicas.partition import Partition
 from ottla.embedded import Broker
 from ottla.later import Later
@@ -29,7 +29,9 @@ LONG_MS = 60_000
 METADATA = 3
 
 
-@pytest.mark.parametrize("broken", [(fetch, "_reply"), (Fetch, "_try")], ids=["reply", "look"])
+@pytest.mark.parametrize(
+    "broken", [(fetch, "_reply"), (DelayedFetch, "_try")], ids=["reply", "look"]
+)
 def test_the_connection_of_a_parked_request_is_closed(
     monkeypatch: pytest.MonkeyPatch, broken: tuple[object, str]
 ) -> None:

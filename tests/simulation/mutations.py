@@ -17,7 +17,7 @@ from ottla.metadata.image import NO_EPOCH, BrokerImage, Image, PartitionImage
 from ottla.metadata.isr_proposal import Proposal
 from ottla.metadata.store import Check, Op
 from ottla.replication.epochs import Epochs
-from ottla.replication.follower import Action, Answer, Fetch, Following, Step
+from ottla.replication.follower import Action, Answer, FollowerFetch, FollowerStep, Following
 from ottla.replication.lease import Lease
 from ottla.replication.replicas import Leadership
 from ottla.wire.errors import ErrorCode
@@ -121,14 +121,14 @@ class TakesAnyAnswer(Following):
 
     def answered(
         self,
-        fetch: Fetch,
+        fetch: FollowerFetch,
         answer: Answer,
         log_end: int,
         epochs: Epochs,
         high_watermark: int,
         *,
         was_deleted: bool = True,
-    ) -> Step:
+    ) -> FollowerStep:
         fetch = fetch._replace(leader_epoch=self.leader_epoch)
         return super().answered(
             fetch, answer, log_end, epochs, high_watermark, was_deleted=was_deleted
@@ -140,23 +140,23 @@ class IgnoresDivergence(Following):
 
     __slots__ = ()
 
-    def fetch(self, log_end: int, epochs: Epochs, log_start: int) -> Fetch:
+    def fetch(self, log_end: int, epochs: Epochs, log_start: int) -> FollowerFetch:
         return super().fetch(log_end, epochs, log_start)._replace(last_fetched_epoch=-1)
 
     def answered(
         self,
-        fetch: Fetch,
+        fetch: FollowerFetch,
         answer: Answer,
         log_end: int,
         epochs: Epochs,
         high_watermark: int,
         *,
         was_deleted: bool = True,
-    ) -> Step:
+    ) -> FollowerStep:
         step = super().answered(
             fetch, answer, log_end, epochs, high_watermark, was_deleted=was_deleted
         )
-        return Step(Action.BACK_OFF) if step.action is Action.TRUNCATE else step
+        return FollowerStep(Action.BACK_OFF) if step.action is Action.TRUNCATE else step
 
 
 class TruncatesToTheHighWatermark(SimulatedBroker):

@@ -13,7 +13,7 @@ from ottla.metadata.elections import NO_LEADER, leads
 from ottla.metadata.image import NO_EPOCH, Image, PartitionImage, PartitionKey
 from ottla.metadata.isr_proposal import Proposal
 from ottla.replication.epochs import check_start, diverging
-from ottla.replication.follower import Action, Answer, Fetch, Following, marks
+from ottla.replication.follower import Action, Answer, FollowerFetch, Following, marks
 from ottla.replication.replicas import Leadership
 from ottla.wire.errors import ErrorCode, KafkaError
 
@@ -36,7 +36,7 @@ class Parked(NamedTuple):
     connection: Connection
     follower: "ReplicaHost"
     key: PartitionKey
-    fetch: Fetch
+    fetch: FollowerFetch
     number: int
 
 
@@ -218,7 +218,7 @@ class ReplicaHost(StoreSession):
         connection: Connection,
         follower: "ReplicaHost",
         key: PartitionKey,
-        fetch: Fetch,
+        fetch: FollowerFetch,
         follower_epoch: int,
         number: int,
     ) -> None:

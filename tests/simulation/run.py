@@ -8,7 +8,7 @@ from ottla.metadata.controller import has_controller
 from ottla.metadata.documents import (
     CONTROLLER,
     PARTITIONS,
-    Controller,
+    ControllerInfo,
     PartitionState,
     decode,
     partition_key,
@@ -133,7 +133,7 @@ class Simulation:
     def _committed(self, writer: str, ops: Sequence[Op]) -> None:
         if isinstance(ops, Decision) and ops.under >= 0:
             document = self.store.model.documents.get(CONTROLLER)
-            current = None if document is None else decode(document.value, Controller).epoch
+            current = None if document is None else decode(document.value, ControllerInfo).epoch
             self.checker.controls(ops.under, current)
         for op in ops:
             if op.key.startswith(PARTITIONS):

@@ -11,12 +11,19 @@ from uuid import UUID
 
 from ottla.api import load_all, registry
 from ottla.wire import codec
+from ottla.wire.fetch import MOST_PARTITIONS as MOST_FETCHED
 from ottla.wire.headers import write_request_header
 from ottla.wire.message import Field, Message, Part
+from ottla.wire.messages.fetch import FetchRequest
+from ottla.wire.messages.produce import ProduceRequest
+from ottla.wire.produce import MOST_PARTITIONS as MOST_PRODUCED
 from tests.wire.every_message import MESSAGES
 
 TOPIC = "here"
 GROUP = "here"
+
+MOST: dict[type[Message], int] = {FetchRequest: MOST_FETCHED, ProduceRequest: MOST_PRODUCED}
+"""Requests with more elements are refused, which is cheap: as many as are allowed are worse."""
 
 _ZERO = {"bool": False, "float64": 0.0, "bytes": b"", "records": None}
 
@@ -73,6 +80,7 @@ class _Maker(NamedTuple):
         count = (largest - len(header) - few - 100) // max(
             1, (many - few + 99) // 100 + 5 * self.distinct
         )
+        count = min(count, MOST.get(cls, count))
         return header + codec.encode(self._message(cls, count), self.version)
 
     def _message(self, cls: type[Message], count: int) -> Message:

@@ -57,18 +57,18 @@ async def _replace(request: Request, resource: AlterConfigsResource, validate_on
         configs[each.name] = each.value
     if resource.resource_type == ResourceType.TOPIC:
         await replace_topic_configs(
-            node, resource.resource_name, configs, validate_only=validate_only
+            node.metadata, resource.resource_name, configs, validate_only=validate_only
         )
     elif resource.resource_type == ResourceType.BROKER:
-        broker = broker_of(node, resource.resource_name)
-        await replace_broker_configs(node, broker, configs, validate_only=validate_only)
+        broker = broker_of(node.id, resource.resource_name)
+        await replace_broker_configs(node.metadata, broker, configs, validate_only=validate_only)
     elif resource.resource_type == ResourceType.GROUP:
         await replace_group_configs(
-            node, resource.resource_name, configs, validate_only=validate_only
+            node.metadata, resource.resource_name, configs, validate_only=validate_only
         )
     elif resource.resource_type == ResourceType.CLIENT_METRICS:
         await replace_client_metrics_configs(
-            node, resource.resource_name, configs, validate_only=validate_only
+            node.metadata, resource.resource_name, configs, validate_only=validate_only
         )
     else:
         raise unsupported(resource.resource_type)

@@ -49,7 +49,7 @@ async def alter_partition_reassignments(
             else:
                 refused[key] = problem
     try:
-        refused |= await alter_reassignments(request.node, targets)
+        refused |= await alter_reassignments(request.node.metadata, targets)
     except Exception as problem:  # noqa: BLE001 the reply says what went wrong
         answer.error_code, answer.error_message = error_of(problem)
         return answer

@@ -31,7 +31,11 @@ async def create_partitions(
             if topic.assignments is not None:
                 assignment = [each.broker_ids for each in topic.assignments]
             await add_partitions(
-                request.node, topic.name, topic.count, assignment, validate_only=asked.validate_only
+                request.node.metadata,
+                topic.name,
+                topic.count,
+                assignment,
+                validate_only=asked.validate_only,
             )
         except Exception as problem:  # noqa: BLE001 one topic's failure is not the others'
             result.error_code, result.error_message = error_of(problem)

@@ -50,7 +50,7 @@ async def _create(
         except KafkaError as problem:
             results[topic.name] = _refused(topic.name, problem)
     try:
-        outcomes = await create(request.node, wanted, validate_only=validate_only)
+        outcomes = await create(request.node.metadata, wanted, validate_only=validate_only)
     except Exception as problem:  # noqa: BLE001 the reply says what went wrong
         results |= {new.name: _refused(new.name, problem) for new in wanted}
     else:

@@ -9,7 +9,7 @@ import asyncio
 
 from ottla.api.pieces import pieces
 from ottla.api.registry import Request, api, error_of
-from ottla.broker.node import Node
+from ottla.broker.broker_server import BrokerServer
 from ottla.broker.replicas.partition import Partition
 from ottla.config.topic_names import INTERNAL_TOPICS
 from ottla.metadata.deleted_records import record_deletions
@@ -58,7 +58,7 @@ async def delete_records(request: Request, asked: DeleteRecordsRequest) -> Delet
     problem_of_store: Exception | None = None
     if offsets:
         try:
-            await node.change(
+            await node.metadata.change(
                 lambda image: (None, record_deletions(image, offsets, node.id, node.broker_epoch))
             )
         except StoreError as problem:
@@ -80,7 +80,7 @@ async def delete_records(request: Request, asked: DeleteRecordsRequest) -> Delet
             if not result.error_code:
                 await _followed(request, results.name, result, deadline)
     try:
-        await node.maintenance.checkpoint_start_offsets()
+        await node.log_manager.checkpoint_start_offsets()
     except OSError as problem:
         code, _ = error_of(problem)
         for result in (each for topic in answer.topics for each in topic.partitions):
@@ -117,7 +117,7 @@ def _checked(partition: Partition, offset: int) -> int:
     return offset
 
 
-def _delete(node: Node, partition: Partition, offset: int) -> int:
+def _delete(node: BrokerServer, partition: Partition, offset: int) -> int:
     """Delete what lies before an offset; the first one that is left."""
     state = node.image.partitions.get((partition.topic, partition.index))
     if partition.leadership is not None and (state is None or offset > state.deleted_below):

@@ -63,7 +63,7 @@ async def _delete(
         result.name = _name_of(request, topic)
         found = request.node.image.topics.get(result.name)
         by_id = None if topic.topic_id == NO_UUID else topic.topic_id
-        await delete_topic(request.node, result.name, by_id)
+        await delete_topic(request.node.metadata, result.name, by_id)
         if found is not None:
             result.topic_id = found.id
     except Exception as problem:  # noqa: BLE001 one topic's failure is not the others'

@@ -64,7 +64,7 @@ def _describe(request: Request, resource: DescribeConfigsResource) -> list[Descr
             raise KafkaError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
         return describe_topic(topic.configs, node.config.settings, names)
     if resource.resource_type == ResourceType.BROKER:
-        if broker_of(node, resource.resource_name) is None:
+        if broker_of(node.id, resource.resource_name) is None:
             return describe_cluster_default(node.config.settings.dynamic_default, names)
         return describe_broker(node.config.settings, names)
     if resource.resource_type == ResourceType.GROUP:
@@ -80,7 +80,7 @@ def _describe(request: Request, resource: DescribeConfigsResource) -> list[Descr
         own = node.image.client_metrics_configs.get(resource.resource_name)
         return describe_client_metrics(own.configs if own else {}, names)
     if resource.resource_type == ResourceType.BROKER_LOGGER:
-        check_logger_of(node, resource.resource_name)
+        check_logger_of(node.id, resource.resource_name)
         return describe_loggers(names)
     raise unsupported(resource.resource_type)
 

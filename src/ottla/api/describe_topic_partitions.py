@@ -79,7 +79,7 @@ def _describe(
     )
     hidden = unreachable(request)
     for index in indexes:
-        leader = request.node.leader_of(topic.name, index)
+        leader = request.node.leaders.of(topic.name, index)
         replicas = topic.assignment[index]
         gone = {*leader.offline, *hidden}
         # Unlike in Metadata it is no error that nobody leads.

@@ -31,7 +31,9 @@ async def elect(request: Request, asked: ElectLeadersRequest) -> ElectLeadersRes
             (topic.topic, index) for topic in asked.topic_partitions for index in topic.partitions
         ]
     try:
-        outcomes = await elect_leaders(request.node, ElectionType(asked.election_type), wanted)
+        outcomes = await elect_leaders(
+            request.node.metadata, ElectionType(asked.election_type), wanted
+        )
     except Exception as problem:  # noqa: BLE001 the reply says what went wrong
         return ElectLeadersResponse(error_code=error_of(problem)[0])
     topics: dict[str, ReplicaElectionResult] = {}

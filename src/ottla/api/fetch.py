@@ -9,11 +9,10 @@ from collections.abc import Sequence
 
 from ottla.api.registry import LONG_BYTES, Outcome, Request, raw_api
 from ottla.broker.replicas.decoding import unhurried
+from ottla.broker.replicas.delayed_fetch import MOST_AT_ONCE, Answer, DelayedFetch
 from ottla.broker.replicas.fetch_arrival import arrived
-from ottla.broker.replicas.fetch_looking import unpin
+from ottla.broker.replicas.fetch_reader import unpin
 from ottla.broker.replicas.fetch_sessions import FetchSession
-from ottla.broker.replicas.fetching import MOST_AT_ONCE, Answer, Fetch
-from ottla.broker.replicas.leader_hints import leader_endpoints
 from ottla.later import Ending, Later
 from ottla.wire import fetch as wire
 from ottla.wire.apis import ApiKey
@@ -35,7 +34,7 @@ def fetch(request: Request, body: memoryview, at: int) -> Outcome:
         session, full = node.fetch_sessions.begin(asked, version, node.elapsed_ms())
     except KafkaError as problem:
         return wire.response(version, [], error_code=problem.code)
-    answer = Fetch(node, session, full, asked, request.listener).begin()
+    answer = DelayedFetch(node.fetches, session, full, asked, request.listener).begin()
     if not isinstance(answer, Later):
         return _reply(request, session.id, answer)
     later: Later[Parts | None] = Later()
@@ -62,12 +61,14 @@ async def _begin_many(request: Request, body: bytes, later: Later[Parts | None])
             asked = await node.decoding.of_message(
                 lambda: wire.read_request(memoryview(body), 0, version, unhurried)
             )
-            session, full = await arrived(node, asked, version)
-        answer = Fetch(node, session, full, asked, request.listener, noted=True).begin()
+            session, full = await arrived(node.fetches, asked, version)
+        answer = DelayedFetch(
+            node.fetches, session, full, asked, request.listener, noted=True
+        ).begin()
     except KafkaError as problem:
         later.complete(wire.response(version, [], error_code=problem.code))
     except DecodeError as problem:
-        later.fail(UnanswerableError(f"a malformed Fetch v{version}: {problem}"))
+        later.fail(UnanswerableError(f"a malformed DelayedFetch v{version}: {problem}"))
     except Exception as problem:  # noqa: BLE001 its client must not wait for ever
         later.fail(problem)
     else:
@@ -138,4 +139,4 @@ def _endpoints(request: Request, answer: Answer) -> Sequence[NodeEndpoint]:
     hinted = {
         data.leader[0] for _, results in answer for data in results if data.leader is not None
     }
-    return leader_endpoints(request.node, request.listener, hinted) if hinted else ()
+    return request.node.leaders.endpoints(request.listener, hinted) if hinted else ()

@@ -61,7 +61,7 @@ async def _find(request: Request, key: str, kind: int) -> Coordinator:
     try:
         coordinators = _coordinators(request, kind)
         await coordinators.ensure_topic()
-        leader = node.leader_of(coordinators.topic, coordinators.partition_of(key))
+        leader = node.leaders.of(coordinators.topic, coordinators.partition_of(key))
         broker = node.image.brokers.get(leader.id)
         endpoint = None if broker is None else broker.endpoint(request.listener)
         if endpoint is None:

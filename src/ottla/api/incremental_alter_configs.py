@@ -65,21 +65,21 @@ async def _alter(request: Request, resource: AlterConfigsResource, validate_only
     alterations = [_alteration(each) for each in resource.configs]
     if resource.resource_type == ResourceType.TOPIC:
         await alter_topic_configs(
-            node, resource.resource_name, alterations, validate_only=validate_only
+            node.metadata, resource.resource_name, alterations, validate_only=validate_only
         )
     elif resource.resource_type == ResourceType.BROKER:
-        broker = broker_of(node, resource.resource_name)
-        await alter_broker_configs(node, broker, alterations, validate_only=validate_only)
+        broker = broker_of(node.id, resource.resource_name)
+        await alter_broker_configs(node.metadata, broker, alterations, validate_only=validate_only)
     elif resource.resource_type == ResourceType.GROUP:
         await alter_group_configs(
-            node, resource.resource_name, alterations, validate_only=validate_only
+            node.metadata, resource.resource_name, alterations, validate_only=validate_only
         )
     elif resource.resource_type == ResourceType.CLIENT_METRICS:
         await alter_client_metrics_configs(
-            node, resource.resource_name, alterations, validate_only=validate_only
+            node.metadata, resource.resource_name, alterations, validate_only=validate_only
         )
     elif resource.resource_type == ResourceType.BROKER_LOGGER:
-        check_logger_of(node, resource.resource_name)
+        check_logger_of(node.id, resource.resource_name)
         alter_loggers(alterations, validate_only=validate_only)
     else:
         raise unsupported(resource.resource_type)

@@ -24,7 +24,7 @@ async def init_producer_id(
         if (asked.producer_id == NO_PRODUCER_ID) != (asked.producer_epoch == NO_EPOCH):
             raise KafkaError(ErrorCode.INVALID_REQUEST)
         if asked.transactional_id is None:
-            return InitProducerIdResponse(producer_id=await node.new_producer_id())
+            return InitProducerIdResponse(producer_id=await node.producer_ids.next())
         if not asked.transactional_id:
             raise KafkaError(ErrorCode.INVALID_REQUEST)
         check_timeout(asked.transaction_timeout_ms, node.config.transaction_max_timeout_ms)

@@ -101,7 +101,7 @@ async def _when_read(
 ) -> ListOffsetsResponse:
     for results, place, lookup, problem in cold:
         try:
-            results[place] = await look_again(request.node, problem, lookup.answer)
+            results[place] = await look_again(request.node.cold_readers, problem, lookup.answer)
         except OSError as failure:
             results[place] = _refusal(lookup.wanted, failure)
     return answer

@@ -37,7 +37,7 @@ _WAYS = (pieces("topics", "topics"),)
 @raw_api(ApiKey.METADATA, 0, 13)
 def metadata(request: Request, body: memoryview, at: int) -> Outcome:
     """Describe the cluster and the topics named, or all; a large answer is kept for the next."""
-    kept = request.node.kept_answers
+    kept = request.node.metadata_responses
     if not kept.may_be_large or len(body) - at > LONG_BYTES:
         return handled(request, body, at, MetadataRequest, _metadata, _WAYS)
     question = (request.version, request.listener, bytes(body[at:]))
@@ -83,7 +83,7 @@ def _can_be_created(request: Request, name: str) -> bool:
 async def _create_then_answer(
     request: Request, asked: MetadataRequest, missing: list[str]
 ) -> MetadataResponse:
-    await request.node.wished_topics.make(missing)
+    await request.node.auto_topic_creation.create(missing)
     return _answer(request, asked, _look_up_each(request, asked))
 
 
@@ -182,7 +182,7 @@ def _describe(request: Request, topic: TopicImage) -> MetadataResponseTopic:
 def _partition(
     request: Request, topic: TopicImage, index: int, replicas: list[int]
 ) -> MetadataResponsePartition:
-    leader = request.node.leader_of(topic.name, index)
+    leader = request.node.leaders.of(topic.name, index)
     return MetadataResponsePartition(
         error_code=0 if leader.id >= 0 else ErrorCode.LEADER_NOT_AVAILABLE,
         partition_index=index,

@@ -33,7 +33,7 @@ from ottla.wire.message import Message
 from ottla.wire.reply import Parts, UnanswerableError
 
 if TYPE_CHECKING:
-    from ottla.broker.node import Node
+    from ottla.broker.broker_server import BrokerServer
 
 log = structlog.get_logger()
 
@@ -69,7 +69,7 @@ T = TypeVar("T")
 class Request(Struct, frozen=True, gc=False):
     """Who asks, and in which version."""
 
-    node: Node
+    node: BrokerServer
     key: int
     version: int
     correlation_id: int

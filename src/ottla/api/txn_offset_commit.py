@@ -9,7 +9,7 @@ neither the transaction nor the group sees the request.
 
 from ottla.api.pieces import MOST_TOGETHER, pieces
 from ottla.api.registry import Request, api, error_of
-from ottla.broker.replicas.verification import Moment
+from ottla.broker.replicas.verification import VerificationGuard
 from ottla.broker.scheduling.waiting import settled
 from ottla.coordinator.group_state import check_group_id
 from ottla.metadata.image import Image
@@ -57,7 +57,7 @@ async def txn_offset_commit(
     try:
         check_group_id(asked.group_id)
         runner = request.node.groups.runner_of(asked.group_id)
-        moment = Moment(runner.partition, asked.producer_id)
+        moment = VerificationGuard(runner.partition, asked.producer_id)
         await _verify(request, asked, runner.partition.index)
         if request.version < FIRST_THAT_ADDS and moment.is_over:
             # Its marker would not end what is written behind it: let the client ask again.

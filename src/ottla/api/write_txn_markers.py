@@ -66,7 +66,7 @@ def _write(
             later.set_result(code)
 
     code = write_marker(
-        request.node,
+        request.node.coordinators,
         where,
         TxnMarkers(
             transactional_id="",

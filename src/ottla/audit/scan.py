@@ -70,7 +70,7 @@ class Scanned(msgspec.Struct):
     error: str | None = None
 
 
-class Place:
+class ScanPosition:
     """Where in a log the last scan ended."""
 
     __slots__ = ("inode", "offset", "position", "segment")
@@ -87,14 +87,14 @@ class Scanner:
     """Scans logs, and remembers where it stopped in each."""
 
     def __init__(self) -> None:
-        self._places: dict[str, Place] = {}
+        self._places: dict[str, ScanPosition] = {}
 
     def scan(self, order: LogOrder, window_ms: int) -> Scanned:
         """Count one log."""
         progress = _Progress(order, window_ms)
         try:
             segments = _segments(order.directory)
-            place: Place | None = self._place(order, segments)
+            place: ScanPosition | None = self._place(order, segments)
             while place is not None and progress.may_go_on:
                 progress.read_segment(order.directory, place)
                 self._places[order.directory] = place
@@ -104,14 +104,14 @@ class Scanner:
             return Scanned(order.start, error=str(problem))
         return progress.result()
 
-    def _place(self, order: LogOrder, segments: Sequence[int]) -> Place:
+    def _place(self, order: LogOrder, segments: Sequence[int]) -> ScanPosition:
         place = self._places.get(order.directory)
         if place is not None and place.offset == order.start and place.segment in segments:
             return place
         at = bisect_right(segments, order.start) - 1
         if at < 0:
             raise ValueError(f"there is no segment with offset {order.start}")
-        return Place(segments[at])
+        return ScanPosition(segments[at])
 
 
 class _Progress:
@@ -136,7 +136,7 @@ class _Progress:
         counts = [(*windows, n) for windows, n in self._counts.items()]
         return Scanned(self.reached, counts, self._begin, self._end)
 
-    def read_segment(self, directory: str, place: Place) -> None:
+    def read_segment(self, directory: str, place: ScanPosition) -> None:
         """Read a segment from a place on; moves the place."""
         path = f"{directory}/{place.segment:0{DIGITS_OF_A_NAME}}{SEGMENT_SUFFIX}"
         fd = os.open(path, os.O_RDONLY)
@@ -152,7 +152,7 @@ class _Progress:
         finally:
             os.close(fd)
 
-    def _read(self, data: mmap.mmap, size: int, path: str, place: Place) -> None:
+    def _read(self, data: mmap.mmap, size: int, path: str, place: ScanPosition) -> None:
         position, following, stop, start = place.position, place.offset, self._stop, self._start
         length_of_window, unpack = self._window_ms, _FIELDS.unpack_from
         window, window_end = 0, 0  # of the batch before: most are in the same one
@@ -209,12 +209,14 @@ def _segments(directory: str) -> list[int]:
     )
 
 
-def _following(place: Place, segments: Sequence[int], progress: _Progress) -> Place | None:
+def _following(
+    place: ScanPosition, segments: Sequence[int], progress: _Progress
+) -> ScanPosition | None:
     """The beginning of the next segment, if there is one and something of it was asked for."""
     at = bisect_right(segments, place.segment)
     if at == len(segments) or not progress.may_go_on:
         return None
-    return Place(segments[at])
+    return ScanPosition(segments[at])
 
 
 def main() -> None:

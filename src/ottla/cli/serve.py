@@ -2,6 +2,8 @@
 
 import os
 import sys
+from collections.abc import Mapping
+from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
 
 import click
@@ -38,6 +40,13 @@ _OF_COMMANDS = (BOOTSTRAP_VARIABLE, COMMAND_CONFIG_VARIABLE, INSECURE_VARIABLE)
     type=click.IntRange(1, 256),
     help="Number of brokers to run on this machine, with consecutive ports and ids; brokers that "
     "die are restarted.",
+)
+@click.option(
+    "--registry",
+    "registry_port",
+    type=click.IntRange(1, 65535),
+    metavar="PORT",
+    help="Also run a schema registry on this port, restarted if it dies (see ottla registry).",
 )
 @click.option(
     "--config",
@@ -78,6 +87,7 @@ def command(
     node_id: int | None,
     store: str | None,
     workers: int | None,
+    registry_port: int | None,
     config_file: Path | None,
     settings: tuple[str, ...],
     tls: tuple[Path, Path] | None,
@@ -94,6 +104,7 @@ def command(
     Examples:
       ottla serve --port 9092 --data /var/lib/ottla --set log.retention.hours=24
       ottla serve --workers 3
+      ottla serve --registry 8081
       ottla serve --id 2 --store zookeeper://zk1,zk2,zk3/ottla --host 10.0.0.2 --insecure
       ottla serve --host 10.0.0.2 --tls cert.pem key.pem --client-ca ca.pem
     """
@@ -123,16 +134,17 @@ def command(
         for warning in loaded.warnings:
             print(f"ottla: {warning}", file=sys.stderr)
         _check_authentication(loaded.values, insecure)
-        if workers is not None:
-            from ottla.server.supervisor import run_supervised
+        with _registry(loaded.values, registry_port):
+            if workers is not None:
+                from ottla.server.supervisor import run_supervised
 
-            return run_supervised(loaded.values, workers)
-        from ottla.server.quick_start import quicken
+                return run_supervised(loaded.values, workers)
+            from ottla.server.quick_start import quicken
 
-        quicken()
-        from ottla.server.run import run_broker
+            quicken()
+            from ottla.server.run import run_broker
 
-        return run_broker(loaded.values)
+            return run_broker(loaded.values)
     except UnicodeDecodeError:
         raise click.UsageError(f"{config_file} is not a text file in UTF-8.") from None
     except ConfigError as problem:
@@ -156,6 +168,24 @@ def _check_authentication(values: dict[str, str], allowed: bool) -> None:
             "write everything",
             file=sys.stderr,
         )
+
+
+def _registry(static: Mapping[str, str], port: int | None) -> AbstractContextManager[object]:
+    """The schema registry beside the broker, where there is to be one."""
+    if port is None:
+        return nullcontext()
+    from ottla.config import BrokerConfig
+    from ottla.config.listeners import WILDCARDS
+    from ottla.registry.child import SupervisedRegistry
+
+    listener = BrokerConfig.from_static(static).bound_listeners[0]
+    if not listener.port:
+        raise click.UsageError("--registry needs a broker with a fixed port.")
+    if listener.has_tls or listener.has_sasl:
+        raise click.UsageError("--registry needs a PLAINTEXT listener as the first one.")
+    near = DEFAULT_HOST if listener.host in WILDCARDS else listener.host
+    shown = f"[{near}]" if ":" in near else near
+    return SupervisedRegistry(f"{shown}:{listener.port}", listener.host or DEFAULT_HOST, port)
 
 
 def _flags(

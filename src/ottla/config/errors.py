@@ -5,8 +5,13 @@ answered with the same text that the command line shows.
 """
 
 from collections.abc import Iterable
+from functools import lru_cache
+from typing import Final
 
 from ottla.wire.errors import ErrorCode, KafkaError
+
+LONGEST_COMPARED: Final = 100
+CLOSE: Final = 0.5
 
 
 class ConfigError(KafkaError):
@@ -35,13 +40,27 @@ def unknown_name(
 
 
 def nearest_name(name: str, known: Iterable[str]) -> str | None:
-    """The known name most like `name`, or None when none comes close."""
-    # Only a mistake needs it, and its import would cost every start.
-    import difflib
+    """The known name most like `name`, or None when none comes close.
 
+    By the pairs of letters that both have: a request may have very many wrong names.
+    """
     wanted = name.strip().lower().replace("_", ".").replace("-", ".")
-    found = difflib.get_close_matches(wanted, list(known), n=1, cutoff=0.6)
-    return found[0] if found else None
+    if len(wanted) > LONGEST_COMPARED:
+        return None
+    pairs = _pairs(wanted)
+    best, nearest = CLOSE, None
+    for each in known:
+        others = _pairs(each)
+        likeness = 2 * len(pairs & others) / (len(pairs) + len(others))
+        if likeness > best:
+            best, nearest = likeness, each
+    return nearest
+
+
+@lru_cache(1024)
+def _pairs(name: str) -> frozenset[str]:
+    """Each letter with the one before it."""
+    return frozenset(map(str.__add__, f" {name}", f"{name} "))
 
 
 def _one_line(value: object) -> str:

@@ -1,10 +1,10 @@
-"""What an append tells: where a batch went, and what the reply has to wait for."""
+"""The result of an append: the batch's offsets, and what the reply has to wait for."""
 
 from msgspec import Struct
 
 
 class Appended(Struct, frozen=True, gc=False):
-    """What became of a batch."""
+    """Kafka's LogAppendInfo."""
 
     base_offset: int
     last_offset: int
@@ -12,6 +12,6 @@ class Appended(Struct, frozen=True, gc=False):
     """The broker's clock where the topic uses LogAppendTime, else -1; a duplicate's timestamp."""
     log_start_offset: int
     duplicate: bool
-    """True where the batch was in the log already: the offsets are those it got then."""
+    """True if the batch was in the log already: the offsets are those it got then."""
     must_flush: bool
-    """True where `flush.messages` is reached: the reply has to wait for a flush."""
+    """True if `flush.messages` is reached: the reply has to wait for a flush."""

@@ -373,7 +373,7 @@ class LogAppender:
                     local.end_offset if stable is None else stable,
                 )
             )
-        # Here, not only where readers ask: a follower has none, and would keep them for ever.
+        # Here, not only for readers: a follower has none, and would keep them forever.
         self._states.forget_decided(local.committed_offset)
 
     # Rolling ------------------------------------------------------------------------------

@@ -1,17 +1,16 @@
-"""Bringing logs to the disk: what a flush of one covers, and the part of it that may block.
+"""Flushing logs to disk: what a flush of one covers, and the part of it that may block.
 
 Rules kept here:
 1. A flush covers the log up to the end it had when the flush began, and nothing after.
 2. run_together() only waits for the disk; it may be called in a thread. Everything it needs was
-   captured before, and pinned, so that the logs may go on being written, read and deleted
-   meanwhile.
-3. A failed fsync says that data may be lost and never says so again: it is not retried. It is the
-   failure of the one log whose file it was.
+   captured before, and pinned, so that the logs may be written, read and deleted meanwhile.
+3. A failed fsync is reported once, and the data may be lost: it is not retried. It fails only the
+   log whose file it was.
 4. A folder is synced once, after all that was made or renamed in it.
-5. A flush of a log whose folder was renamed writes no file any more: another topic's may have the
-   path now.
-6. Many logs are brought to the disk step by step, each step for all of them: the file system then
-   commits its journal a few times for all, and not several times for each.
+5. A flush of a log whose folder was renamed writes no more files: another topic may have the path
+   now.
+6. Many logs are flushed step by step, each step for all of them: the file system then commits its
+   journal a few times for all, not several times for each.
 """
 
 import errno
@@ -48,7 +47,7 @@ class Flush:
         self.done = False
         self.error: OSError | None = None
         self.may_be_run_again = False
-        """True where no fsync failed: the disk was full, or too many files were open."""
+        """True if no fsync failed: the disk was full, or too many files were open."""
         self._written: list[int] = []
         self._replacements: list[tuple[str, bytes]] = []
         self._directories: dict[str, None] = {}
@@ -56,7 +55,7 @@ class Flush:
         self._replacing = Lock()
 
     def abandon(self) -> None:
-        """The log's folder is about to be renamed: what is not in it yet will not be."""
+        """The log's folder is about to be renamed: write no more files into it."""
         with self._replacing:
             self._abandoned = True
 
@@ -85,7 +84,7 @@ class Flush:
             raise self.error
 
     def _write_replacements(self) -> None:
-        """Nothing is lost where a full disk does not take a new file: the old one still stands."""
+        """Where the disk is full nothing is lost: the old file stays."""
         try:
             for path, data in self._replacements:
                 with self._replacing:
@@ -98,7 +97,7 @@ class Flush:
             self._fails(error, may_be_run_again=error.errno in DISK_IS_FULL)
 
     def _take_places(self) -> None:
-        """Let the new files, which are on the disk, take the places of the old ones."""
+        """Rename the new files, which are on disk, over the old ones."""
         try:
             for path, _ in self._replacements:
                 with self._replacing:
@@ -118,10 +117,10 @@ class Flush:
             try:
                 self._files.close(self._written.pop())
             except OSError:
-                pass  # fsync has said already what there is to say
+                pass  # fsync has reported it already
 
     def release(self) -> None:
-        """Let go of the files."""
+        """Close and unpin the files."""
         for file in self.pinned:
             file.unpin()
         self.pinned.clear()

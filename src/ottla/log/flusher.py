@@ -51,7 +51,7 @@ class LogFlusher:
 
     @property
     def flush_is_due(self) -> bool:
-        """True where `flush.messages` is reached."""
+        """True if `flush.messages` is reached."""
         return self.unflushed_messages >= self._local.config.flush_messages
 
     @property
@@ -68,9 +68,9 @@ class LogFlusher:
         return self._local.flush is not None
 
     def begin_flush(self) -> Flush | None:
-        """Capture what a flush has to cover; None where there is nothing, or one is under way.
+        """Capture what a flush has to cover; None if there is nothing, or one is under way.
 
-        Raises KAFKA_STORAGE_ERROR where a full disk does not take the indexes.
+        Raises KAFKA_STORAGE_ERROR if a full disk does not take the indexes.
         """
         local = self._local
         if local.offline or local.flush is not None:
@@ -138,7 +138,7 @@ class LogFlusher:
         self._remove_old_snapshots()
 
     def _flush_again(self) -> None:
-        """A flush was not run to its end: what it would have covered is still to be."""
+        """A flush did not complete: what it would have covered is still to be flushed."""
         local = self._local
         unflushed = local.segments.starting_with(local.recovery_point)
         for segment in (*local.unflushed_sealed, *unflushed):
@@ -159,7 +159,7 @@ class LogFlusher:
     # Closing ------------------------------------------------------------------------------
 
     def close(self) -> None:
-        """Bring everything to the disk and let go of the files; raises where that fails."""
+        """Flush everything and close the files; raises if that fails."""
         flush = None
         try:
             self._flush_all_but_the_last()
@@ -171,7 +171,7 @@ class LogFlusher:
 
     @property
     def needs_several_flushes(self) -> bool:
-        """True where one flush does not cover all that is not on disk yet."""
+        """True if one flush does not cover all that is not on disk yet."""
         local = self._local
         return len(local.segments.starting_with(local.recovery_point)) > SEGMENTS_IN_ONE_FLUSH
 
@@ -186,7 +186,7 @@ class LogFlusher:
                 self.end_flush(flush)
 
     def begin_close(self) -> Flush | None:
-        """Capture what closing has to bring to the disk, for a broker that closes many at once.
+        """Capture what closing has to flush, for a broker that closes many logs at once.
 
         What one flush cannot cover must be flushed before. Flush.run() may wait in a thread;
         end_close() comes after it, also where this is None.
@@ -206,7 +206,7 @@ class LogFlusher:
         return self.begin_flush()
 
     def end_close(self, flush: Flush | None) -> None:
-        """Let go of the files."""
+        """Close the files."""
         local = self._local
         if flush is not None:
             self.end_flush(flush)

@@ -26,7 +26,7 @@ def append_as_follower(
     now: int | None,
     leader_epoch: int | None,
 ) -> bool:
-    """Append a leader's batches; False where some are of a newer epoch than its, and left out."""
+    """Append a leader's batches; False if some are of a newer epoch than its, and left out."""
     local.check_online()
     found = list(headers(view))
     batches = found

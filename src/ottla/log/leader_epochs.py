@@ -1,4 +1,4 @@
-"""Which leader epoch began at which offset: how replicas and consumers find where logs part.
+"""Which leader epoch began at which offset: how replicas and consumers find where logs diverge.
 
 Rules kept here (KIP-101, KIP-279):
 1. Epochs and their start offsets both grow. A new entry removes those it contradicts.
@@ -28,7 +28,7 @@ class LeaderEpochFileCache:
         for epoch, start in entries or ():
             self.assign(epoch, start)
         self.dirty = False
-        """True where the file does not hold what is here."""
+        """True if the file does not hold what is here."""
 
     @classmethod
     def from_bytes(cls, data: bytes) -> "LeaderEpochFileCache":
@@ -62,7 +62,7 @@ class LeaderEpochFileCache:
     def end_offset_for(self, epoch: int, log_end: int) -> tuple[int, int] | None:
         """The largest known epoch up to the asked one and its end offset, as OffsetForLeaderEpoch.
 
-        None where the log knows nothing of it: the epoch is undefined or newer than the log's.
+        None if the log knows nothing of it: the epoch is undefined or newer than the log's.
         """
         if epoch < 0 or epoch > self.latest:
             return None
@@ -72,7 +72,7 @@ class LeaderEpochFileCache:
         return (self.epochs[after - 1] if after else epoch), self.starts[after]
 
     def epoch_of(self, offset: int) -> int:
-        """The epoch of the leader that wrote an offset, -1 where it is not known."""
+        """The epoch of the leader that wrote an offset, -1 if it is not known."""
         at = bisect_right(self.starts, offset) - 1
         return self.epochs[at] if at >= 0 else NO_EPOCH
 

@@ -10,9 +10,9 @@ Rules kept here:
 
 import errno
 import os
-import random
 import time
 from pathlib import Path
+from random import Random
 
 import structlog
 
@@ -30,6 +30,7 @@ from ottla.wire.errors import ErrorCode, KafkaError
 
 _log = structlog.get_logger()
 
+_CHANCE = Random()  # of its own: a program that embeds a broker may seed the other
 ROLL_NOW = -1 << 63
 """As `LogSegment.roll_after`: the next batch, whatever its timestamp, begins a new segment."""
 
@@ -101,9 +102,9 @@ class LocalLog:
         self.doomed: list[tuple[str, int]] = []
         """Deleted segments' files that are still to be removed, and when (deletion.py)."""
         self.directory_changed = False
-        """True where files were made or renamed since the last flush."""
+        """True if files were made or renamed since the last flush."""
         self.directory_is_new = False
-        """True where the folder itself was made since the last flush."""
+        """True if the folder itself was made since the last flush."""
         self.truncations = 0
         """How often records were removed from the end."""
         self.flush: Flush | None = None
@@ -113,7 +114,7 @@ class LocalLog:
         self.writable: LogSegment | None = None
         """The active segment, once writable_segment() has prepared it for appends."""
         self._torn = False
-        """True where part of a batch lies behind the log's end and is still to be truncated."""
+        """True if part of a batch lies behind the log's end and is still to be truncated."""
         self.limit_position: ReadPosition | None = None
         """The last limit of a reader (reader.py)."""
         self.tail_position: ReadPosition | None = None
@@ -165,7 +166,7 @@ class LocalLog:
         return KafkaError(ErrorCode.KAFKA_STORAGE_ERROR, f"{self} is offline: {error}")
 
     def check_online(self) -> None:
-        """Raise KAFKA_STORAGE_ERROR where the log is offline."""
+        """Raise KAFKA_STORAGE_ERROR if the log is offline."""
         if self.offline:
             raise KafkaError(
                 ErrorCode.KAFKA_STORAGE_ERROR, f"{self} is offline: {self.failure}"
@@ -221,7 +222,7 @@ class LocalLog:
             segment.roll_after = ROLL_NOW
 
     def fits(self, segment: LogSegment, header: BatchHeader, position: int) -> bool:
-        """True where a batch may follow in a segment that reaches up to a position."""
+        """True if a batch may follow in a segment that reaches up to a position."""
         return position == 0 or (
             position + header.length + LOG_OVERHEAD <= self.segment_bytes
             and header.max_timestamp <= segment.roll_after
@@ -245,7 +246,7 @@ class LocalLog:
         if now is None:
             now = time.time_ns() // 1_000_000
         config = self.config
-        jitter = random.randint(0, min(config.segment_jitter_ms, config.max_segment_ms))
+        jitter = _CHANCE.randint(0, min(config.segment_jitter_ms, config.max_segment_ms))
         segment = LogSegment.create(
             self.files, self.cache, str(self.directory), base_offset, now=now, jitter=jitter
         )
@@ -311,5 +312,5 @@ class LocalLog:
             self.flush.end_offset = min(self.flush.end_offset, offset)
 
     def forget_positions(self) -> None:
-        """Segments went away: readers look their positions up again."""
+        """Segments were removed: readers look up their positions again."""
         self.limit_position = self.tail_position = None

@@ -144,7 +144,7 @@ class Log:
         """Open the log in a folder, or begin one there.
 
         After a clean stop names, sizes and the last segment's end are read, and no more. Otherwise
-        what lies past the recovery point is scanned first. Raises CorruptLog where what should be
+        what lies past the recovery point is scanned first. Raises CorruptLog if what should be
         on disk is not, and OSError.
         """
         if not clean:
@@ -250,7 +250,7 @@ class Log:
 
     @property
     def offline(self) -> bool:
-        """True where the disk failed, or the log was closed or deleted."""
+        """True if the disk failed, or the log was closed or deleted."""
         return self.local.offline
 
     @property
@@ -265,7 +265,7 @@ class Log:
 
     @property
     def directory_is_new(self) -> bool:
-        """True where the folder itself was made since the last flush."""
+        """True if the folder itself was made since the last flush."""
         return self.local.directory_is_new
 
     @directory_is_new.setter
@@ -319,7 +319,7 @@ class Log:
     ) -> bool:
         """Append a leader's batches byte for byte, with its offsets and epochs.
 
-        False where some were of a newer epoch than the leader's: those are left out.
+        False if some were of a newer epoch than the leader's: those are left out.
         """
         return append_as_follower(
             self.local, self.appender, self.truncation, batches, now, leader_epoch
@@ -336,7 +336,7 @@ class Log:
     ) -> TimestampAndOffset | None:
         """The first record at or after a timestamp, if its offset is below a limit.
 
-        Raises ColdReadError where the disk would have to be read and `may_wait` is False.
+        Raises ColdReadError if the disk would have to be read and `may_wait` is False.
         """
         return timestamp_lookup.offset_for_timestamp(
             self.local, timestamp, limit, may_wait=may_wait
@@ -366,7 +366,7 @@ class Log:
     # Truncating ---------------------------------------------------------------------------
 
     def truncate_to(self, offset: int) -> bool:
-        """Remove the batches that reach past an offset; says whether there were any.
+        """Remove the batches that reach past an offset; returns whether there were any.
 
         The caller first lowers the recovery point checkpoint to end_if_truncated_to(offset): a log
         that ends before its recovery point counts as damaged.
@@ -395,7 +395,7 @@ class Log:
         self.retention.raise_start_offset(offset)
 
     def maintain(self, now: int) -> bool:
-        """Roll, retain and expire as the configuration says; True where the log changed."""
+        """Roll, retain and expire as the configuration says; True if the log changed."""
         if self.local.offline:
             return False
         if not now < self._next_expiry <= now + EXPIRY_EVERY_MS:  # later: the clock was set back
@@ -421,11 +421,10 @@ class Log:
         return deletion.remove_doomed(self.local, now)
 
     def delete(self, *, keep: bool = False) -> Path:
-        """Rename the log's folder so that it no longer counts as one; returns the new name.
+        """Rename the log's folder so that it no longer counts as a log; returns the new name.
 
-        Its files are removed later, or with `keep` never: then it is stray. Readers in the middle
-        of one are not disturbed. The log has ended also where this raises OSError: then the folder
-        stays as it is.
+        Its files are removed later, or with `keep` never: then it is stray. Readers are not
+        disturbed. Where this raises OSError the log is closed too, and the folder is unchanged.
         """
         local = self.local
         name = (stray_name if keep else deleted_name)(self.topic, self.partition)
@@ -446,7 +445,7 @@ class Log:
 
     @property
     def flush_is_due(self) -> bool:
-        """True where `flush.messages` is reached."""
+        """True if `flush.messages` is reached."""
         return self.flusher.flush_is_due
 
     @property
@@ -466,13 +465,13 @@ class Log:
 
     @property
     def needs_several_flushes(self) -> bool:
-        """True where one flush does not cover all that is not on disk yet."""
+        """True if one flush does not cover all that is not on disk yet."""
         return self.flusher.needs_several_flushes
 
     def begin_flush(self) -> Flush | None:
-        """Capture what a flush has to cover; None where there is nothing, or one is under way.
+        """Capture what a flush has to cover; None if there is nothing, or one is under way.
 
-        Raises KAFKA_STORAGE_ERROR where a full disk does not take the indexes.
+        Raises KAFKA_STORAGE_ERROR if a full disk does not take the indexes.
         """
         return self.flusher.begin_flush()
 
@@ -489,9 +488,9 @@ class Log:
         return self.flusher.begin_close()
 
     def end_close(self, flush: Flush | None) -> None:
-        """Let go of the files."""
+        """Close the files."""
         self.flusher.end_close(flush)
 
     def close(self) -> None:
-        """Flush everything and let go of the files; raises where that fails."""
+        """Flush everything and close the files; raises if that fails."""
         self.flusher.close()

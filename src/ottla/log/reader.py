@@ -53,8 +53,8 @@ class LogReader:
 
         No batch that reaches `limit` (a high watermark or a last stable offset) is in it; the last
         one may be incomplete because of `max_bytes`, as Kafka's clients expect. A first batch
-        larger than `max_bytes` comes whole if `whole_first`, else nothing does. None where there is
-        nothing. Raises ColdReadError where the disk would have to be read and `may_wait` is False.
+        larger than `max_bytes` comes whole if `whole_first`, else nothing does. None if there is
+        nothing. Raises ColdReadError if the disk would have to be read and `may_wait` is False.
         """
         local = self._local
         end_offset = local.end_offset
@@ -128,7 +128,7 @@ class LogReader:
         return found.position
 
     def end_of(self, offset: int, read: Slice) -> int:
-        """The offset after the last whole batch of a stretch that a reader at an offset was given.
+        """The offset after the last whole batch of what read() gave for an offset.
 
         It does not wait for the disk: where the last batches are not in memory it is estimated from
         the index, and never too high.
@@ -142,7 +142,7 @@ class LogReader:
             following = local.segments.after(segment)
             return local.end_offset if following is None else following.base_offset
         try:
-            return max(offset, segment.end_before_cut(read.position, stop))
+            return max(offset, segment.end_before_stop(read.position, stop))
         except ColdReadError:
             return max(offset, segment.base_offset + segment.index.whole_before(stop) + 1)
         except (OSError, CorruptLog):
@@ -178,7 +178,7 @@ class LogReader:
     def aborted_transactions(self, start: int, end: int) -> list[tuple[int, int]]:
         """Producer id and first offset of each aborted transaction with records in [start, end).
 
-        In the order of first offsets: a reader can then pass over them as it goes along.
+        In the order of first offsets: a reader can then skip them in one pass.
         """
         local = self._local
         local.check_online()

@@ -1,9 +1,9 @@
-"""What a log may forget: `segment.ms`, `retention.ms`, `retention.bytes`, and DeleteRecords.
+"""What is removed from a log's start: by age, by size, and by DeleteRecords; rolling by age.
 
 Rules kept here:
 1. Whole segments go, oldest first, and none that reaches past the high watermark.
 2. Without the "delete" cleanup policy only what lies below the start offset goes.
-3. The start offset moves before the files do, so nobody begins to read what is about to go.
+3. The log start offset moves before the files do, so no reader begins to read what is deleted.
 4. A log always has a segment: where all of them go, a new empty one begins first.
 """
 
@@ -53,7 +53,7 @@ class Retention:
             raise local.failed(error) from error
 
     def raise_start_offset(self, offset: int) -> None:
-        """Nobody reads below this offset any more; what lies wholly below it goes at maintain()."""
+        """Move the log start offset; maintain() removes the segments below it."""
         local = self._local
         local.check_online()
         if offset > local.committed_offset or offset < 0:

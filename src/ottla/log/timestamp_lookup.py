@@ -2,11 +2,10 @@
 
 Rules kept here:
 1. An index only says where to start; what is found is read from the log.
-2. Only the batch that holds the answer is looked into, and no record of it is made. Headers that
-   promise a record that is not there are believed after MOST_MISSES of them.
-3. Who looks for a time may say that it does not wait for the disk: it learns what has to be read
-   first (ColdReadError), and asks again. The same where a long batch has to be decompressed
-   (LongBatchError).
+2. Only the batch that holds the record is decoded. After MOST_MISSES batches whose headers promise
+   a record that they do not have, the next header is trusted.
+3. A caller that may not wait for the disk gets ColdReadError, which says what to read first, and
+   asks again. For a long batch that has to be decompressed it gets LongBatchError.
 """
 
 from collections import OrderedDict
@@ -30,7 +29,7 @@ Key = tuple[int, int, int, int, int]
 """What is looked for, and in which bytes: crc, size, base timestamp of a batch, timestamp, least
 offset delta."""
 _sought: OrderedDict[Key, tuple[int, int] | KafkaError | None] = OrderedDict()
-"""What threads have found of late."""
+"""Results of threads, newest last."""
 
 
 class LongBatchError(ColdReadError):
@@ -46,7 +45,7 @@ class LongBatchError(ColdReadError):
         self._found: tuple[int, int] | KafkaError | None = None
 
     def hold(self) -> None:
-        """It has a copy of its own."""
+        """Nothing: it has its own copy."""
 
     def read(self) -> None:
         """Look for the record. Runs in a thread."""
@@ -56,7 +55,7 @@ class LongBatchError(ColdReadError):
             self._found = problem
 
     def release(self) -> None:
-        """Let it be found by who asks again."""
+        """Keep the result for the caller that asks again."""
         _sought[self._key] = self._found
         while len(_sought) > MOST_SOUGHT:
             _sought.popitem(last=False)
@@ -104,7 +103,7 @@ def _search(
                     raise KafkaError(ErrorCode.CORRUPT_MESSAGE, "headers that are not true")
                 found = _seek(batch.header, scan.read(batch), timestamp, start_offset, may_wait)
             except KafkaError:
-                # A producer wrote bytes that are no records. A batch is as near as it gets.
+                # A producer wrote bytes that are not records: the batch is the best answer.
                 first = max(batch.header.base_offset, start_offset)
                 return TimestampAndOffset(batch.header.max_timestamp, first, epoch)
             if found is not None:

@@ -47,7 +47,7 @@ class Truncation:
             raise local.failed(error) from error
 
     def truncate_to(self, offset: int) -> bool:
-        """Remove the batches that reach past an offset; says whether there were any."""
+        """Remove the batches that reach past an offset; returns whether there were any."""
         local = self._local
         local.check_online()
         if offset >= local.end_offset:

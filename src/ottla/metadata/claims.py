@@ -1,8 +1,8 @@
-"""Leading a partition of which no in-sync replica is alive any more: who may, and when. Pure.
+"""Who may lead a partition that has no live in-sync replica, and when. Pure.
 
-Where a member of the ISR lives on, the controller elects it (`elections.py`). Where none does, the
+Where a member of the ISR is live, the controller elects it (`elections.py`). Where none is, the
 partition has no leader, its ISR stays as it was, and brokers that come back *claim* it: only a
-broker itself knows that it could open its log. So a damaged log never leads.
+broker itself knows that it could open its log. So a corrupt log never leads.
 
 What a member of the ISR that comes back has kept:
 
@@ -17,14 +17,15 @@ Rules kept here:
 1. A member that kept everything claims at once, the first one back: it has all that was committed,
    and a cluster that was killed as a whole comes back by itself.
 2. A member that may lack the end of its log claims only when every other member is registered and
-   none of them kept everything: nobody better will come. The election is recorded as unclean.
-3. A member with another disk is no member. Where all are such the partition waits for a person.
-4. Where `unclean.leader.election.enable` says so, any replica claims, when no live member of the
+   none of them kept everything: no better one will come. The election is recorded as unclean.
+3. A member with another disk does not count. Where all have one the partition waits for an
+   operator.
+4. With `unclean.leader.election.enable` any replica claims, when no live member of the
    ISR has kept more than it has. That is recorded as unclean.
 5. A member whose log is damaged or missing does not claim. It leaves the ISR, unless it is the last
-   one in it: then nobody is known to have more.
-   So it is with a log that ends before what its broker knew as committed, though no page cache was
-   lost: it is short. As the last one it claims, and that is recorded as unclean.
+   one in it: then no other is known to have more.
+   The same holds for a log that ends before what its broker knew as committed, though no page cache
+   was lost: it is short. As the last one it claims, and that is recorded as unclean.
 6. A claim names the version of the partition's document: of two, one wins.
 """
 
@@ -53,7 +54,7 @@ from ottla.metadata.store import Op
 
 
 def is_vacant(partition: PartitionImage, brokers: Brokers) -> bool:
-    """Whether nobody leads, and no member of the ISR lives that the controller could elect."""
+    """Whether there is no leader, and no live member of the ISR that could be elected."""
     return not any(is_fresh(partition, member, brokers) for member in partition.isr)
 
 
@@ -66,7 +67,7 @@ def claim(
     unclean: bool,
     is_short: bool = False,
 ) -> PartitionState | None:
-    """The state in which this broker, whose log is open, leads; None where it must not."""
+    """The state in which this broker, whose log is open, leads; None if it must not."""
     if not available(me, brokers) or not is_vacant(partition, brokers):
         return None
     mine = kept(partition, brokers[me])
@@ -141,7 +142,7 @@ def is_unseen_loss(image: Image, key: PartitionKey, me: int) -> bool:
 
 
 def waits_for(partition: PartitionImage, brokers: Brokers) -> list[int]:
-    """The members of the ISR that are not back, or came back with another disk."""
+    """The members of the ISR that are not registered, or have another disk."""
     return [
         member
         for member in partition.isr

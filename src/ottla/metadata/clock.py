@@ -1,4 +1,4 @@
-"""The clock of leases: it goes on while the machine sleeps, and nobody can set it."""
+"""The clock of leases: it also runs while the machine sleeps, and cannot be set."""
 
 import time
 

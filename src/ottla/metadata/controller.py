@@ -1,13 +1,13 @@
 """The controller: which broker it is, and what it commits when brokers come and go. Pure.
 
 Rules kept here:
-1. Any broker takes the role when the controller's document names a broker, or a life of one, that
+1. Any broker takes the role when the controller's document names a broker, or a broker epoch, that
    is not registered. Taking it raises the controller epoch in the same change of that document, so
    one of several wins.
 2. Every commit of the controller checks the version of that document: a deposed one, however late
-   its commit arrives, changes nothing.
-3. A commit also names the version of every document that it changes. What conflicts is decided
-   again on a newer image; nothing is changed blindly, and nothing is ever deleted.
+   its commit arrives, cannot write.
+3. A commit also checks the version of every document that it changes. After a conflict it is
+   decided again on a newer image. Nothing is ever deleted.
 4. Partitions without a working leader come first, then those whose ISR alone must change.
 
 How it is driven: `learned` takes every delta of the image, while `next_commit` answers with a
@@ -42,7 +42,7 @@ Unclean = Callable[[TopicImage], bool]
 
 
 def has_controller(image: Image) -> bool:
-    """Whether the controller lives, in the life that took the role."""
+    """Whether the controller is registered, with the broker epoch that took the role."""
     controller = image.controller
     if controller is None:
         return False
@@ -51,7 +51,7 @@ def has_controller(image: Image) -> bool:
 
 
 def is_controller(image: Image, broker: int, broker_epoch: int) -> bool:
-    """Whether this broker, in this life, is the controller."""
+    """Whether this broker, with this epoch, is the controller."""
     controller = image.controller
     return controller is not None and (controller.broker, controller.broker_epoch) == (
         broker,
@@ -60,13 +60,13 @@ def is_controller(image: Image, broker: int, broker_epoch: int) -> bool:
 
 
 def take_role(image: Image, broker: int, broker_epoch: int) -> list[Op]:
-    """What makes a registered broker the controller; nothing where there is one."""
+    """The operation that makes a registered broker the controller; nothing if there is one."""
     if has_controller(image) or broker not in image.brokers:
         return []
     if image.controller is None or image.controller_version is None:
-        first = documents.Controller(broker, 1, broker_epoch)
+        first = documents.ControllerInfo(broker, 1, broker_epoch)
         return [Create(documents.CONTROLLER, encode(first))]
-    following = documents.Controller(broker, image.controller.epoch + 1, broker_epoch)
+    following = documents.ControllerInfo(broker, image.controller.epoch + 1, broker_epoch)
     return [Update(documents.CONTROLLER, encode(following), image.controller_version)]
 
 
@@ -76,7 +76,7 @@ def check_role(image: Image) -> Check:
 
 
 def topic_of(image: Image, partition: PartitionImage) -> TopicImage | None:
-    """The topic of a partition; None where it is of a deleted one."""
+    """The topic of a partition; None if it is of a deleted one."""
     topic = image.topics.get(partition.topic)
     if topic is None or topic.id != partition.topic_id or partition.index >= len(topic.assignment):
         return None
@@ -168,10 +168,10 @@ def change_isr(image: Image, key: PartitionKey, proposal: Proposal) -> list[Op]:
 
 
 def hand_over(image: Image, key: PartitionKey, topic_id: UUID, broker: int) -> list[Op]:
-    """What a replica commits that cannot go on, its disk having failed: it leaves the ISR.
+    """What a replica commits when its disk has failed: it leaves the ISR.
 
-    Where it led, another one does, if it can. Where nobody else is in sync nothing is changed: it
-    would be elected again at once.
+    Where it led, another one is elected. Where no other is in sync nothing changes: it would be
+    elected again at once.
     """
     partition = image.partitions.get(key)
     topic = None if partition is None else topic_of(image, partition)
@@ -192,7 +192,7 @@ def hand_over(image: Image, key: PartitionKey, topic_id: UUID, broker: int) -> l
 
 
 def raise_leader_epoch(image: Image, key: PartitionKey, topic_id: UUID, epoch: int) -> list[Op]:
-    """What the only replica of a partition commits whose log is of newer epochs than the image."""
+    """What the only replica of a partition commits when its log has newer epochs than the image."""
     partition = image.partitions.get(key)
     topic = None if partition is None else topic_of(image, partition)
     if partition is None or topic is None or topic.id != topic_id:
@@ -208,7 +208,7 @@ def raise_leader_epoch(image: Image, key: PartitionKey, topic_id: UUID, epoch: i
 
 
 def remaining(image: Image, broker: int, broker_epoch: int) -> list[PartitionKey]:
-    """The partitions that keep a broker from stopping: others could lead them and do not yet."""
+    """The partitions that delay a shutdown: others could lead them and do not yet."""
     return [
         key
         for key, partition in image.partitions.items()

@@ -1,7 +1,7 @@
 """DeleteRecords, recorded: why a leader's log starts where it does. Pure.
 
-A leader records the offset in the partition's document before its log start moves. A follower gives
-up records below its leader's log start only where that, or retention, explains it
+A leader records the offset in the partition's document before its log start moves. A follower
+deletes records below its leader's log start only where that, or retention, explains it
 (`follower.py`, rule 3).
 """
 

@@ -34,7 +34,7 @@ class Storage(msgspec.Struct, frozen=True, array_like=True):
 class Broker(msgspec.Struct, frozen=True):
     """A live broker. Registered, so it vanishes with the broker; its epoch is the document's.
 
-    A broker that is `shutting_down` asks for its leaders to be moved away first.
+    A broker that is `shutting_down` asks for its leaders to be moved first.
     Brokers of older versions do not name their `storage`.
     """
 
@@ -55,14 +55,14 @@ class Topic(msgspec.Struct, frozen=True):
 
 
 class PartitionState(msgspec.Struct, frozen=True):
-    """Who leads a partition (-1: nobody), since which epoch, and which replicas are in sync.
+    """Which broker leads a partition (-1: none), since which epoch, and which replicas are in sync.
 
     `partition_epoch` grows with every change of this document. `topic_id` tells the partition from
     one of a deleted topic with the same name. `isr_epochs` has the broker epoch under which each
     member of `isr` got its place: a member with another epoch has restarted since. While replicas
     are reassigned `adding` and `removing` say which of them come and which go.
-    `isr_storage` has what each member of `isr` kept its log on when it got its place (None where it
-    did not say, and empty where nobody did). `unclean_epoch` is the leader epoch of the last
+    `isr_storage` has what each member of `isr` kept its log on when it got its place (None if it
+    did not say, and empty if none did). `unclean_epoch` is the leader epoch of the last
     election whose leader may have lacked committed records, -1 if there was none. `deleted_below`
     is the highest offset that DeleteRecords has deleted to.
     """
@@ -87,7 +87,7 @@ class Configs(msgspec.Struct, frozen=True):
 
 
 class ProducerIds(msgspec.Struct, frozen=True):
-    """The first producer id that no block has been cut from yet."""
+    """The first producer id that is not in an allocated block."""
 
     next: int
 
@@ -98,8 +98,8 @@ class ClusterInfo(msgspec.Struct, frozen=True):
     cluster_id: str
 
 
-class Controller(msgspec.Struct, frozen=True):
-    """The broker that acts as controller, in which life of it, and the epoch it does so under."""
+class ControllerInfo(msgspec.Struct, frozen=True):
+    """The controller: its broker id and broker epoch, and the controller epoch."""
 
     broker: int
     epoch: int
@@ -176,7 +176,7 @@ def client_metrics_configs_key(name: str) -> str:
 
 
 def is_secret(key: str) -> bool:
-    """True where a document's value must not outlive it."""
+    """True if a document's value must not outlive it."""
     return key.startswith(SECRETS)
 
 

@@ -56,7 +56,7 @@ def elect_leaders(
             chosen.append(_elect(image, kind, key))
         except KafkaError as problem:
             if wanted is not None or problem.code != ErrorCode.ELECTION_NOT_NEEDED:
-                outcomes[key] = problem
+                outcomes[key] = problem.with_traceback(None)  # whose frames have `outcomes`
         else:
             outcomes[key] = None
     return outcomes, _ops(image, chosen)
@@ -120,7 +120,7 @@ def _elect(
 
 
 def _better(partition: PartitionImage, broker: BrokerImage) -> tuple[Kept, bool]:
-    """Who has kept more of the log leads; of those with nothing, who is not known to have lost it.
+    """The replica that kept most of its log leads; of those with nothing, one that only lags.
 
     A member of the ISR with another disk begins empty; a replica outside of the ISR only lags.
     """

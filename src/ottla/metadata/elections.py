@@ -1,4 +1,4 @@
-"""Who leads a partition and who is in sync, given which brokers live. Pure; one partition a call.
+"""Which broker leads a partition and which are in sync, given the live brokers. Pure.
 
 Words: a broker is *live* when it is registered, and *fresh* in a partition when its registration
 has the epoch that the ISR names for it. A member of the ISR that is live but not fresh has
@@ -6,26 +6,28 @@ has the epoch that the ISR names for it. A member of the ISR that is live but no
 
 Rules kept here:
 1. A new leader comes from the fresh members of the ISR, in the order of the assignment.
-2. Members that are dead or have bounced leave the ISR: a fast restart may have lost the end of its
-   log, so a place is earned again by catching up. The ISR names epochs, so a controller that did
-   not see the bounce sees its trace.
+2. Members that are dead or have bounced leave the ISR: a fast restart may have lost the end of the
+   log, so the broker has to catch up before it joins again. The ISR names epochs, so a controller
+   that did not see the bounce detects it.
 3. When no member is fresh there is no leader and the ISR stays as it is. Brokers that come back
    claim the partition (`claims.py`): they know what they have kept, and that their log is whole.
    The only replica of a partition, back with all it had, claims it at once: nothing is changed.
    Brokers of older versions do not claim: the first one back is elected, as they expect it.
-4. The leader epoch grows by one with every change of the leader, or of its life: to lead again
-   after a bounce is a new term. It also grows when a replica is removed from the assignment, as in
-   Kafka: that broker deletes its log, so what the leader knows of it, and fetches that it has sent,
-   must not count if it is added again. Without a leader (-1) nothing is written, so the ISR stays.
-5. A replica that may lack committed records leads only where `claims.py` allows it, or a person
-   does (ElectLeaders). Such an election is recorded (`unclean_epoch`): without that, no follower
-   gives up what it knows as committed (`follower.py`).
+4. The leader epoch grows by one with every change of the leader, or of its broker epoch: to lead
+   again after a bounce is a new term. It also grows when a replica is removed from the assignment,
+   as in Kafka: that broker deletes its log, so what the leader knows of it, and fetches that it has
+   sent, must not count if it is added again. Without a leader (-1) nothing is written, so the ISR
+   stays.
+5. A replica that may lack committed records leads only where `claims.py` or an operator
+   (ElectLeaders) allows it. Such an election is recorded (`unclean_epoch`): without that, no
+   follower truncates what it knows as committed (`follower.py`).
 6. A broker that is shutting down loses its leadership and its places to fresh members that stay;
    where none stays it keeps them, for it has what one that bounced may lack.
 7. A reassignment is complete when every target replica is in the ISR: the others leave with the
    same change.
-8. Within one leader epoch this never adds anyone to the ISR: only the leader knows who caught up.
-9. The ISR names what each member keeps its log on: its storage in the life that got the place.
+8. Within one leader epoch this never adds a broker to the ISR: only the leader knows which caught
+   up.
+9. The ISR names each member's storage (directory id and epoch) as of when it joined.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -49,7 +51,7 @@ class Kept(IntEnum):
 
 
 def kept(partition: PartitionImage, broker: BrokerImage) -> Kept:
-    """What a broker that is registered now has kept of what the ISR knows it for."""
+    """What a registered broker has kept of the log that the ISR counts on."""
     if broker.id not in partition.isr:
         return Kept.NOTHING
     before, now = partition.storage_of(broker.id), broker.storage
@@ -66,13 +68,13 @@ class Settled(NamedTuple):
 
 
 def is_fresh(partition: PartitionImage, broker: int, brokers: Brokers) -> bool:
-    """Whether a broker lives the life in which it got its place in the ISR."""
+    """Whether a broker is registered with the epoch that the ISR names for it."""
     live = brokers.get(broker)
     return live is not None and live.epoch == partition.isr_epoch(broker)
 
 
 def leads(partition: PartitionImage, broker: int, broker_epoch: int) -> bool:
-    """Whether a broker leads: in the life that the ISR names, for a former life leads no more."""
+    """Whether a broker leads, with the broker epoch that the ISR names."""
     return (
         partition.leader == broker
         and broker_epoch != NO_EPOCH
@@ -81,7 +83,7 @@ def leads(partition: PartitionImage, broker: int, broker_epoch: int) -> bool:
 
 
 def settle(partition: PartitionImage, replicas: Sequence[int], brokers: Brokers) -> Settled | None:
-    """What must change now; None where all is well."""
+    """What must change now; None if nothing must."""
     fresh = [member for member in partition.isr if is_fresh(partition, member, brokers)]
     staying = [member for member in fresh if not brokers[member].shutting_down]
     leader = partition.leader
@@ -175,23 +177,23 @@ def same_term(
 def isr_storage(
     partition: PartitionImage, isr: Sequence[int], isr_epochs: Sequence[int], brokers: Brokers
 ) -> list[Storage | None]:
-    """What members keep their logs on: as registered in the life that the ISR names, or known."""
+    """The storage of each member: as registered with the epoch that the ISR names, or as known."""
     found = []
     for member, epoch in zip(isr, isr_epochs, strict=False):
         live = brokers.get(member)
-        is_that_life = live is not None and live.epoch == epoch
-        found.append(live.storage if live and is_that_life else partition.storage_of(member))
+        is_same_epoch = live is not None and live.epoch == epoch
+        found.append(live.storage if live and is_same_epoch else partition.storage_of(member))
     return known_storage(found)
 
 
 def known_storage(storage: Iterable[Storage | None]) -> list[Storage | None]:
-    """A list for a document: empty where nobody has said what it keeps its logs on."""
+    """The list for a document: empty if no member has named its storage."""
     found = list(storage)
     return found if any(found) else []
 
 
 def available(broker: int, brokers: Brokers) -> bool:
-    """Whether a broker may be given leadership: it lives and means to stay."""
+    """Whether a broker may become leader: it is registered and not shutting down."""
     live = brokers.get(broker)
     return live is not None and not live.shutting_down
 

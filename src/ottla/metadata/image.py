@@ -9,9 +9,9 @@
 3. Values are never changed in place: a topic or a partition that is held is a snapshot.
 4. A topic that goes without a record of its deletion is missing, not deleted.
 5. A topic or partition with a name that no client could have given it is skipped: names become
-   paths, and whoever can write to the store must not choose them freely.
-6. Documents of other kinds are skipped: producer ids are read where they are cut, and a newer
-   broker may have written kinds that are not known here.
+   paths, and a writer of the store must not be able to choose any path.
+6. Documents of other kinds are skipped: producer ids are read where blocks are allocated, and a
+   newer broker may have written kinds that are not known here.
 """
 
 from collections.abc import Iterable, Sequence
@@ -54,7 +54,7 @@ class PartitionImage(msgspec.Struct, frozen=True):
     deleted_below: int = 0
 
     def isr_epoch(self, broker: int) -> int:
-        """The broker epoch under which a broker got its place in the ISR; -1 where it has none."""
+        """The broker epoch under which a broker got its place in the ISR; -1 if it has none."""
         for member, epoch in zip(self.isr, self.isr_epochs, strict=False):
             if member == broker:
                 return epoch
@@ -69,7 +69,7 @@ class PartitionImage(msgspec.Struct, frozen=True):
 
 
 class BrokerImage(msgspec.Struct, frozen=True):
-    """A live broker; `epoch` tells this life of it from others."""
+    """A live broker; `epoch` is its broker epoch."""
 
     id: int
     epoch: int
@@ -99,7 +99,7 @@ class Delta(msgspec.Struct):
 
     created_topics: list[TopicImage] = []
     deleted_topics: list[TopicImage] = []
-    # Gone, but no record says that anybody has deleted them.
+    # Gone without a record of their deletion.
     missing_topics: list[TopicImage] = []
     changed_topics: list[TopicImage] = []
     changed_partitions: list[PartitionImage] = []
@@ -128,7 +128,7 @@ class Image:
         self.client_metrics_configs: dict[str, ConfigsImage] = {}
         self.names_by_collision_key: dict[str, set[str]] = {}
         self.cluster_id: str | None = None
-        self.controller: documents.Controller | None = None
+        self.controller: documents.ControllerInfo | None = None
         self.controller_version: int | None = None
         self._storage: dict[Storage, Storage] = {}
 
@@ -331,5 +331,5 @@ _TOPIC = msgspec.json.Decoder(documents.Topic)
 _PARTITION = msgspec.json.Decoder(documents.PartitionState)
 _BROKER = msgspec.json.Decoder(documents.Broker)
 _CONFIGS = msgspec.json.Decoder(documents.Configs)
-_CONTROLLER = msgspec.json.Decoder(documents.Controller)
+_CONTROLLER = msgspec.json.Decoder(documents.ControllerInfo)
 _CLUSTER = msgspec.json.Decoder(documents.ClusterInfo)

@@ -3,13 +3,14 @@
 A topic that was made while few brokers were up has few replicas. Kafka refuses to make it then;
 here it is made, so that one broker can begin, and it grows with the cluster.
 
-1. A partition with fewer replicas than the setting says, and fewer than brokers that mean to stay,
-   gets the rest by a reassignment. What it has it keeps, and its leader goes on leading.
+1. A partition with fewer replicas than the setting says, and fewer than live brokers that are not
+   shutting down, gets the rest by a reassignment. It keeps the replicas that it has, and its
+   leader.
 2. New replicas go to racks that have none of the partition, then to the brokers with the fewest
    replicas of the topic.
-3. Who is preferred as leader is chosen again for such a partition, so that leaders get spread:
-   those of a topic that one broker made alone are all that broker's.
-4. A partition that is moving already, or that has a replica on a broker that is away, waits.
+3. The preferred leader of such a partition is chosen again, so that leaders get spread: a topic
+   that was created with one broker has that broker as leader of every partition.
+4. A partition that is being reassigned, or that has a replica on a dead broker, waits.
 """
 
 from collections import Counter
@@ -24,7 +25,7 @@ from ottla.metadata.store import Op
 def raise_replicas(image: Image, wanted: Mapping[str, int], limit: int) -> list[Op]:
     """Begin the reassignments that bring topics to the wanted number of replicas.
 
-    At most `limit` partitions at once; asked again, it goes on with the others.
+    At most `limit` partitions at once; the next call continues with the others.
     """
     brokers = usable(image.brokers)
     targets: dict[PartitionKey, Sequence[int] | None] = {}

@@ -1,10 +1,10 @@
 """Which brokers get the replicas of new partitions. Pure.
 
-1. Leaders go round all brokers in turn, so that each has as many as the others, give or take one.
+1. Leaders are assigned round-robin, so that brokers differ by at most one.
 2. Followers are shifted with every round: those of one broker's partitions differ, and its work is
    shared by several others when it dies.
 3. No rack gets a second replica of a partition while another rack has none (`broker.rack`). When a
-   broker has no rack, racks are left out of account: each broker stands for itself.
+   broker has no rack, racks are ignored: each broker counts as its own rack.
 """
 
 from collections.abc import Iterable, Mapping
@@ -41,7 +41,7 @@ def spread(
     return [[broker for broker, _ in replicas] for replicas in assignment]
 
 
-# A broker and its rack; where racks are left out of account, each broker is its own.
+# A broker and its rack; where racks are ignored, each broker is its own.
 _Placed = tuple[int, str | int]
 
 

@@ -2,7 +2,7 @@
 
 1. While replicas move the assignment has the target replicas, in their order, and behind them those
    that will go; the partition's state says which come (`adding`) and which go (`removing`).
-2. The controller completes a reassignment (elections, rule 7). Nobody has to lead or leave before
+2. The controller completes a reassignment (elections, rule 7). No replica leads or leaves before
    every target replica is in sync, so a target broker that dies costs time and no data.
 3. A reassignment may be changed while it is under way, or cancelled: then the replicas are those
    from before the first of them. What is in sync stays in sync.
@@ -74,7 +74,7 @@ def alter_reassignments(
             else:
                 settled = _started(image, partition, topic.assignment[partition.index], target)
         except KafkaError as problem:
-            outcomes[key] = problem
+            outcomes[key] = problem.with_traceback(None)  # whose frames have `outcomes`
             continue
         outcomes[key] = None
         if settled is not None:
@@ -117,7 +117,7 @@ def _cancelled(image: Image, partition: PartitionImage, replicas: Sequence[int])
     epochs = [partition.isr_epoch(one) for one in isr]
     leader = partition.leader
     if leader not in isr:
-        # Where nobody is fit the controller decides, by the rules of elections.
+        # Where no replica may lead the controller decides, by the rules of elections.
         fit = (one for one in before if one in isr and _fit(image, partition, one))
         leader = next(fit, NO_LEADER)
     removes_replica = len(before) < len(replicas)

@@ -6,30 +6,30 @@ Promises, kept by every store and held by one contract test suite:
    when the document is created and grows by 1 with each change; a document that is deleted and made
    again begins at 0 again, with a higher epoch. An epoch numbers the document's creation: what is
    created by a later commit has a higher one.
-2. `commit` applies all of its operations, in order, or none. When one of them does not fit what is
-   stored it raises Conflict with that key, and nothing has changed. A topic's document with those
-   of 10,000 partitions is one commit in every store; one that is too large for a store is refused
-   with a StoreError, and nothing has changed.
+2. `commit` applies all of its operations, in order, or none. When one of them does not match what
+   is stored it raises Conflict with that key, and nothing has changed. A topic's document with
+   those of 10,000 partitions is one commit in every store; one that is too large for a store is
+   refused with a StoreError, and nothing has changed.
 3. When `commit` returns, its changes survive the death of the process, and of the machine as far as
    the disk keeps what it acknowledged. When it raises UnknownOutcome they may or may not be there:
    read again. After any other StoreError nothing has changed.
 4. `watch` answers with everything that is stored, and from then on the listener is called with
    every change, this store's own and others', in the order of commits, each once; the changes of
    one commit are never split over two calls. The first call comes after `watch` has returned; from
-   then on own changes are announced before their `commit` returns. A store that was cut off for
-   long may skip values that were overwritten meanwhile, but never a document's last state.
+   then on own changes are announced before their `commit` returns. A store that was disconnected
+   for long may skip values that were overwritten meanwhile, but never a document's last state.
    When `catch_up` returns, everything that was committed before it was called is announced.
 5. A registered document vanishes when its session ends: when the store is closed, or when the
-   session is declared dead. A store whose session has ended changes nothing any more: SessionEnded;
-   reads may fail so too. Its listener is not called any more; who asked with `on_session_end` is
-   told once, unless the end was an own `close`. To go on, open another store.
-6. A watcher sees one history. Documents that do not continue what it was told, because an
-   older copy was put in their place, or those of another cluster, or none, are not told: the
-   session ends. `position` says how far a store has followed the history, also after its end;
-   `check_history` says to the next store whether it goes on from there. Both look at the last
-   commits, which every store keeps: who was away for longer than those is believed.
+   session is declared dead. A store whose session has ended cannot write: SessionEnded; reads may
+   fail the same way. Its listener is no longer called; the `on_session_end` callback is called
+   once, unless the store was closed by `close`. To continue, open another store.
+6. A watcher sees one history. Where the stored documents do not continue what it has seen, because
+   an older copy was restored, or they are another cluster's, or gone, the session ends instead.
+   `position` says how far a store has followed the history, also after its end; `check_history`
+   checks that the next store continues from there. Both look at the last commits, which every store
+   keeps; a position older than those is accepted.
 7. `session_facts` is what a lease is computed from: within two thirds of `timeout` after `answered`
-   nobody else has declared the session dead.
+   the session has not been declared dead.
 
 Everything runs on one event loop: coroutines are awaited there and the listener is called there.
 """
@@ -56,11 +56,11 @@ class UnknownOutcome(StoreError):  # noqa: N818 -- it names what happened
 
 
 class SessionEnded(StoreError):  # noqa: N818 -- it names what happened
-    """This store was declared dead, or is closed; what it registered is gone."""
+    """The session was declared dead, or the store is closed; its registrations are gone."""
 
 
 class HistoryLost(StoreError):  # noqa: N818 -- it names what happened
-    """What is stored does not continue what was known."""
+    """What is stored does not continue what was seen before."""
 
     def __init__(self, where: str) -> None:
         super().__init__(
@@ -136,18 +136,18 @@ SessionEndCallback = Callable[[str], None]
 
 
 class Registration(NamedTuple):
-    """A document that lives as long as the session; its epoch tells this life from others."""
+    """A document that exists as long as the session; its epoch identifies the registration."""
 
     key: str
     epoch: int
 
 
 class SessionFacts(NamedTuple):
-    """How sure a store is that its session lives.
+    """How sure a store is that its session is alive.
 
-    `timeout` is what was negotiated, in seconds; infinite where the one that ends a session makes
-    sure first that its process is gone. `answered` is when the last answered request that proves
-    life was sent, on CLOCK_BOOTTIME.
+    `timeout` is what was negotiated, in seconds; infinite where a session ends only after its
+    process is known to be gone. `answered` is when the last answered heartbeat was sent, on
+    CLOCK_BOOTTIME.
     """
 
     timeout: float
@@ -187,16 +187,16 @@ class Store(ABC):
 
     @abstractmethod
     async def check_history(self, known: Position) -> None:
-        """Raise HistoryLost where what is stored does not go on from there."""
+        """Raise HistoryLost if what is stored does not continue from there."""
 
     @abstractmethod
     def session_facts(self) -> SessionFacts:
-        """What is known of the session's life."""
+        """What is known about whether the session is alive."""
 
     @abstractmethod
     def on_session_end(self, callback: SessionEndCallback) -> None:
-        """Call this once when the session has been ended by others, with the reason in one line."""
+        """Set a callback for when the session is declared dead; it gets the reason in one line."""
 
     @abstractmethod
     async def close(self) -> None:
-        """End the session: what was registered vanishes, the listener is not called any more."""
+        """End the session: registered documents vanish, the listener is no longer called."""

@@ -1,7 +1,7 @@
 """Decisions about topics: what a request changes in the store, or Kafka's error for it. Pure.
 
-The result is a list of store operations that expect the versions in the image: if someone else was
-faster the commit conflicts, and the caller decides again on a newer image. Ids and the broker to
+The result is a list of store operations that expect the versions in the image: after a concurrent
+change the commit conflicts, and the caller decides again on a newer image. Ids and the broker to
 begin with are passed in. A change of a topic checks the topic's id, not only the version under its
 name. A deletion is recorded; of the records only the newest are kept.
 """
@@ -46,7 +46,7 @@ from ottla.wire.errors import ErrorCode, KafkaError
 MAX_PARTITIONS_IN_REQUEST = 10_000
 UNSET = -1
 DELETIONS_KEPT = 4096
-"""A broker that was away for longer sets logs aside instead of deleting them."""
+"""A broker that was down for longer keeps logs as stray instead of deleting them."""
 
 
 class NewTopic(msgspec.Struct, frozen=True):
@@ -86,8 +86,8 @@ def create_topic(
     return topic, ops
 
 
-class Wanted(msgspec.Struct, frozen=True):
-    """A topic to be made, with what chance has chosen for it."""
+class RequestedTopic(msgspec.Struct, frozen=True):
+    """A topic to be made, with its random choices."""
 
     new: NewTopic
     topic_id: UUID
@@ -97,7 +97,7 @@ class Wanted(msgspec.Struct, frozen=True):
 
 def create_topics(
     image: Image,
-    wanted: Iterable[Wanted],
+    wanted: Iterable[RequestedTopic],
     *,
     default_partitions: int,
     default_replication_factor: int,
@@ -120,7 +120,8 @@ def create_topics(
                 default_replication_factor=default_replication_factor,
             )
         except KafkaError as problem:
-            outcomes.append(problem)
+            # Without its frames, which have `outcomes`: that circle would be the collector's work.
+            outcomes.append(problem.with_traceback(None))
             continue
         collisions[key] = topic.name
         outcomes.append(topic)
@@ -158,7 +159,7 @@ def delete_topic(image: Image, name: str, topic_id: UUID | None = None) -> list[
 
 
 def _too_old_deletions(image: Image) -> list[UUID]:
-    """The topics whose deletion need not be known any more, once there is one more."""
+    """The oldest records of deletions, which go when one more is added."""
     count = len(image.deleted_topics) + 1 - DELETIONS_KEPT
     return nsmallest(count, image.deleted_topics, key=lambda each: image.deleted_topics[each])
 
@@ -271,7 +272,7 @@ def replace_client_metrics_configs(image: Image, name: str, configs: Mapping[str
 
 
 def _check_configured_name(name: str) -> None:
-    """As in Kafka, what is asked for is checked before whether the topic exists."""
+    """As in Kafka, the request is checked before whether the topic exists."""
     if not name:
         _refuse(ErrorCode.INVALID_REQUEST, "Default topic resources are not allowed.")
     check_topic_name(name)
@@ -330,7 +331,7 @@ def _explicit_assignment(image: Image, new: NewTopic) -> list[list[int]]:
 def checked_assignment(
     image: Image, assignment: Sequence[Sequence[int]], factor: int | None
 ) -> list[list[int]]:
-    """Replicas that a person chose, if registered brokers can have them; `factor` None: any."""
+    """A manual assignment, if its brokers are registered; `factor` None: any number."""
     for replicas in assignment:
         if not replicas:
             _refuse_assignment("includes an empty replica list.")
@@ -406,7 +407,7 @@ def _set_named_configs(key: str, old: ConfigsImage | None, configs: dict[str, st
 
 
 def _existing(image: Image, name: str, otherwise: str | None) -> TopicImage:
-    """The topic, or a refusal in the words that Kafka has for the request at hand."""
+    """The topic, or Kafka's error for this request."""
     topic = image.topics.get(name)
     if topic is None:
         raise KafkaError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, otherwise)

@@ -1,20 +1,20 @@
-"""Where two logs part, told by the leader epochs of their records (KIP-101, 279, 595). Pure.
+"""Where two logs diverge, by the leader epochs of their records (KIP-101, 279, 595). Pure.
 
 A log is known here by its end and by its `Epochs`: which leader epoch began at which offset. Two
 logs agree up to the end of an epoch that both have: one leader wrote it, once.
 
-1. The leader answers a follower that ends at an offset, in an epoch, with its own largest epoch up
-   to that one and the end of it, if the follower goes further than that.
-2. The follower cuts there, or where its own largest epoch up to the answered one ends, whichever
-   comes first; its next fetch shows whether more must go.
+1. A follower sends the end of its log and its last epoch. The leader answers with its own largest
+   epoch up to that one and where it ends, if the follower's log is longer than that.
+2. The follower truncates there, or where its own largest epoch up to the answered one ends,
+   whichever comes first; its next fetch shows whether to truncate further.
 3. Below the leader's log start there is nothing to compare with. A follower that ends there is out
    of range and restarts at the leader's log start: what it has was deleted, or was never committed.
-   One that ends exactly at it goes on if the leader still knows the epoch of its last record: their
-   logs agreed up to there, and it keeps its producers' state.
-   A follower without any record begins at the leader's log start, wherever its own log starts: else
-   it would be in sync without the records below.
-4. A leader notes its epoch, beginning at the end of its log, *before* it answers anyone: else it
-   would not know of epochs that are older than its own and newer than its last record's.
+   One that ends exactly at it continues if the leader still knows the epoch of its last record:
+   their logs agreed up to there, and it keeps its producers' state. A follower without any record
+   begins at the leader's log start, wherever its own log starts: else it would be in sync without
+   the records below.
+4. A leader notes its epoch, which begins at the end of its log, *before* it answers any fetch: else
+   it would not know epochs that are older than its own and newer than its last record's.
 """
 
 from typing import Protocol
@@ -31,7 +31,7 @@ class Epochs(Protocol):
         """The largest known epoch up to the asked one, and where it ends; None: not known."""
 
     def epoch_of(self, offset: int) -> int:
-        """The epoch of the leader that wrote an offset, -1 where it is not known."""
+        """The epoch of the leader that wrote an offset, -1 if it is not known."""
 
 
 def diverging(epochs: Epochs, log_end: int, epoch: int, offset: int) -> tuple[int, int] | None:
@@ -49,8 +49,8 @@ def check_start(
 ) -> None:
     """Refuse a follower whose log, from its own start to an offset, ends before this one's begins.
 
-    Without that, records that were never committed would stay at its beginning, to be read there
-    when it leads. To be asked before `diverging`: which says what to do about a log too long.
+    Otherwise records that were never committed would stay at its beginning, and be read when it
+    leads. Call it before `diverging`, which is for logs that are too long.
     """
     is_empty = last_epoch < 0 and own_start >= offset
     if (
@@ -65,7 +65,7 @@ def check_start(
 
 
 def truncation_offset(parting: tuple[int, int], log_end: int, epochs: Epochs) -> int:
-    """Where to cut the own log when the leader has answered so."""
+    """Where to truncate the own log after this answer of the leader."""
     epoch, end = parting
     own = epochs.end_offset_for(epoch, log_end)
     return min(end, log_end) if own is None else min(end, own[1], log_end)

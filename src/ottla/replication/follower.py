@@ -1,27 +1,28 @@
 """What a follower asks its leader, and what it does with the answer. Pure; one partition.
 
 A `Following` is one term: made when the image names a leader and an epoch, dropped when it names
-others. A broker that is to lead drops it first, and only then begins to lead.
+others. A broker that becomes leader drops it first.
 
 Rules kept here:
-1. An answer counts only if it answers a fetch of this term, from where the log still ends. All
-   others are dropped unread.
-2. The log is cut only where the leader says that the two part (`DivergingEpoch`), by epochs and
-   never by the high watermark. Where our own epochs are sparser than the leader's, the cut may take
-   several rounds, each to an earlier epoch.
-3. A log that ends where the leader's begins, or before, is given up whole and begins there. So does
-   an empty one. Any other OFFSET_OUT_OF_RANGE changes nothing.
+1. An answer counts only if it is for a fetch of this term, from the offset where the log still
+   ends. All others are dropped.
+2. The log is truncated only where the leader says that the logs diverge (`DivergingEpoch`), by
+   epochs and never by the high watermark. Where our own epochs are sparser than the leader's, that
+   may take several rounds, each to an earlier epoch.
+3. A log that ends where the leader's begins, or before, is truncated fully and begins there. So
+   does an empty one. Any other OFFSET_OUT_OF_RANGE changes nothing.
    That the leader's log begins there must be explained: by DeleteRecords, which is recorded in the
    partition's document, or by retention, which could have deleted what we have. Where it is not (an
-   older version has deleted them, or retention had other settings then), a copy is kept beside.
+   older version has deleted them, or retention had other settings then), a copy is kept as a stray
+   folder.
 4. The follower's high watermark is the leader's, as far as the own log goes. It does not go back
-   unless the log was cut: the new leader of a term learns late what was committed.
+   unless the log was truncated: the new leader of a term learns late what was committed.
 5. The own log start follows the leader's (DeleteRecords), not past the own high watermark, and only
    where that is explained as in rule 3. Where it is not, the records are kept, and nothing else
    changes: the logs agree above them.
-6. The net under all other rules: what is known as committed here is given up only where an unclean
-   election has been recorded since our log last agreed with a leader's (`may_lose`). Otherwise
-   the leader lacks committed records: nothing is cut, nothing is copied, and a person is needed.
+6. The safety net: records known as committed are removed only where an unclean election has been
+   recorded since our log last agreed with a leader's (`may_lose`). Otherwise the leader lacks
+   committed records: nothing is truncated, nothing is copied, and an operator has to decide.
    A leader that does not know our last epoch lacks nothing if the epoch before it reaches up to our
    high watermark in its log: compaction has removed all batches of that epoch. What we have of it
    is copied again.
@@ -32,7 +33,7 @@ What an answer leads to:
 |----------------------------------------------------|--------------------------------|
 | of another term, or to a fetch from elsewhere      | DROP                           |
 | a diverging epoch                                  | TRUNCATE to `offset`, ask again |
-| ... below our high watermark, and so the leader's  | HALT: ask later, nothing is cut |
+| ... below our high watermark, and so the leader's  | HALT: ask later, keep the log   |
 |     epoch ends                                     |                                |
 | OFFSET_OUT_OF_RANGE, our log ends before theirs    | RESTART at `offset`, ask again |
 | ... and nothing explains that theirs starts there  | SET_ASIDE: RESTART, keep a copy |
@@ -47,7 +48,7 @@ from ottla.replication.epochs import Epochs, truncation_offset
 from ottla.wire.errors import ErrorCode
 
 
-class Fetch(NamedTuple):
+class FollowerFetch(NamedTuple):
     """What a follower asks for one partition."""
 
     leader_epoch: int
@@ -66,7 +67,7 @@ class Answer(NamedTuple):
 
 
 class Action(Enum):
-    """What to do with an answer."""
+    """What a follower does with an answer."""
 
     DROP = "drop"
     TRUNCATE = "truncate"
@@ -77,7 +78,7 @@ class Action(Enum):
     BACK_OFF = "back off"
 
 
-class Step(NamedTuple):
+class FollowerStep(NamedTuple):
     """An action, and the offset that it goes to."""
 
     action: Action
@@ -102,43 +103,45 @@ class Following:
         self.may_lose = may_lose
         """An unclean election explains that this leader lacks what we know as committed."""
 
-    def fetch(self, log_end: int, epochs: Epochs, log_start: int) -> Fetch:
+    def fetch(self, log_end: int, epochs: Epochs, log_start: int) -> FollowerFetch:
         """What to ask next."""
-        return Fetch(self.leader_epoch, log_end, epochs.latest, log_start)
+        return FollowerFetch(self.leader_epoch, log_end, epochs.latest, log_start)
 
     def answered(
         self,
-        fetch: Fetch,
+        fetch: FollowerFetch,
         answer: Answer,
         log_end: int,
         epochs: Epochs,
         high_watermark: int,
         *,
         was_deleted: bool = True,
-    ) -> Step:
+    ) -> FollowerStep:
         """What an answer to that fetch leads to.
 
-        `was_deleted` says whether it is explained that the leader's log starts where it does.
+        `was_deleted` returns whether it is explained that the leader's log starts where it does.
         """
         if fetch.leader_epoch != self.leader_epoch or fetch.offset != log_end:
-            return Step(Action.DROP)
+            return FollowerStep(Action.DROP)
         if answer.error == ErrorCode.OFFSET_OUT_OF_RANGE:
             has_nothing = fetch.log_start >= log_end
             if has_nothing and epochs.latest < 0 <= answer.log_start:
-                return Step(Action.RESTART, answer.log_start)
+                return FollowerStep(Action.RESTART, answer.log_start)
             if answer.log_start >= log_end:
                 may_restart = has_nothing or was_deleted or self.may_lose
-                return Step(Action.RESTART if may_restart else Action.SET_ASIDE, answer.log_start)
+                return FollowerStep(
+                    Action.RESTART if may_restart else Action.SET_ASIDE, answer.log_start
+                )
         if answer.error != ErrorCode.NONE:
-            return Step(Action.BACK_OFF)
+            return FollowerStep(Action.BACK_OFF)
         if answer.diverging is not None:
-            if min(answer.diverging) < 0:  # the leader does not know: no reason to cut anything
-                return Step(Action.BACK_OFF)
+            if min(answer.diverging) < 0:  # the leader does not know: no reason to truncate
+                return FollowerStep(Action.BACK_OFF)
             offset = truncation_offset(answer.diverging, log_end, epochs)
             lacks_nothing = max(offset, answer.diverging[1]) >= high_watermark
             may_cut = lacks_nothing or self.may_lose
-            return Step(Action.TRUNCATE if may_cut else Action.HALT, offset)
-        return Step(Action.APPEND)
+            return FollowerStep(Action.TRUNCATE if may_cut else Action.HALT, offset)
+        return FollowerStep(Action.APPEND)
 
 
 def marks(

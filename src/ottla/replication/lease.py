@@ -1,15 +1,14 @@
-"""How long a broker may trust that nobody has taken its place. Pure: times are passed in.
+"""How long a broker may be sure that no other has replaced it. Pure: times are passed in.
 
-The store forgets a broker when it has heard nothing of it for the session's timeout. It heard the
-last answered request no earlier than the broker sent it: so until that moment plus the timeout no
-other leader can have been elected because this broker seemed dead. A third of the timeout is left
-as a margin for what lies between a check and what follows from it, and for clocks that differ in
-speed.
+The store ends a broker's session when it got no request for the session's timeout. It got the last
+answered request no earlier than the broker sent it: so until then plus the timeout no other leader
+can have been elected because this broker seemed dead. A third of the timeout is a margin for the
+time between a check and its use, and for clocks that differ in speed.
 
 Rules kept here:
 1. The lease counts from the *sending* of a request, and only once it was answered.
 2. It ends with the session; a new session has a lease of its own.
-3. Times are those of a clock that goes on while the machine sleeps (CLOCK_BOOTTIME).
+3. Times are of a clock that also runs while the machine sleeps (CLOCK_BOOTTIME).
 
 What needs the lease: acknowledging acks=0 and acks=1, and the answers of coordinators. What does
 not: acks=all and reads, which are held by the high watermark.

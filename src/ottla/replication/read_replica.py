@@ -1,7 +1,7 @@
 """Which replica a consumer is sent to (KIP-392). Pure.
 
-1. Only a consumer that names its rack (`client.rack`) is sent anywhere; where the leader is in that
-   rack it stays.
+1. Only a consumer with a rack (`client.rack`) is redirected; where the leader is in that rack it
+   stays.
 2. Only members of the ISR that have the offset it asks for, are live and serve the listener it came
    by, are chosen from; the one with the longest log first.
 """
@@ -19,7 +19,7 @@ def preferred_read_replica(
     brokers: Mapping[int, BrokerImage],
     listener: str,
 ) -> int | None:
-    """The follower to fetch from; None where that is the leader itself."""
+    """The follower to fetch from; None if that is the leader itself."""
     leader = brokers.get(leadership.me)
     if not rack or (leader is not None and leader.rack == rack):
         return None

@@ -4,16 +4,16 @@ A `Leadership` is one term: made when a broker begins to lead in a leader epoch,
 leads no more. It takes facts (appended, fetched, learned, the outcome of a proposal) and keeps:
 
 1. The high watermark is the lowest log end of the *maximal* ISR: the members that the store is
-   known to name, and all whom a change on its way would add. Who is added counts before the change
-   is sent; who is removed counts until it is known to have succeeded.
+   known to name, and all that a change in flight would add. An added replica counts before the
+   change is sent, a removed one until the change is known to have succeeded.
 2. It never goes back within a term, and does not advance while the ISR is below
    `min.insync.replicas` (at most the number of replicas).
 3. A position counts only in a fetch of this leader epoch, and for a member of the ISR only in the
-   life (broker epoch) that the ISR names. A fetch that must first truncate counts for nothing.
+   broker epoch that the ISR names. A fetch that must first truncate does not count.
    A replica that is removed and added again has deleted its log in between. Its removal began
    another leader epoch (elections, rule 4), so no position and no fetch from before counts, even
    where this leader did not see the state in between.
-4. One change of the ISR is on its way at a time, expecting the version it was decided on.
+4. One change of the ISR is in flight at a time, expecting the version it was decided on.
    - accepted: the store names the new ISR, at the next version.
    - refused: it did not happen, and a concurrent change did: nothing is proposed until that one
      is learned.
@@ -22,7 +22,7 @@ leads no more. It takes facts (appended, fetched, learned, the outcome of a prop
      such a proposal, if only with the ISR as it was.
 5. A follower joins when it has everything below the high watermark and below the start of this
    epoch, keeps up, and is registered with the epoch it fetches with. It leaves when it has not
-   caught up for `replica.lag.time.max.ms`, or has been heard in a new life.
+   caught up for `replica.lag.time.max.ms`, or fetches with a new broker epoch.
 6. acks=all is answered when the high watermark has passed the records: also for duplicates, whose
    first copy may not be committed yet. Too few in sync: NOT_ENOUGH_REPLICAS before the append,
    NOT_ENOUGH_REPLICAS_AFTER_APPEND behind it.
@@ -114,7 +114,7 @@ class Leadership:
         self.min_isr = min_isr
         self.replicas: Sequence[int] = ()
         self.isr: dict[int, int] = {}
-        """Who is in sync as far as is known, and the broker epochs that the store names."""
+        """The ISR as far as it is known, and the broker epochs that the store names."""
         self._lag = lag
         self._base = base
         self._positions: dict[int, Position] = {}
@@ -129,7 +129,7 @@ class Leadership:
     # What the leader learns ---------------------------------------------------------------
 
     def appended(self, log_end: int) -> bool:
-        """The log has grown; says whether the high watermark did."""
+        """The log has grown; returns whether the high watermark did."""
         self.log_end = log_end
         if self._alone:
             self.high_watermark = log_end
@@ -144,7 +144,7 @@ class Leadership:
             raise KafkaError(ErrorCode.UNKNOWN_LEADER_EPOCH)
         position = self._positions.get(broker)
         if position is None:
-            # It may know of an assignment that we do not know of yet: let it ask again.
+            # It may know a newer assignment than this leader: let it retry.
             raise KafkaError(
                 ErrorCode.UNKNOWN_LEADER_EPOCH, f"broker {broker} is not a replica here"
             )
@@ -157,7 +157,7 @@ class Leadership:
     def fetched(
         self, broker: int, broker_epoch: int, offset: int, log_start: int, now: float
     ) -> bool:
-        """A checked fetch that does not diverge; says whether the high watermark has grown."""
+        """A checked fetch that does not diverge; returns whether the high watermark has grown."""
         if offset > self.log_end:
             raise KafkaError(
                 ErrorCode.OFFSET_OUT_OF_RANGE, f"{offset} is past the log's end {self.log_end}"
@@ -170,16 +170,16 @@ class Leadership:
         return moved and broker in self._maximal and self._advance()
 
     def passes(self, now: float) -> None:
-        """Time has passed: who has everything at this moment is caught up, though silent.
+        """Time has passed: a follower that has everything now is caught up, even if it is idle.
 
-        A follower asks again only for what has changed, so one without news need not ask.
+        A fetch session asks again only for partitions that changed, so it may be silent.
         """
         for position in self._positions.values():
             if position.end == self.log_end:
                 position.caught_up_at = now
 
     def learned(self, state: PartitionImage) -> bool:
-        """The store has a newer state of this term; says whether the high watermark has grown."""
+        """The store has a newer state of this term; returns whether the high watermark grew."""
         if state.version <= self._base.version:
             return False
         assert state.leader_epoch == self.leader_epoch, "another term is another Leadership"
@@ -187,7 +187,7 @@ class Leadership:
         return self._advance()
 
     def assigned(self, replicas: Sequence[int], now: float) -> bool:
-        """The partition has these replicas; says whether the high watermark has grown."""
+        """The partition has these replicas; returns whether the high watermark has grown."""
         self.replicas = replicas
         before = self._positions
         self._positions = {
@@ -199,7 +199,7 @@ class Leadership:
         return self._advance()
 
     def configured(self, min_isr: int, lag: float) -> bool:
-        """The settings have changed; says whether the high watermark has grown."""
+        """The settings have changed; returns whether the high watermark has grown."""
         self.min_isr, self._lag = min_isr, lag
         self._weigh()
         return self._advance()
@@ -207,7 +207,7 @@ class Leadership:
     # Changing the ISR ---------------------------------------------------------------------
 
     def may_join(self, broker: int, brokers: Mapping[int, BrokerImage], now: float) -> bool:
-        """Whether a follower outside the ISR has earned a place."""
+        """Whether a follower outside the ISR may join it."""
         position = self._positions.get(broker)
         live = brokers.get(broker)
         return (
@@ -221,7 +221,7 @@ class Leadership:
         )
 
     def propose(self, brokers: Mapping[int, BrokerImage], now: float) -> Proposal | None:
-        """The change of the ISR that is due, now on its way; None where there is none."""
+        """The change of the ISR to send now; None if there is none."""
         if self._in_flight is not None or self._refused:
             return None
         isr = {
@@ -253,7 +253,7 @@ class Leadership:
         return self._in_flight
 
     def accepted(self, proposal: Proposal) -> bool:
-        """The store has made the change; says whether the high watermark has grown."""
+        """The store has made the change; returns whether the high watermark has grown."""
         if proposal.version < self._base.version:
             return False
         state = proposal.state
@@ -270,7 +270,7 @@ class Leadership:
         return self._advance()
 
     def refused(self, proposal: Proposal) -> bool:
-        """A concurrent change won; says whether the high watermark has grown."""
+        """A concurrent change won; returns whether the high watermark has grown."""
         if proposal is not self._in_flight:
             return False
         self._in_flight = None
@@ -286,7 +286,7 @@ class Leadership:
 
     @property
     def undecided(self) -> bool:
-        """Whether a change is on its way or its outcome is not known."""
+        """Whether a change is in flight or its outcome is not known."""
         return self._in_flight is not None or bool(self._undecided)
 
     # Answering ----------------------------------------------------------------------------
@@ -313,7 +313,7 @@ class Leadership:
         return ErrorCode.NONE
 
     def check_latest(self) -> None:
-        """Refuse to say where the log ends while an earlier leader may have shown more."""
+        """Refuse "latest" while an earlier leader may have shown more."""
         if self.high_watermark < self.epoch_start:
             raise KafkaError(ErrorCode.OFFSET_NOT_AVAILABLE)
 
@@ -344,7 +344,7 @@ class Leadership:
         self._weigh()
 
     def _weigh(self) -> None:
-        """Whose log ends count for the high watermark."""
+        """The replicas whose log ends count for the high watermark."""
         maximal = dict(self.isr)
         changes = (
             self._undecided if self._in_flight is None else [*self._undecided, self._in_flight]
@@ -352,7 +352,7 @@ class Leadership:
         for change in changes:
             for member, epoch in change.isr.items():
                 if maximal.setdefault(member, epoch) != epoch:
-                    maximal[member] = NO_EPOCH  # two lives of it: neither counts
+                    maximal[member] = NO_EPOCH  # two broker epochs of it: neither counts
         maximal.pop(self.me, None)
         self._maximal = maximal
         self._alone = not maximal and len(self.isr) >= self._least()
@@ -381,6 +381,6 @@ class Leadership:
 
     def _stays(self, member: int, epoch: int, now: float) -> bool:
         position = self._positions.get(member)
-        if position is None:  # no replica any more: the controller takes it out
+        if position is None:  # no longer a replica: the controller removes it
             return True
         return position.broker_epoch <= epoch and self._keeps_up(position, now)

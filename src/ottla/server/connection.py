@@ -265,8 +265,8 @@ class Connection:
 
     def _send(self) -> None:
         server, protocol = self._server, self.protocol
-        if server.node.lingering:
-            server.write_out()
+        if server.lingering.pending:
+            server.lingering.write_out()
             if self.closed():  # its replies say what has not become true
                 return
         try:

@@ -6,14 +6,17 @@ Rules kept here:
 2. Memory grows with what has arrived, never with what a length field promises; it grows by a
    factor, so that many small receives do not copy the same bytes again and again.
 3. A quiet connection holds no buffer: `release` gives it back.
+4. The buffer of a frame above KEPT_FRAME_BYTES is its handler's: `give_up` leaves it.
 """
 
 from struct import Struct
 from typing import Final
 
+from ottla.wire.headers import KEPT_FRAME_BYTES
+
 SHARED_BYTES: Final = 128 << 10
 SMALLEST_BUFFER: Final = 4 << 10
-KEPT_BYTES: Final = 2 << 20
+KEPT_BYTES: Final = KEPT_FRAME_BYTES
 """A buffer up to this size is kept for the next frame; a larger one was for a rare frame."""
 GROWS_FAST_TO: Final = 1 << 20
 SIZE_BYTES: Final = 4
@@ -71,6 +74,16 @@ class Inbox:
                 self._own = None
         elif self.view is shared:
             self._reserve(self._wanted(self._frame()))
+
+    def give_up(self) -> None:
+        """Never receive into this buffer again: what was handled there may still be read."""
+        rest = self.view[self.start : self.end]
+        self._own = None
+        self.view = _NOTHING
+        self.start = self.end = 0
+        if rest:
+            self.view, self.end = rest, len(rest)
+            self._reserve(len(rest))
 
     def drop(self) -> None:
         """Forget what has arrived and is not handled."""

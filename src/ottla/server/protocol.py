@@ -31,7 +31,13 @@ from ottla.later import FAILED, Later
 from ottla.security.principal import Principal
 from ottla.security.sasl import SaslGate, Step, Verdict
 from ottla.server.budget import FrameBudget
-from ottla.server.inbox import SHARED_BYTES, SIZE_BYTES, Inbox, what_is_wrong_with_size
+from ottla.server.inbox import (
+    KEPT_BYTES,
+    SHARED_BYTES,
+    SIZE_BYTES,
+    Inbox,
+    what_is_wrong_with_size,
+)
 from ottla.server.outbox import Outbox
 from ottla.server.states import (
     ENDED,
@@ -272,7 +278,7 @@ class ServerProtocol:
             if gate is None or gate.is_complete
             else gate.largest_frame
         )
-        begin, partial = inbox.start, 0
+        before, partial = left, 0
         while inbox.end - inbox.start >= SIZE_BYTES and (
             self.flow is READY or self.flow is RESTING
         ):
@@ -292,9 +298,12 @@ class ServerProtocol:
             left -= 1
             inbox.start = stop
             self._handle(view[start + SIZE_BYTES : stop])
+            if size > KEPT_BYTES:
+                inbox.give_up()
+                view = inbox.view
             if self.outbox.size > SEND_AT_BYTES:
                 break
-        if self._large and inbox.start != begin:
+        if self._large and left != before:
             self._end_large()
         if partial > LARGE_FRAME and not self._large:
             self._begin_large(view, inbox.start, partial)

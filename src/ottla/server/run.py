@@ -19,8 +19,8 @@ from typing import TYPE_CHECKING
 import structlog
 
 from ottla.api import load_all
+from ottla.broker.broker_server import BrokerServer
 from ottla.broker.metrics.counters import NetworkMetrics
-from ottla.broker.node import Node
 from ottla.broker.start_error import StartError
 from ottla.config import BrokerConfig, ConfigError
 from ottla.security.scram import ScramCredential
@@ -44,7 +44,7 @@ class RunningBroker:
         load_all()
         self.config = config
         self.network = NetworkMetrics()
-        self.node = Node(config)
+        self.node = BrokerServer(config)
         self._secret = os.urandom(32)
         doors = [
             Door.of(config, listener, self._find_credential, self._fake_salts)
@@ -111,7 +111,7 @@ class RunningBroker:
     async def stop(self) -> None:
         """Let no more clients in, close the connections, flush and close the logs."""
         self.node.ready = False
-        await self.node.membership.hand_over()
+        await self.node.lifecycle.hand_over()
         await self._stack.aclose()
 
 
@@ -152,7 +152,7 @@ async def _run(static: Mapping[str, str], heart: Heart | None) -> int:
         ended.append(reason)
         stopped.set()
 
-    broker.node.on_end = end
+    broker.node.lifecycle.on_end = end
     starting = loop.create_task(broker.start())
     stopping = loop.create_task(stopped.wait())
     await asyncio.wait((starting, stopping), return_when=asyncio.FIRST_COMPLETED)

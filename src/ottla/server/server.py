@@ -40,7 +40,7 @@ from ottla.server.inbox import SHARED_BYTES
 from ottla.server.listening import ListenError, bind, why
 
 if TYPE_CHECKING:
-    from ottla.broker.node import Node
+    from ottla.broker.broker_server import BrokerServer
     from ottla.server.door import Door
 
 log = structlog.get_logger()
@@ -65,10 +65,12 @@ T = TypeVar("T")
 class Server:
     """Accepts clients and keeps their connections."""
 
-    def __init__(self, node: Node, metrics: NetworkMetrics, doors: Sequence[Door]) -> None:
+    def __init__(self, node: BrokerServer, metrics: NetworkMetrics, doors: Sequence[Door]) -> None:
         self.node = node
         self._doors = {door.name: door for door in doors}
-        node.on_away = self._hang_up
+        node.lifecycle.on_fenced = self._hang_up
+        self.lingering = node.coordinators.lingering
+        self.lingering.on_lost = self._close_lost
         self.loop = asyncio.get_running_loop()
         self.metrics = metrics
         self.receive_buffer = memoryview(bytearray(SHARED_BYTES))
@@ -190,7 +192,7 @@ class Server:
         self._resume = self.loop.call_later(seconds, self._accept_again)
 
     def _admit(self, sock: socket.socket, host: str, door: Door) -> None:
-        if self.node.away:
+        if self.node.state.fenced:
             sock.close()
             return
         config = self.node.config
@@ -322,8 +324,8 @@ class Server:
         self._to_send[connection] = None
 
     def _send_all(self) -> None:
-        if self.node.lingering:
-            self.write_out()
+        if self.lingering.pending:
+            self.lingering.write_out()
         connections, self._to_send = self._to_send, {}
         for connection in connections:
             try:
@@ -332,12 +334,10 @@ class Server:
                 log.exception("failed to send responses; closing the connection")
                 connection.close()
 
-    def write_out(self) -> None:
-        """Write what coordinators let linger; whose records are lost gets no reply."""
-        lost = self.node.write_out()
-        if lost:
-            for connection in [each for each in self.connections if each.id in lost]:
-                connection.close()
+    def _close_lost(self, lost: set[int]) -> None:
+        """Close the connections whose replies say what has not become true."""
+        for connection in [each for each in self.connections if each.id in lost]:
+            connection.close()
 
     def start_task(self, work: Coroutine[Any, Any, T]) -> asyncio.Task[T]:
         """Work on a request that has to wait for something."""

@@ -8,9 +8,9 @@ Rules kept here:
 5. A thread that reads or writes much counts the partitions with an iterator that pauses (`each`).
 """
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Sequence
 from struct import Struct, error
-from typing import NamedTuple, Protocol, TypeVar
+from typing import Any, NamedTuple, Protocol
 
 from ottla.wire.fields import (
     INT32,
@@ -25,9 +25,7 @@ from ottla.wire.fields import (
     string,
     uvarint,
 )
-from ottla.wire.produce import NodeEndpoint, TopicKey, endpoint_tag
-
-T = TypeVar("T")
+from ottla.wire.produce import Each, NodeEndpoint, TopicKey, endpoint_tag
 
 FIRST_VERSION = 4
 LAST_VERSION = 18
@@ -118,10 +116,6 @@ class PartitionData(NamedTuple):
         if records is None:
             return 0
         return len(records) if isinstance(records, bytes) else records.size
-
-
-Each = Callable[[Iterable[T]], Iterable[T]]
-"""Gives the elements one by one."""
 
 
 def read_request(view: memoryview, at: int, version: int, each: Each[int] = iter) -> FetchRequest:
@@ -245,7 +239,7 @@ def response(
     session_id: int = 0,
     throttle_time_ms: int = 0,
     endpoints: Sequence[NodeEndpoint] = (),
-    each: Each[PartitionData] = iter,
+    each: Each[Any] = iter,
 ) -> list[bytes | FileSlice]:
     """The parts of a reply, without its header; neighbouring bytes are joined into one part."""
     flexible = version >= FIRST_FLEXIBLE
@@ -255,7 +249,7 @@ def response(
     else:
         out = [INT32.pack(throttle_time_ms)]
     out.append(count(len(topics), flexible))
-    for topic, results in topics:
+    for topic, results in each(topics):
         out.append(topic if isinstance(topic, bytes) else string(topic, flexible))
         out.append(count(len(results), flexible))
         for data in each(results):

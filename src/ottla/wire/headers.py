@@ -11,6 +11,7 @@ Rules kept here:
 
 from collections.abc import Callable
 from struct import Struct, error
+from typing import Final
 
 import msgspec
 
@@ -23,6 +24,10 @@ except ImportError:  # There was no compiler at install.
     HeaderReader = None
 else:
     HeaderReader = reading.HeaderReader
+
+KEPT_FRAME_BYTES: Final = 2 << 20
+"""A larger request is its handler's to keep: its buffer is not received into again. A smaller one
+is copied where it is needed after the handler has returned."""
 
 _REQUEST = Struct(">hhih")
 _CORRELATION_ID = Struct(">i")

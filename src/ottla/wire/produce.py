@@ -5,11 +5,13 @@ Rules kept here:
 2. Records are views into the request's own bytes: no copy is made of them.
 3. A topic is named by a string up to version 12 and by its id from 13 on.
 4. A request has batches for at most MOST_PARTITIONS.
+5. The loop reads few of them (`most`); a thread reads the others, and writes their reply, with an
+   iterator that pauses (`each`).
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Iterable, Sequence
 from struct import Struct, error
-from typing import NamedTuple
+from typing import Any, NamedTuple, TypeVar
 
 import msgspec
 
@@ -25,6 +27,8 @@ from ottla.wire.fields import (
     skip_tags,
     string,
 )
+
+T = TypeVar("T")
 
 FIRST_VERSION = 3
 LAST_VERSION = 13
@@ -45,6 +49,12 @@ _NO_THROTTLE = b"\x00\x00\x00\x00"
 
 TopicKey = str | bytes
 """A topic as a request names it: by name, or by the 16 bytes of its id."""
+Each = Callable[[Iterable[T]], Iterable[T]]
+"""Gives the elements one by one."""
+
+
+class ManyPartitionsError(Exception):
+    """A request has more partitions than the reader was to read."""
 
 
 class ProduceRequest(msgspec.Struct, frozen=True, gc=False):
@@ -80,17 +90,28 @@ class NodeEndpoint(NamedTuple):
     rack: str | None
 
 
-def read_request(view: memoryview, at: int, version: int) -> ProduceRequest:
-    """Read a whole request; raises DecodeError where it is malformed."""
+def read_request(
+    view: memoryview,
+    at: int,
+    version: int,
+    most: int = MOST_PARTITIONS,
+    each: Each[int] = iter,
+) -> ProduceRequest:
+    """Read a whole request; raises DecodeError where it is malformed.
+
+    Raises ManyPartitionsError where it has more than `most` partitions.
+    """
     try:
-        return _read_request(view, at, version)
+        return _read_request(view, at, version, most, each)
     except (error, IndexError, UnicodeDecodeError) as problem:
         raise DecodeError(f"a malformed Produce request: {problem}") from None
 
 
-def _read_request(view: memoryview, at: int, version: int) -> ProduceRequest:
+def _read_request(
+    view: memoryview, at: int, version: int, most: int, each: Each[int]
+) -> ProduceRequest:
     if version < FIRST_FLEXIBLE:
-        return _read_classic(view, at)
+        return _read_classic(view, at, most, each)
     # Lengths of one byte and empty tag sections are the rule: they are read in place, and the
     # functions that know the rest are called for the exceptions only.
     by_id = version >= FIRST_WITH_TOPIC_IDS
@@ -101,9 +122,9 @@ def _read_request(view: memoryview, at: int, version: int) -> ProduceRequest:
         at += 1
     acks, timeout_ms = _ACKS_TIMEOUT.unpack_from(view, at)
     topic_count, at = read_count(view, at + 6, True, 3)
-    left = MOST_PARTITIONS
+    left = most
     topics: list[tuple[TopicKey, list[tuple[int, memoryview | None]]]] = []
-    for _ in range(topic_count):
+    for _ in each(range(topic_count)):
         topic: TopicKey | None
         if by_id:
             topic, at = read_topic_id(view, at)
@@ -114,9 +135,9 @@ def _read_request(view: memoryview, at: int, version: int) -> ProduceRequest:
         partition_count, at = read_count(view, at, True, 5)
         left -= max(1, partition_count)
         if left < 0:
-            raise DecodeError(f"more than {MOST_PARTITIONS} partitions")
+            raise _too_many(most)
         partitions: list[tuple[int, memoryview | None]] = []
-        for _ in range(partition_count):
+        for _ in each(range(partition_count)):
             (index,) = INT32.unpack_from(view, at)
             size, at = read_uvarint(view, at + 4)
             if size:
@@ -135,22 +156,22 @@ def _read_request(view: memoryview, at: int, version: int) -> ProduceRequest:
     return ProduceRequest(transactional_id, acks, timeout_ms, topics)
 
 
-def _read_classic(view: memoryview, at: int) -> ProduceRequest:
+def _read_classic(view: memoryview, at: int, most: int, each: Each[int]) -> ProduceRequest:
     transactional_id, at = read_string(view, at, False)
     acks, timeout_ms = _ACKS_TIMEOUT.unpack_from(view, at)
     topic_count, at = read_count(view, at + 6, False, 6)
-    left = MOST_PARTITIONS
+    left = most
     topics: list[tuple[TopicKey, list[tuple[int, memoryview | None]]]] = []
-    for _ in range(topic_count):
+    for _ in each(range(topic_count)):
         topic, at = read_string(view, at, False)
         if topic is None:
             raise DecodeError("a Produce request with a null topic name")
         partition_count, at = read_count(view, at, False, 8)
         left -= max(1, partition_count)
         if left < 0:
-            raise DecodeError(f"more than {MOST_PARTITIONS} partitions")
+            raise _too_many(most)
         partitions: list[tuple[int, memoryview | None]] = []
-        for _ in range(partition_count):
+        for _ in each(range(partition_count)):
             index, size = _INDEX_SIZE.unpack_from(view, at)
             at += 8
             end = at + size
@@ -165,19 +186,26 @@ def _read_classic(view: memoryview, at: int) -> ProduceRequest:
     return ProduceRequest(transactional_id, acks, timeout_ms, topics)
 
 
+def _too_many(most: int) -> Exception:
+    if most < MOST_PARTITIONS:
+        return ManyPartitionsError()
+    return DecodeError(f"more than {MOST_PARTITIONS} partitions")
+
+
 def response(
     version: int,
     topics: Sequence[tuple[TopicKey, Sequence[PartitionResult]]],
     throttle_time_ms: int = 0,
     endpoints: Sequence[NodeEndpoint] = (),
+    each: Each[Any] = iter,
 ) -> bytes:
     """The bytes of a reply, without its header."""
     flexible = version >= FIRST_FLEXIBLE
     out = [count(len(topics), flexible)]
-    for topic, results in topics:
+    for topic, results in each(topics):
         out.append(topic if isinstance(topic, bytes) else string(topic, flexible))
         out.append(count(len(results), flexible))
-        for result in results:
+        for result in each(results):
             if version < 5:
                 out.append(_RESULT_V3.pack(*result[:4]))
                 continue

@@ -13,7 +13,14 @@ from typing import TYPE_CHECKING
 
 from pyspark_ottla.pipeline.document import Text
 from pyspark_ottla.pipeline.failures import POSITION, cause
-from pyspark_ottla.pipeline.model import Pipeline, Source, Step, TableSource, TopicSource, Watermark
+from pyspark_ottla.pipeline.model import (
+    Pipeline,
+    PipelineStep,
+    Source,
+    TableSource,
+    TopicSource,
+    Watermark,
+)
 from pyspark_ottla.pipeline.options import source_options
 from pyspark_ottla.pipeline.parsing import (
     dead_letters,
@@ -159,7 +166,7 @@ class Frames:
             raise WrongFileError(self._pipeline.path, [Problem(source.schema.line, text)])
         return schema
 
-    def _step(self, step: Step) -> "DataFrame":
+    def _step(self, step: PipelineStep) -> "DataFrame":
         from pyspark.errors import PySparkException
 
         try:
@@ -180,7 +187,7 @@ class Frames:
         return WrongFileError(self._pipeline.path, [Problem(line, f"{what}: {cause(text)}")])
 
 
-def _tables(step: Step) -> set[str]:
+def _tables(step: PipelineStep) -> set[str]:
     """What a step reads, in lower case, as far as that can be told."""
     try:
         return {table.name.lower() for table in read_query(step.sql, {}).tables}

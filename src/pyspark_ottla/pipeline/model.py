@@ -54,7 +54,7 @@ class TableSource:
 
 
 @dataclass(frozen=True, slots=True)
-class Step:
+class PipelineStep:
     """A named query over sources and earlier steps."""
 
     name: Text
@@ -144,5 +144,5 @@ class Pipeline:
     audit: bool
     spark: Mapping[str, str]
     sources: Mapping[str, Source]
-    steps: Mapping[str, Step]
+    steps: Mapping[str, PipelineStep]
     sinks: Mapping[str, Sink]

@@ -21,9 +21,9 @@ from pyspark_ottla.pipeline.model import (
     LakeSink,
     Partitioning,
     Pipeline,
+    PipelineStep,
     Sink,
     Source,
-    Step,
     TableSource,
     TopicSink,
     TopicSource,
@@ -145,16 +145,16 @@ def _table(section: Section, name: Text) -> TableSource:
     )
 
 
-def _steps(document: Section) -> dict[str, Step]:
+def _steps(document: Section) -> dict[str, PipelineStep]:
     """Each step is its SQL, or a mapping with more to say than that."""
     section = document.section("steps", "steps")
-    made: dict[str, Step] = {}
+    made: dict[str, PipelineStep] = {}
     for name in section.names() if section is not None else ():
         assert section is not None
         _check_name(document, name)
         if section.is_text(name):
             sql = section.text(name)
-            step = Step(name, sql, None, ()) if sql is not None else None
+            step = PipelineStep(name, sql, None, ()) if sql is not None else None
         else:
             inner = section.section(name, f"step {name}")
             step = _step(inner, name) if inner is not None else None
@@ -163,13 +163,13 @@ def _steps(document: Section) -> dict[str, Step]:
     return made
 
 
-def _step(section: Section, name: Text) -> Step | None:
+def _step(section: Section, name: Text) -> PipelineStep | None:
     sql = section.text("sql", required=True)
     watermark, unique = _watermark(section), section.texts("unique")
     if watermark is not None and watermark.late != LATE[0]:
         section.wrong(f"{section.where}: late is for the watermarks of sources")
     section.finish()
-    return Step(name, sql, watermark, unique) if sql is not None else None
+    return PipelineStep(name, sql, watermark, unique) if sql is not None else None
 
 
 def _sink(section: Section, name: Text) -> Sink:

@@ -24,7 +24,7 @@ from pyspark_ottla.sink.plain_report import report_parts
 from pyspark_ottla.sink.proof import prove
 from pyspark_ottla.sink.recovery import Proof
 from pyspark_ottla.sink.settings import SinkSettings
-from pyspark_ottla.sink.steps import Step
+from pyspark_ottla.sink.steps import CommitStep
 
 
 def commit_write(settings: SinkSettings, reports: Sequence[TaskReport]) -> None:
@@ -35,9 +35,9 @@ def commit_write(settings: SinkSettings, reports: Sequence[TaskReport]) -> None:
     with borrowed(settings.client) as client:
         transactions = Transactions(client)
         check_open(client, written, "the write")
-        steps.reached(Step.CHECKED)
+        steps.reached(CommitStep.CHECKED)
         _end_all(transactions, written)
-        steps.reached(Step.ENDED)
+        steps.reached(CommitStep.ENDED)
         _report(settings, client, reports)
         sweep(client, transactions, reports[0].sink, reports[0].run)
 

@@ -32,7 +32,7 @@ from pyspark_ottla.sink.process import forget_fence, state_of
 from pyspark_ottla.sink.recovery import Action, Proof, merged
 from pyspark_ottla.sink.resolving import check_owner, check_rows, is_of, resolve
 from pyspark_ottla.sink.settings import SinkSettings
-from pyspark_ottla.sink.steps import Step
+from pyspark_ottla.sink.steps import CommitStep
 
 
 def commit_batch(settings: SinkSettings, reports: Sequence[TaskReport], batch: int) -> None:
@@ -59,12 +59,12 @@ def abort_batch(settings: SinkSettings, reports: Sequence[TaskReport], batch: in
         seen = read_marker(client, sink).decision
         if is_of(seen, query) and not _is_overtaken(seen, run, batch):
             Fence.take(client, transactions, sink)
-            steps.reached(Step.ABORT_FENCED)
+            steps.reached(CommitStep.ABORT_FENCED)
             decision = read_marker(client, sink).decision
             if decision is not None and decision.batch >= batch:
                 return
         abort_listed(transactions, _written(reports))
-        steps.reached(Step.ABORTED)
+        steps.reached(CommitStep.ABORTED)
         sweep(client, transactions, sink, run)
 
 
@@ -146,7 +146,7 @@ class _Commit:
         # process's, which cannot see that the fence is this run's, and takes it.
         self._state.fence = fence.key if has_decided else None
         sweep(self._client, self._transactions, self._sink, None if is_first else self._run)
-        steps.reached(Step.SWEPT)
+        steps.reached(CommitStep.SWEPT)
 
     def _fence(self) -> tuple[Fence, Decision | None]:
         """The fence, and what was decided before this batch."""
@@ -157,7 +157,7 @@ class _Commit:
         # Before it is taken: the query whose sink it is would be stopped by it.
         check_owner(self._sink, read_marker(self._client, self._sink).decision, self._query)
         fence = Fence.take_once(self._client, self._transactions, self._sink, self._run)
-        steps.reached(Step.FENCED)
+        steps.reached(CommitStep.FENCED)
         decision = read_marker(self._client, self._sink).decision
         check_owner(self._sink, decision, self._query)
         return fence, decision
@@ -166,13 +166,13 @@ class _Commit:
         self, fence: Fence, batch: int, kept: list[Written], to_commit: list[Written]
     ) -> None:
         check_open(self._client, to_commit, f"batch {batch} of the sink {self._sink}")
-        steps.reached(Step.CHECKED)
+        steps.reached(CommitStep.CHECKED)
         version = self._transactions.end_txn_version
         whole = [*kept, *to_commit]
         prepared = Prepared(batch, self._run, version, whole, self._query)
         fence.decide(prepared)
         self._end(to_commit, prepared)
-        steps.reached(Step.ENDED)
+        steps.reached(CommitStep.ENDED)
         fence.decide(self._done(batch, whole), self._events(batch, whole))
 
     def _done(self, batch: int, written: Iterable[Written]) -> Done:

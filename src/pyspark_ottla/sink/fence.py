@@ -31,7 +31,7 @@ from pyspark_ottla.sink.marker import (
 )
 from pyspark_ottla.sink.marker_log import WHERE, read_marker
 from pyspark_ottla.sink.names import fence_id
-from pyspark_ottla.sink.steps import Step
+from pyspark_ottla.sink.steps import CommitStep
 from pyspark_ottla.sink.topics import partition_count
 
 FENCE_TIMEOUT_MS = 60_000
@@ -81,7 +81,7 @@ class Fence:
             self._tell(events)
         self._send([(WHERE, self._sink.encode(), encode(decision))])
         is_done = isinstance(decision, Done)
-        steps.reached(Step.DONE_WRITTEN if is_done else Step.PREPARED_WRITTEN)
+        steps.reached(CommitStep.DONE_WRITTEN if is_done else CommitStep.PREPARED_WRITTEN)
         ending = self._transactions.end(
             [self.key], commit=True, end_txn_version=self._transactions.end_txn_version
         )[self.key]
@@ -96,7 +96,7 @@ class Fence:
         if self._transactions.version < IMPLICIT_PARTITIONS:
             # The epoch has not changed, and with it sequence numbers would have to go on.
             self.key = _begin(self._transactions, self._sink, self.key)
-        steps.reached(Step.DONE if is_done else Step.PREPARED)
+        steps.reached(CommitStep.DONE if is_done else CommitStep.PREPARED)
 
     def _tell(self, events: Sequence[Event]) -> None:
         try:

@@ -41,7 +41,7 @@ MOST_SPANS = 8
 """Of a transaction's places in the log one is enough for a proof; a few are kept."""
 
 
-class Place(msgspec.Struct, frozen=True, array_like=True):
+class WrittenRange(msgspec.Struct, frozen=True, array_like=True):
     """Where a transaction's records in one partition lie."""
 
     topic: str
@@ -61,7 +61,7 @@ class Written(msgspec.Struct, frozen=True, array_like=True):
     epoch: int
     rows: int
     digest: int
-    places: list[Place]
+    places: list[WrittenRange]
     counted: Counted | None = None
     """Its audit event, written once it is committed."""
 
@@ -96,7 +96,7 @@ Decision = Prepared | Done
 _DECODER: msgspec.json.Decoder[Decision] = msgspec.json.Decoder(Decision)
 
 
-class Marker(NamedTuple):
+class SinkMarker(NamedTuple):
     """What the marker topic says of a sink."""
 
     decision: Decision | None = None
@@ -121,10 +121,10 @@ def decode(value: bytes) -> Decision:
     return _DECODER.decode(value)
 
 
-def places(spans: Iterable[tuple[tuple[str, int], Span]]) -> list[Place]:
+def places(spans: Iterable[tuple[tuple[str, int], Span]]) -> list[WrittenRange]:
     """A transaction's places in the log: some of them, if there are many."""
     kept = sorted(spans)[:MOST_SPANS]
-    return [Place(*partition, *span) for partition, span in kept]
+    return [WrittenRange(*partition, *span) for partition, span in kept]
 
 
 class MarkerReading:
@@ -151,8 +151,8 @@ class MarkerReading:
                 if record.key == self._key and record.value is not None:
                     self._open[producer] = header.producer_epoch, decode(record.value)
 
-    def result(self) -> Marker:
+    def result(self) -> SinkMarker:
         """What all batches so far say."""
         if self._last is None:
-            return Marker(is_undecided=bool(self._open))
-        return Marker(*self._last, is_undecided=bool(self._open))
+            return SinkMarker(is_undecided=bool(self._open))
+        return SinkMarker(*self._last, is_undecided=bool(self._open))

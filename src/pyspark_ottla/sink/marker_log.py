@@ -24,8 +24,8 @@ from pyspark_ottla.sink.marker import (
     MARKER_PARTITION,
     MARKER_SETTINGS,
     MARKER_TOPIC,
-    Marker,
     MarkerReading,
+    SinkMarker,
 )
 from pyspark_ottla.sink.topics import partition_count
 
@@ -54,7 +54,7 @@ class _Process:
 _process = _Process()
 
 
-def read_marker(client: Client, sink: str) -> Marker:
+def read_marker(client: Client, sink: str) -> SinkMarker:
     """What the marker topic says of a sink, from its first to its last record."""
     first, end = _bounds(client)
     client.forget(MARKER_TOPIC)

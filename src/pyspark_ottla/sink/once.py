@@ -22,7 +22,7 @@ from pyspark_ottla.sink.messages import TaskReport
 from pyspark_ottla.sink.names import NUMBERED
 from pyspark_ottla.sink.resolving import Resolved, is_of, resolve
 from pyspark_ottla.sink.settings import SinkSettings
-from pyspark_ottla.sink.steps import Step
+from pyspark_ottla.sink.steps import CommitStep
 
 
 def look(settings: SinkSettings, sink: str, batch: int) -> Resolved:
@@ -44,12 +44,12 @@ def abort_once(
         is_fenced = is_own and not _reaches(decision, batch)
         if is_fenced:
             Fence.take(client, transactions, sink)
-            steps.reached(Step.ABORT_FENCED)
+            steps.reached(CommitStep.ABORT_FENCED)
             decision = read_marker(client, sink).decision
         if decision is not None and decision.batch == batch and decision.run == run:
             return  # It was decided after all: the next write of the batch finishes it.
         abort_listed(transactions, _written(reports))
-        steps.reached(Step.ABORTED)
+        steps.reached(CommitStep.ABORTED)
         if is_fenced and not isinstance(decision, Prepared):
             sweep(client, transactions, sink, NUMBERED)
 

@@ -24,7 +24,7 @@ from ottla.records.control import MarkerType, decode_marker
 from ottla.wire.batch import headers
 from ottla.wire.errors import ErrorCode, KafkaError
 from ottla.wire.messages.fetch import PartitionData
-from pyspark_ottla.sink.marker import Place, Written
+from pyspark_ottla.sink.marker import Written, WrittenRange
 from pyspark_ottla.sink.recovery import Proof
 
 ONE_BATCH = 1
@@ -48,7 +48,7 @@ def prove(client: Client, written: Written) -> Proof:
     return Proof.UNKNOWN
 
 
-def _prove_at(client: Client, written: Written, place: Place) -> Proof:
+def _prove_at(client: Client, written: Written, place: WrittenRange) -> Proof:
     where = TopicPartition(place.topic, place.partition)
     # A new leader answers this only when it shows all that the one before it did (KIP-207).
     Admin(client).list_offsets({where: LATEST})
@@ -69,7 +69,7 @@ def _prove_at(client: Client, written: Written, place: Place) -> Proof:
     return Proof.UNKNOWN if is_decided else Proof.OPEN
 
 
-def _is_there(data: PartitionData, written: Written, place: Place) -> bool:
+def _is_there(data: PartitionData, written: Written, place: WrittenRange) -> bool:
     """True if a fetch at the transaction's first offset begins with a batch of its."""
     for _, header in headers(memoryview(data.records or b"")):
         return header.producer_id == written.producer_id and header.base_offset <= place.last

@@ -8,7 +8,7 @@ variable gets here.
 from enum import StrEnum
 
 
-class Step(StrEnum):
+class CommitStep(StrEnum):
     """What has just been done, or is about to be."""
 
     TASK_BEGUN = "task: the transactional id is taken, nothing is written"
@@ -26,7 +26,7 @@ class Step(StrEnum):
     ABORTED = "abort: the listed transactions are aborted, nothing is swept"
 
 
-def _nothing(step: Step) -> None:
+def _nothing(step: CommitStep) -> None:
     """What happens at a step."""
 
 

@@ -35,7 +35,7 @@ from pyspark_ottla.sink.recovery import Action, Report
 from pyspark_ottla.sink.resolving import Resolved, check_owner, resolve
 from pyspark_ottla.sink.routing import Routing
 from pyspark_ottla.sink.settings import SinkSettings
-from pyspark_ottla.sink.steps import Step
+from pyspark_ottla.sink.steps import CommitStep
 from pyspark_ottla.sink.topics import partition_count
 
 if TYPE_CHECKING:
@@ -146,7 +146,7 @@ def _write(
         return TaskReport(task.sink, task.query, task.run, Report(task.partition, 0, 0, None))
     key = _begin(settings, transactions, state.ids.take(task.batch))
     with _aborting(transactions, key), _explaining(settings, task):
-        steps.reached(Step.TASK_BEGUN)
+        steps.reached(CommitStep.TASK_BEGUN)
         tally = Tally(settings.audit)
         sender = BatchSender(
             client,
@@ -156,9 +156,9 @@ def _write(
         )
         for piece in chain([first], pieces):
             sender.send(*piece)
-            steps.reached(Step.TASK_HALF_WRITTEN)
+            steps.reached(CommitStep.TASK_HALF_WRITTEN)
         sender.flush()
-        steps.reached(Step.TASK_WRITTEN)
+        steps.reached(CommitStep.TASK_WRITTEN)
     written = Written(
         task.partition,
         *key,

@@ -28,7 +28,7 @@ from pyspark_ottla.errors import DataLossError, OptionError
 from pyspark_ottla.sink.marker import MARKER_TOPIC
 from pyspark_ottla.source.loss import HINT, Bounds
 from pyspark_ottla.source.offsets import NOTHING, Offsets, Position, in_words, known_ids
-from pyspark_ottla.source.settings import NoMatch, Place, SourceSettings
+from pyspark_ottla.source.settings import NoMatch, OffsetBound, SourceSettings
 
 OWN_TOPICS = frozenset({AUDIT_TOPIC, MARKER_TOPIC})
 
@@ -138,7 +138,7 @@ class SourceCluster:
             for partition, end in self.latest(partitions).items()
         }
 
-    def resolve(self, place: Place, partitions: Collection[TopicPartition]) -> Offsets:
+    def resolve(self, place: OffsetBound, partitions: Collection[TopicPartition]) -> Offsets:
         """The offsets of a place in each of the partitions."""
         if place.everywhere is not None:
             return self._offsets(dict.fromkeys(partitions, place.everywhere))
@@ -189,7 +189,7 @@ class SourceCluster:
         found = self._admin.list_offsets(specs, read_committed=read_committed)
         return {partition: found[partition].offset for partition in specs}
 
-    def _at_times(self, place: Place, times: Offsets) -> Offsets:
+    def _at_times(self, place: OffsetBound, times: Offsets) -> Offsets:
         found = self._offsets(times)
         late = [partition for partition, offset in found.items() if offset < 0]
         if late and place.no_match is NoMatch.ERROR:

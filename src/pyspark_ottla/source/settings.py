@@ -42,7 +42,7 @@ class NoMatch(Enum):
     LATEST = "latest"
 
 
-class Place(Struct, frozen=True):
+class OffsetBound(Struct, frozen=True):
     """Where reading starts or ends. Exactly one of the first three is given."""
 
     option: str
@@ -61,8 +61,8 @@ class SourceSettings(Struct, frozen=True, kw_only=True):
 
     client: ClientSettings
     subscription: Subscription
-    start: Place
-    end: Place
+    start: OffsetBound
+    end: OffsetBound
     read_committed: bool
     fail_on_data_loss: bool
     include_headers: bool
@@ -142,7 +142,7 @@ def _subscription(options: Options) -> Subscription:
     return Subscription(pattern=text)
 
 
-def _place(options: Options, side: str, default: int) -> Place:
+def _place(options: Options, side: str, default: int) -> OffsetBound:
     """Where reading starts ("starting") or ends ("ending")."""
     strategy = NoMatch(
         options.choice("startingOffsetsByTimestampStrategy", ("error", "latest"), "error")
@@ -151,29 +151,29 @@ def _place(options: Options, side: str, default: int) -> Place:
     name = f"{side}Timestamp"
     timestamp = options.number(name, least=0)
     if timestamp is not None:
-        return Place(name, timestamp=timestamp, no_match=no_match)
+        return OffsetBound(name, timestamp=timestamp, no_match=no_match)
     name = f"{side}OffsetsByTimestamp"
     text = options.text(name)
     if text is not None:
         timestamps = parse_offsets(name, text)
         if any(value < 0 for value in timestamps.values()):
             raise wrong(name, text, "milliseconds since 1970, not below 0")
-        return Place(name, timestamps=timestamps, no_match=no_match)
+        return OffsetBound(name, timestamps=timestamps, no_match=no_match)
     name = f"{side}Offsets"
     text = options.text(name)
     if text is None:
-        return Place(name, everywhere=default)
+        return OffsetBound(name, everywhere=default)
     if text.lower() in ("earliest", "latest"):
-        return Place(name, everywhere=EARLIEST if text.lower() == "earliest" else LATEST)
+        return OffsetBound(name, everywhere=EARLIEST if text.lower() == "earliest" else LATEST)
     if not text.startswith("{"):
         raise wrong(name, text, 'earliest, latest, or JSON such as {"events":{"0":23}}')
     offsets = parse_offsets(name, text)
     if any(offset < EARLIEST for offset in offsets.values()):
         raise wrong(name, text, "offsets, with -2 for earliest and -1 for latest")
-    return Place(name, offsets=offsets)
+    return OffsetBound(name, offsets=offsets)
 
 
-def _refuse(place: Place, refused: int, word: str, why: str) -> None:
+def _refuse(place: OffsetBound, refused: int, word: str, why: str) -> None:
     if place.everywhere == refused:
         raise OptionError(f"option {place.option} is {word}: {why}")
     for partition, offset in (place.offsets or {}).items():
@@ -183,7 +183,7 @@ def _refuse(place: Place, refused: int, word: str, why: str) -> None:
             )
 
 
-def _check_order(start: Place, end: Place) -> None:
+def _check_order(start: OffsetBound, end: OffsetBound) -> None:
     for first, last in ((start.offsets, end.offsets), (start.timestamps, end.timestamps)):
         if first is None or last is None:
             continue

@@ -74,7 +74,7 @@ def test_a_child_ends_when_its_broker_does(logs: Logs) -> None:
         assert (process.returncode, told) == (1, b"")
 
 
-def test_a_child_that_nobody_listens_to_ends_without_a_word(logs: Logs) -> None:
+def test_a_child_without_a_reader_ends_silently(logs: Logs) -> None:
     line = order_for(planned(logs)).to_line()
     with child() as process:
         assert process.stdin is not None
@@ -87,7 +87,7 @@ def test_a_child_that_nobody_listens_to_ends_without_a_word(logs: Logs) -> None:
         assert process.wait() == 1
 
 
-def test_nobody_writes_to_a_file_that_somebody_else_made(logs: Logs) -> None:
+def test_a_cleaned_file_that_exists_is_not_overwritten(logs: Logs) -> None:
     found = planned(logs)
     path = logs.directory / f"{0:020d}.log.cleaned"
     path.write_bytes(b"another process is at it")
@@ -100,7 +100,7 @@ def test_nobody_writes_to_a_file_that_somebody_else_made(logs: Logs) -> None:
     assert path.read_bytes() == b"another process is at it"
 
 
-def test_a_log_that_cannot_be_compacted_is_told_and_the_next_is_done(logs: Logs) -> None:
+def test_a_log_that_cannot_be_compacted_is_reported_and_the_next_is_done(logs: Logs) -> None:
     bad = planned(logs)
     path = logs.directory / f"{0:020d}.log"
     damaged = bytearray(path.read_bytes())
@@ -138,7 +138,7 @@ def test_a_compaction_goes_no_faster_than_allowed(logs: Logs) -> None:
     assert sum(slept) == pytest.approx(moved / 50_000, rel=0.05)
 
 
-def test_a_compaction_that_nobody_wants_ends(logs: Logs) -> None:
+def test_a_compaction_ends_with_its_broker(logs: Logs) -> None:
     found = planned(logs)
     with pytest.raises(SystemExit):
         list(compact(order_for(found), PacedFiles(lambda: False)))

@@ -109,7 +109,7 @@ def test_headers_and_strange_bytes_of_records_are_kept(logs: Logs) -> None:
     assert records(log) == [second, third]
 
 
-def test_long_keys_are_told_apart(logs: Logs) -> None:
+def test_long_keys_are_distinguished(logs: Logs) -> None:
     prefix = "k" * 300
     log = written(logs, *[(f"{prefix}{at % 7}", str(at)) for at in range(70)])
     compacted(log)

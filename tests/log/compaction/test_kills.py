@@ -225,7 +225,7 @@ def test_when_undoing_fails_too_the_log_goes_offline(before: Before) -> None:
 
 
 @pytest.mark.parametrize("missing", [".log", ".index", ".timeindex"])
-def test_files_that_are_not_all_there_are_not_put_in_place(before: Before, missing: str) -> None:
+def test_incomplete_cleaned_files_are_not_swapped_in(before: Before, missing: str) -> None:
     log = opened(copy(before.directory, "missing"), FaultyFiles())
     planned = plan(log, 0, NOW)
     assert planned is not None

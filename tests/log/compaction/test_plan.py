@@ -140,7 +140,7 @@ def test_a_plan_is_dropped_when_a_segment_of_it_is_gone(logs: Logs) -> None:
     assert not found.still_holds
 
 
-def test_a_plan_is_dropped_when_the_log_was_cut(logs: Logs) -> None:
+def test_a_plan_is_dropped_when_the_log_was_truncated(logs: Logs) -> None:
     log = written(logs)
     append(log, keyed(("a", "1")))
     found = planned(log)

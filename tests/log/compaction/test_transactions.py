@@ -172,7 +172,7 @@ def test_the_index_of_aborted_transactions_follows_the_markers(logs: Logs) -> No
     assert not list(logs.directory.glob("*.txnindex"))
 
 
-def test_transactions_of_one_producer_are_told_apart(logs: Logs) -> None:
+def test_transactions_of_one_producer_are_distinguished(logs: Logs) -> None:
     log = logs.open(CONFIG)
     producer = Producer(log, 1)
     ends = (ABORT, COMMIT, ABORT, ABORT, COMMIT)

@@ -62,7 +62,7 @@ def test_the_last_five_batches_are_known_again() -> None:
     assert send(states, 0, 1) == E.OUT_OF_ORDER_SEQUENCE_NUMBER
 
 
-def test_the_same_sequence_with_another_count_is_no_duplicate() -> None:
+def test_the_same_sequence_with_another_count_is_not_a_duplicate() -> None:
     states = ProducerStates()
     send(states, 0, 0, count=2)
     assert send(states, 0, 0, count=3) == E.OUT_OF_ORDER_SEQUENCE_NUMBER
@@ -335,7 +335,7 @@ def test_producer_states_follow_the_naive_rules(steps: list[tuple[int, int, int,
             states = again
 
 
-def test_a_snapshot_from_before_the_first_batch_is_not_believed(logs: Logs) -> None:
+def test_a_snapshot_from_before_the_first_batch_is_not_used(logs: Logs) -> None:
     """What came in between is gone, so the producer is unknown: better than known wrongly."""
     log = logs.open()
     for sequence in range(5):

@@ -1,4 +1,4 @@
-"""After a crash: what is scanned, what is cut, what is rebuilt, and what must never be cut."""
+"""After a crash: what is scanned, truncated and rebuilt, and what must never be truncated."""
 
 import errno
 import io
@@ -44,7 +44,7 @@ def filled(logs: Logs, count: int = 60) -> Log:
 
 
 def derived(directory: Path) -> dict[str, bytes]:
-    """Everything of a log that can be made anew from its batches."""
+    """Everything of a log that can be rebuilt from its batches."""
     return {
         path.name: path.read_bytes()
         for path in directory.iterdir()
@@ -99,7 +99,7 @@ def test_only_what_lies_past_the_recovery_point_is_scanned(logs: Logs) -> None:
 
 
 @pytest.mark.parametrize("lost", [1, 60, 61, 100, 150])
-def test_a_torn_tail_is_cut(logs: Logs, lost: int) -> None:
+def test_a_torn_tail_is_truncated(logs: Logs, lost: int) -> None:
     log = filled(logs, 5)
     whole = read_all(log)
     logs.crash(log)
@@ -118,7 +118,7 @@ def test_a_torn_tail_is_cut(logs: Logs, lost: int) -> None:
     [b"\0" * 500, b"\xff" * 500, bytes(batch(3)), b"x"],
     ids=["zeros", "ones", "a batch of another offset", "one byte"],
 )
-def test_garbage_after_the_last_batch_is_cut(logs: Logs, garbage: bytes) -> None:
+def test_garbage_after_the_last_batch_is_truncated(logs: Logs, garbage: bytes) -> None:
     log = filled(logs, 5)
     whole = read_all(log)
     logs.crash(log)
@@ -147,7 +147,7 @@ def test_a_bad_batch_past_the_recovery_point_ends_the_log_there(logs: Logs) -> N
     assert append(log, batch(3, producer=1, epoch=0, sequence=15)).base_offset == 15
 
 
-def test_a_segment_whose_predecessor_lost_its_end_is_cut_too(logs: Logs) -> None:
+def test_a_segment_whose_predecessor_lost_its_end_is_removed_too(logs: Logs) -> None:
     log = filled(logs)
     whole = read_all(log)
     logs.crash(log)
@@ -170,7 +170,7 @@ def test_in_a_compacted_log_batches_may_be_missing_between_segments(logs: Logs) 
     assert len(read_all(log)) == len(whole) - size
 
 
-def test_a_recovery_that_is_killed_while_it_cuts_leaves_no_hole(tmp_path: Path) -> None:
+def test_a_recovery_that_is_killed_while_it_truncates_leaves_no_hole(tmp_path: Path) -> None:
     """In a compacted log nothing would show that segments between two others are gone."""
     config = LogConfig(segment_bytes=700, cleanup_policy=frozenset({"compact"}))
     logs = Logs(tmp_path / "t-0")
@@ -216,7 +216,9 @@ def test_a_log_copied_from_one_that_was_compacted_once_has_gaps_too(logs: Logs) 
 
 
 @pytest.mark.parametrize("damage", ["changed", "cut off", "gone"])
-def test_a_bad_batch_below_the_recovery_point_is_never_cut(logs: Logs, damage: str) -> None:
+def test_a_corrupt_batch_below_the_recovery_point_is_never_truncated(
+    logs: Logs, damage: str
+) -> None:
     log = filled(logs, 5)
     flush(log)
     point = log.recovery_point
@@ -237,7 +239,9 @@ def test_a_bad_batch_below_the_recovery_point_is_never_cut(logs: Logs, damage: s
 
 @pytest.mark.parametrize("clean", [True, False])
 @pytest.mark.parametrize("left", ["an empty file", "an empty folder", "nothing"])
-def test_a_log_whose_files_are_gone_is_not_begun_anew(logs: Logs, clean: bool, left: str) -> None:
+def test_a_log_whose_files_are_gone_is_not_recreated_empty(
+    logs: Logs, clean: bool, left: str
+) -> None:
     log = filled(logs, 5)
     log.close()
     for path in logs.directory.iterdir():
@@ -325,7 +329,7 @@ def test_indexes_without_a_log_are_removed(logs: Logs) -> None:
 
 
 @pytest.mark.parametrize("suffix", [".index", ".timeindex"])
-def test_damaged_indexes_are_made_anew(logs: Logs, suffix: str) -> None:
+def test_damaged_indexes_are_rebuilt(logs: Logs, suffix: str) -> None:
     log = filled(logs, 15)
     expected = read_all(log)
     logs.crash(log)
@@ -399,7 +403,7 @@ def test_a_child_process_recovers_one_partition_a_line(logs: Logs) -> None:
     assert third["error"]
 
 
-def test_what_a_child_logs_is_no_answer(logs: Logs) -> None:
+def test_what_a_child_logs_is_not_a_reply(logs: Logs) -> None:
     log = filled(logs, 5)
     log.close()
     order = {"directory": str(logs.directory), "recovery_point": 15, "start_offset": 99}
@@ -449,7 +453,7 @@ ENDS_BEFORE_WORK = """
 import sys, threading
 from ottla.log.recovery import child
 line = next(child._orders(sys.stdin))
-threading.Event().wait()  # a scan that takes for ever; the end of stdin ends it
+threading.Event().wait()  # a scan that never ends; the end of stdin ends it
 child.main([line], sys.stdout)
 """
 
@@ -498,7 +502,7 @@ def test_swap_files_of_an_unfinished_split_are_removed(logs: Logs) -> None:
     assert not [name for name in logs.names() if name.endswith(("swap", "cleaned"))]
 
 
-def test_a_damaged_tail_after_a_clean_stop_is_not_cut(logs: Logs) -> None:
+def test_a_corrupt_tail_after_a_clean_stop_is_not_truncated(logs: Logs) -> None:
     log = filled(logs, 5)
     log.close()
     path = next(every_file(logs.directory, ".log"))
@@ -514,7 +518,7 @@ def test_a_damaged_epoch_checkpoint_is_said_to_be_damaged(logs: Logs) -> None:
         logs.open(CONFIG)
 
 
-def test_a_producer_goes_on_after_a_crash_where_its_last_whole_batch_ended(logs: Logs) -> None:
+def test_a_producer_continues_after_a_crash_where_its_last_complete_batch_ended(logs: Logs) -> None:
     log = filled(logs, 10)
     logs.crash(log)
     path = next(every_file(logs.directory, ".log"))

@@ -153,7 +153,7 @@ def test_sealed_segments_drop_their_indexes_with_their_file(logs: Logs) -> None:
     assert read_all(log)[: len(data)] == data
 
 
-def test_missing_indexes_are_made_anew(logs: Logs) -> None:
+def test_missing_indexes_are_rebuilt(logs: Logs) -> None:
     config = LogConfig(segment_bytes=2000, index_interval_bytes=100)
     log = logs.open(config)
     for i in range(60):
@@ -193,7 +193,7 @@ def _write_three_segments(logs: Logs) -> int:
 @pytest.mark.parametrize("clean", [True, False])
 @pytest.mark.parametrize("entry", [0, 2, -1])
 @pytest.mark.parametrize("half", ["offset", "position"])
-def test_an_index_that_does_not_fit_its_log_is_made_anew_and_hides_nothing(
+def test_an_index_that_does_not_match_its_log_is_rebuilt_and_hides_nothing(
     logs: Logs, half: str, entry: int, clean: bool
 ) -> None:
     end = _write_three_segments(logs)
@@ -232,7 +232,7 @@ def _with_last_timestamp(data: bytes, timestamp: int) -> bytes:
     ],
     ids=["empty", "garbage", "too old", "too young", "another offset"],
 )
-def test_a_time_index_that_does_not_fit_its_log_is_made_anew(
+def test_a_time_index_that_does_not_match_its_log_is_rebuilt(
     logs: Logs, damage: Callable[[bytes], bytes], clean: bool
 ) -> None:
     end = _write_three_segments(logs)
@@ -270,7 +270,7 @@ def test_zeros_that_kafka_preallocates_are_not_index_entries(zeros: int) -> None
     assert not len(TimeIndex(bytes(zeros * 12)))
 
 
-def test_an_index_that_points_past_the_file_is_not_believed() -> None:
+def test_an_index_that_points_past_the_file_is_not_used() -> None:
     index = OffsetIndex()
     for i in range(1, 5):
         index.add(10 * i, 100 * i)

@@ -120,7 +120,7 @@ def test_damaged_meta_properties_are_an_error(folder: DataFolder, text: str) -> 
         folder.read_meta()
 
 
-def test_a_clean_stop_is_believed_once(folder: DataFolder) -> None:
+def test_a_clean_stop_holds_for_one_start(folder: DataFolder) -> None:
     assert not folder.take_clean_mark()
     folder.write_clean_mark(7)
     mark = folder.path / ".kafka_cleanshutdown"

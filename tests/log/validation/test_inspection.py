@@ -146,7 +146,7 @@ def test_a_time_in_a_long_batch_is_looked_for_elsewhere(logs: Logs, codec: Codec
     assert found == (NOW + 20, log.end_offset - 1, 0)
 
 
-def test_compaction_keeps_a_batch_that_it_cannot_read_and_goes_on(logs: Logs) -> None:
+def test_compaction_keeps_a_batch_that_it_cannot_read_and_continues(logs: Logs) -> None:
     log = logs.open(COMPACT)
     append(log, keyed(("a", "1")))
     log.append(spoiled(Codec.NONE), now=NOW, leader_epoch=0, from_client=False)

@@ -9,7 +9,7 @@ from enum import StrEnum
 
 from ottla.client.transactional import Ending, TransactionKey, Transactions
 from pyspark_ottla.sink import steps
-from pyspark_ottla.sink.steps import Step
+from pyspark_ottla.sink.steps import CommitStep
 
 
 class Between(StrEnum):
@@ -18,7 +18,7 @@ class Between(StrEnum):
     HALF_ENDED = "commit: the first transaction is ended, others are not"
 
 
-Moment = Step | Between
+Moment = CommitStep | Between
 
 
 def die_at(
@@ -30,9 +30,9 @@ def die_at(
     end_all = Transactions.end
     is_prepared = False
 
-    def reached(step: Step) -> None:
+    def reached(step: CommitStep) -> None:
         nonlocal is_prepared
-        is_prepared = step is Step.PREPARED
+        is_prepared = step is CommitStep.PREPARED
         if step is where:
             die()
 

@@ -15,7 +15,7 @@ from pyspark_ottla.sink.fence import Fence
 from pyspark_ottla.sink.marker import Done
 from pyspark_ottla.sink.messages import Task, TaskReport
 from pyspark_ottla.sink.plain_report import report_rows
-from pyspark_ottla.sink.steps import Step
+from pyspark_ottla.sink.steps import CommitStep
 from pyspark_ottla.sink.task import write_at_least_once, write_in_batch
 from tests.audit.auditing import COUNTING, Audited, between, produced, stored
 from tests.spark.sink.acting import Run, arrow, end, listed, prepare, settings, told, visible
@@ -98,7 +98,14 @@ def test_an_aborted_batch_counts_nothing(
 
 
 @pytest.mark.parametrize(
-    "death", [Step.PREPARED, Between.HALF_ENDED, Step.ENDED, Step.DONE_WRITTEN, Step.DONE]
+    "death",
+    [
+        CommitStep.PREPARED,
+        Between.HALF_ENDED,
+        CommitStep.ENDED,
+        CommitStep.DONE_WRITTEN,
+        CommitStep.DONE,
+    ],
 )
 def test_a_batch_counts_once_wherever_its_driver_died(
     bootstrap: str,

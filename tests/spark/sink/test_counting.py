@@ -7,13 +7,13 @@ from ottla.client import TopicPartition
 from ottla.client.batch_sender import Span
 from pyspark_ottla.audit import AuditSettings
 from pyspark_ottla.sink.counting import Counted, Tally, events
-from pyspark_ottla.sink.marker import MARKER_BYTES, Place, Prepared, Written, decode, encode
+from pyspark_ottla.sink.marker import MARKER_BYTES, Prepared, Written, WrittenRange, decode, encode
 
 AUDIT = AuditSettings("orders", 60, "job")
 
 
 def written(counted: Counted | None) -> Written:
-    return Written(0, "id", 7, 0, 1, 5, [Place("t", 0, 0, 0, 1)], counted)
+    return Written(0, "id", 7, 0, 1, 5, [WrittenRange("t", 0, 0, 0, 1)], counted)
 
 
 def tally(*pieces: tuple[str, int, int, int]) -> Counted | None:

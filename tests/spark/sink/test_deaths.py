@@ -14,25 +14,29 @@ import pytest
 from ottla.client import Client
 from pyspark_ottla.sink.marker import Done
 from pyspark_ottla.sink.marker_log import read_marker
-from pyspark_ottla.sink.steps import Step
+from pyspark_ottla.sink.steps import CommitStep
 from tests.spark.sink.acting import Run, forget_process, open_ids, settings, visible
 from tests.spark.sink.dying import Between, Moment, die_at
 
 ROWS = [["a", "b"], ["c"], ["d", "e", "f"]]
 ALL = ["a", "b", "c", "d", "e", "f"]
-TASK_STEPS: list[Moment] = [Step.TASK_BEGUN, Step.TASK_HALF_WRITTEN, Step.TASK_WRITTEN]
-COMMIT_STEPS: list[Moment] = [
-    Step.FENCED,
-    Step.CHECKED,
-    Step.PREPARED_WRITTEN,
-    Step.PREPARED,
-    Between.HALF_ENDED,
-    Step.ENDED,
-    Step.DONE_WRITTEN,
-    Step.DONE,
-    Step.SWEPT,
+TASK_STEPS: list[Moment] = [
+    CommitStep.TASK_BEGUN,
+    CommitStep.TASK_HALF_WRITTEN,
+    CommitStep.TASK_WRITTEN,
 ]
-ABORT_STEPS: list[Moment] = [Step.ABORT_FENCED, Step.ABORTED]
+COMMIT_STEPS: list[Moment] = [
+    CommitStep.FENCED,
+    CommitStep.CHECKED,
+    CommitStep.PREPARED_WRITTEN,
+    CommitStep.PREPARED,
+    Between.HALF_ENDED,
+    CommitStep.ENDED,
+    CommitStep.DONE_WRITTEN,
+    CommitStep.DONE,
+    CommitStep.SWEPT,
+]
+ABORT_STEPS: list[Moment] = [CommitStep.ABORT_FENCED, CommitStep.ABORTED]
 SURVIVED = 3
 
 

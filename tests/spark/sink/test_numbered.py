@@ -21,7 +21,7 @@ from pyspark_ottla.sink.messages import Task, TaskReport
 from pyspark_ottla.sink.once import abort_once, look
 from pyspark_ottla.sink.resolving import owner_of_batches
 from pyspark_ottla.sink.settings import sink_settings
-from pyspark_ottla.sink.steps import Step
+from pyspark_ottla.sink.steps import CommitStep
 from pyspark_ottla.sink.task import write_once
 from tests.spark.sink.acting import (
     SCHEMA,
@@ -201,7 +201,7 @@ def test_the_driver_dies_and_the_next_batch_follows(
     assert dies_at(step, new_write(1, audit="true").write)
     new_write(2, audit="true").write([["after"]])
     is_decided = (
-        COMMIT_STEPS.index(step) >= COMMIT_STEPS.index(Step.PREPARED)
+        COMMIT_STEPS.index(step) >= COMMIT_STEPS.index(CommitStep.PREPARED)
         if (step in COMMIT_STEPS)
         else False
     )

@@ -23,7 +23,7 @@ from pyspark_ottla.sink.marker import Done, Prepared
 from pyspark_ottla.sink.marker_log import WHERE, read_marker
 from pyspark_ottla.sink.messages import Task
 from pyspark_ottla.sink.names import fence_id
-from pyspark_ottla.sink.steps import Step
+from pyspark_ottla.sink.steps import CommitStep
 from pyspark_ottla.sink.task import write_in_stream
 from tests.spark.sink.acting import (
     Run,
@@ -163,8 +163,8 @@ def test_an_undecided_record_counts_as_none_and_the_fence_aborts_it(
 ) -> None:
     reports = run.tasks(0, ROWS)
 
-    def die(step: Step) -> None:
-        if step is Step.PREPARED_WRITTEN:
+    def die(step: CommitStep) -> None:
+        if step is CommitStep.PREPARED_WRITTEN:
             raise KeyboardInterrupt
 
     monkeypatch.setattr(steps, "reached", die)

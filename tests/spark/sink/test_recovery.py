@@ -13,11 +13,11 @@ from pyspark_ottla.sink.errors import SinkError
 from pyspark_ottla.sink.marker import (
     Decision,
     Done,
-    Marker,
     MarkerReading,
-    Place,
     Prepared,
+    SinkMarker,
     Written,
+    WrittenRange,
     decode,
     encode,
 )
@@ -29,7 +29,7 @@ COMMITTED, ABORTED, OPEN, UNKNOWN = Proof.COMMITTED, Proof.ABORTED, Proof.OPEN, 
 
 
 def written(partition: int, rows: int = 1, digest: int = 5, name: str = "id") -> Written:
-    return Written(partition, name, 7, 0, rows, digest, [Place("t", 0, 0, 0, rows)])
+    return Written(partition, name, 7, 0, rows, digest, [WrittenRange("t", 0, 0, 0, rows)])
 
 
 def prepared(batch: int) -> Prepared:
@@ -135,18 +135,18 @@ class MarkerLog:
         self._offset += 1
 
     @property
-    def marker(self) -> Marker:
+    def marker(self) -> SinkMarker:
         return self.reading.result()
 
 
 def test_only_committed_decisions_count() -> None:
     log = MarkerLog()
     log.write(1, Done(1, "r"), epoch=4)
-    assert log.marker == Marker(is_undecided=True)
+    assert log.marker == SinkMarker(is_undecided=True)
     log.end(1, commit=True)
     log.write(1, Done(2, "r"))
     log.end(1, commit=False)
-    assert log.marker == Marker(Done(1, "r"), (1, 4))
+    assert log.marker == SinkMarker(Done(1, "r"), (1, 4))
 
 
 def test_a_decision_is_judged_by_its_own_producers_marker() -> None:
@@ -154,10 +154,10 @@ def test_a_decision_is_judged_by_its_own_producers_marker() -> None:
     log.write(1, Done(1, "r"))
     log.write(2, Done(9, "r"), sink="other")
     log.end(2, commit=True)
-    assert log.marker == Marker(is_undecided=True)
+    assert log.marker == SinkMarker(is_undecided=True)
     log.write(3, Done(8, "r"), sink="other")
     log.end(1, commit=True)
-    assert log.marker == Marker(Done(1, "r"), (1, 0))
+    assert log.marker == SinkMarker(Done(1, "r"), (1, 0))
 
 
 def test_the_last_committed_decision_wins() -> None:
@@ -168,7 +168,7 @@ def test_the_last_committed_decision_wins() -> None:
         log.write(1, Done(batch, "run"))
         log.end(1, commit=True)
     log.write(1, prepared(3), epoch=9)
-    assert log.marker == Marker(Done(2, "run"), (1, 0), is_undecided=True)
+    assert log.marker == SinkMarker(Done(2, "run"), (1, 0), is_undecided=True)
 
 
 def test_patterns_match_the_ids_of_one_sink_only() -> None:

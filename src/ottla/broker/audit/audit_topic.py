@@ -15,16 +15,21 @@ from __future__ import annotations
 import asyncio
 from collections import defaultdict
 from collections.abc import Callable, Iterator
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from ottla.audit.events import AUDIT_TOPIC, Event, Tier
+from ottla.broker.context.clock import Clock
 from ottla.broker.coordinators.coordinators import MOST_REPLICAS, java_hash
-from ottla.broker.metadata.topics import create_topic
+from ottla.broker.metadata.topics import ConfiguredWriter, create_topic
+from ottla.broker.replicas.leaders import Leaders
 from ottla.broker.replicas.log_reading import batches_of
 from ottla.broker.replicas.partition import Partition
+from ottla.broker.replicas.partitions import Partitions
 from ottla.broker.replication.link import LinkError
+from ottla.broker.replication.peers import Peers
 from ottla.log.storage.folder import uuid_to_text
 from ottla.metadata.elections import NO_LEADER
+from ottla.metadata.image import Image, TopicImage
 from ottla.metadata.topics import NewTopic
 from ottla.records import Record, decode_short_batch, encode_batch
 from ottla.wire.batch import headers
@@ -49,10 +54,6 @@ from ottla.wire.messages.produce import (
     TopicProduceData,
 )
 
-if TYPE_CHECKING:
-    from ottla.broker.node import Node
-    from ottla.metadata.image import TopicImage
-
 ALL: Final = -1
 BATCH_BYTES: Final = 500_000
 READ_BYTES: Final = 1 << 20
@@ -73,8 +74,24 @@ read."""
 class AuditTopic:
     """The audit topic, for one node."""
 
-    def __init__(self, node: Node) -> None:
-        self._node = node
+    def __init__(
+        self,
+        broker_id: int,
+        *,
+        clock: Clock,
+        image: Image,
+        partitions: Partitions,
+        leaders: Leaders,
+        peers: Peers,
+        metadata: ConfiguredWriter,
+    ) -> None:
+        self._broker_id = broker_id
+        self._clock = clock
+        self._image = image
+        self._partitions = partitions
+        self._leaders = leaders
+        self._peers = peers
+        self._metadata = metadata
 
     # Writing ------------------------------------------------------------------------------
 
@@ -84,12 +101,12 @@ class AuditTopic:
         waiting: dict[int, list[Event]] = defaultdict(list)
         for event in events:
             waiting[java_hash(event.instance) % count].append(event)
-        now = self._node.now_ms()
+        now = self._clock.now_ms()
         for index, its_events in waiting.items():
             batches = [encode_batch(records) for records in _batches(its_events, now)]
             leader = self._leader(index)
-            if leader == self._node.id:
-                await self._append(self._node.partitions.find(AUDIT_TOPIC, index), batches, now)
+            if leader == self._broker_id:
+                await self._append(self._partitions.find(AUDIT_TOPIC, index), batches, now)
             else:
                 await self._send(leader, index, batches)
 
@@ -112,27 +129,25 @@ class AuditTopic:
                 ],
             )
             try:
-                answer = await self._node.peers.ask(
-                    leader, request, ProduceResponse, PRODUCE_VERSION
-                )
+                answer = await self._peers.ask(leader, request, ProduceResponse, PRODUCE_VERSION)
                 (result,) = answer.responses[0].partition_responses
             except (LinkError, LookupError, ValueError) as problem:
                 raise _not_reached(leader, problem) from None
             _check(result.error_code, leader)
 
     async def _ensure(self) -> TopicImage:
-        node = self._node
-        if AUDIT_TOPIC not in node.image.topics:
-            replicas = min(MOST_REPLICAS, len(node.image.brokers))
+        image = self._image
+        if AUDIT_TOPIC not in image.topics:
+            replicas = min(MOST_REPLICAS, len(image.brokers))
             try:
-                await create_topic(node, NewTopic(AUDIT_TOPIC, 1, replicas))
+                await create_topic(self._metadata, NewTopic(AUDIT_TOPIC, 1, replicas))
             except KafkaError as problem:
                 if problem.code != ErrorCode.TOPIC_ALREADY_EXISTS:
                     raise
-        return node.image.topics[AUDIT_TOPIC]
+        return image.topics[AUDIT_TOPIC]
 
     def _leader(self, index: int) -> int:
-        leader = self._node.leader_of(AUDIT_TOPIC, index).id
+        leader = self._leaders.of(AUDIT_TOPIC, index).id
         if leader == NO_LEADER:
             raise KafkaError(ErrorCode.LEADER_NOT_AVAILABLE, f"{AUDIT_TOPIC}-{index} has no leader")
         return leader
@@ -144,7 +159,7 @@ class AuditTopic:
 
         Raises KafkaError where the topic cannot be read: then nobody knows what is counted.
         """
-        topic = self._node.image.topics.get(AUDIT_TOPIC)
+        topic = self._image.topics.get(AUDIT_TOPIC)
         if topic is None:
             return False
         learned = False
@@ -152,8 +167,8 @@ class AuditTopic:
             key = (uuid_to_text(topic.id), index)
             before = counted.get(key, 0)
             leader = self._leader(index)
-            if leader == self._node.id:
-                partition = self._node.partitions.find(AUDIT_TOPIC, index)
+            if leader == self._broker_id:
+                partition = self._partitions.find(AUDIT_TOPIC, index)
                 counted[key] = await self._read_here(partition, before, counted)
             else:
                 counted[key] = await self._read_there(leader, index, before, counted)
@@ -196,7 +211,7 @@ class AuditTopic:
             topics=[ListOffsetsTopic(name=AUDIT_TOPIC, partitions=[place])]
         )
         try:
-            answer = await self._node.peers.ask(
+            answer = await self._peers.ask(
                 leader, request, ListOffsetsResponse, LIST_OFFSETS_VERSION
             )
             (found,) = answer.topics[0].partitions
@@ -211,7 +226,7 @@ class AuditTopic:
             max_bytes=READ_BYTES, topics=[FetchTopic(topic=AUDIT_TOPIC, partitions=[place])]
         )
         try:
-            answer = await self._node.peers.ask(leader, request, FetchResponse, FETCH_VERSION)
+            answer = await self._peers.ask(leader, request, FetchResponse, FETCH_VERSION)
             _check(answer.error_code, leader)
             (data,) = answer.responses[0].partitions
         except (LinkError, LookupError, ValueError) as problem:

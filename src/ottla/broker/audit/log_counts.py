@@ -19,7 +19,7 @@ Rules kept here:
 from __future__ import annotations
 
 import asyncio
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import Final, NamedTuple
 
 import msgspec
 import structlog
@@ -27,17 +27,22 @@ import structlog
 from ottla.audit.events import AUDIT_TOPIC, Count, Event, Span, Tier
 from ottla.audit.scan import LogOrder, Order, Scanned
 from ottla.broker.audit.audit_topic import AuditTopic, Counted
-from ottla.broker.logs.checkpoints import in_turns
+from ottla.broker.context.broker_state import BrokerState
+from ottla.broker.context.clock import Clock
+from ottla.broker.context.dynamic_config import DynamicConfig
 from ottla.broker.logs.child import Child
 from ottla.broker.metadata.stores import own_file
+from ottla.broker.metadata.topics import ConfiguredWriter
 from ottla.broker.patterns import full_matcher
+from ottla.broker.replicas.leaders import Leaders
 from ottla.broker.replicas.partition import Partition
+from ottla.broker.replicas.partitions import Partitions
+from ottla.broker.replication.peers import Peers
+from ottla.broker.scheduling.turns import in_turns
 from ottla.config.topic_names import INTERNAL_TOPICS
-from ottla.log.storage.folder import uuid_to_text
+from ottla.log.storage.folder import DataFolder, uuid_to_text
+from ottla.metadata.image import Image
 from ottla.wire.errors import KafkaError
-
-if TYPE_CHECKING:
-    from ottla.broker.node import Node
 
 log = structlog.get_logger()
 
@@ -65,11 +70,36 @@ class _Job(NamedTuple):
 class Audit:
     """The audit of one node."""
 
-    def __init__(self, node: Node) -> None:
-        self._node = node
+    def __init__(
+        self,
+        *,
+        broker: BrokerState,
+        config: DynamicConfig,
+        clock: Clock,
+        image: Image,
+        partitions: Partitions,
+        folder: DataFolder,
+        leaders: Leaders,
+        peers: Peers,
+        metadata: ConfiguredWriter,
+    ) -> None:
+        self._broker = broker
+        self._config = config
+        self._clock = clock
+        self._image = image
+        self._partitions = partitions
+        self._folder = folder
         self._task: asyncio.Task[None] | None = None
         self._child: Child | None = None
-        self._topic = AuditTopic(node)
+        self._topic = AuditTopic(
+            broker.id,
+            clock=clock,
+            image=image,
+            partitions=partitions,
+            leaders=leaders,
+            peers=peers,
+            metadata=metadata,
+        )
         self._counted: Counted = {}
         """By topic id and partition, the offset up to which events tell."""
         self._whole: dict[Partition, int] = {}
@@ -79,10 +109,10 @@ class Audit:
 
     def start(self) -> None:
         """Begin, if `ottla.audit.enable` says so; raises ValueError for a wrong pattern."""
-        config = self._node.config
+        config = self._config.current
         if config.ottla_audit_enable:
             self._is_chosen = full_matcher(config.ottla_audit_topics)
-            self._counted = self._node.folder.read_checkpoint(AUDIT_OFFSETS)
+            self._counted = self._folder.read_checkpoint(AUDIT_OFFSETS)
             self._task = asyncio.get_running_loop().create_task(self._repeat())
 
     async def stop(self) -> None:
@@ -102,7 +132,7 @@ class Audit:
 
     async def _repeat(self) -> None:
         while True:
-            await asyncio.sleep(self._node.config.ottla_audit_interval_ms / 1000)
+            await asyncio.sleep(self._config.current.ottla_audit_interval_ms / 1000)
             while await self._try_to_count():
                 pass
 
@@ -125,7 +155,7 @@ class Audit:
 
     async def count(self) -> bool:
         """Count and report what was stored since the last time; True where more is left."""
-        if own_file(self._node.config) is None and await self._topic.learn(self._counted):
+        if own_file(self._config.current) is None and await self._topic.learn(self._counted):
             await self._write_checkpoint()
         jobs = await self._find_jobs()
         more = False
@@ -140,7 +170,7 @@ class Audit:
         losses: list[Event] = []
         shorter: Counted = {}
         whole: dict[Partition, int] = {}
-        async for partition in in_turns(self._node.partitions):
+        async for partition in in_turns(self._partitions):
             end = partition.log.end_offset
             if self._whole.get(partition) == end:  # all that most partitions cost
                 whole[partition] = end
@@ -185,7 +215,7 @@ class Audit:
 
     async def _told(self, events: list[Event], counted: Counted) -> None:
         """Report, and only then know that it was."""
-        self._node.check_lease()
+        self._broker.check_lease()
         await self._topic.report(events)
         self._counted |= counted
         await self._write_checkpoint()
@@ -231,13 +261,13 @@ class Audit:
         topic_id, index = _key(partition)
         return Event(
             tier=Tier.BROKER,
-            name=str(self._node.id),
+            name=str(self._broker.id),
             instance=f"{topic_id}/{index}",
             topic=partition.topic,
             sequence=sequence,
             next=next,
-            time=self._node.now_ms(),
-            window_ms=self._node.config.ottla_audit_window_ms,
+            time=self._clock.now_ms(),
+            window_ms=self._config.current.ottla_audit_window_ms,
             counts=counts,
             spans=spans,
             lost=lost,
@@ -246,7 +276,7 @@ class Audit:
     # The child ----------------------------------------------------------------------------
 
     async def _scan(self, logs: list[LogOrder]) -> list[Scanned]:
-        order = msgspec.json.encode(Order(self._node.config.ottla_audit_window_ms, logs))
+        order = msgspec.json.encode(Order(self._config.current.ottla_audit_window_ms, logs))
         try:
             if self._child is None or not self._child.is_running:
                 await self._end_child()
@@ -271,9 +301,9 @@ class Audit:
     # The checkpoint -----------------------------------------------------------------------
 
     async def _write_checkpoint(self) -> None:
-        ids = {uuid_to_text(topic.id) for topic in self._node.image.topics.values()}
+        ids = {uuid_to_text(topic.id) for topic in self._image.topics.values()}
         self._counted = {key: at for key, at in self._counted.items() if key[0] in ids}
-        write = self._node.folder.write_checkpoint
+        write = self._folder.write_checkpoint
         await asyncio.get_running_loop().run_in_executor(
             None, write, AUDIT_OFFSETS, dict(self._counted)
         )

@@ -1,4 +1,4 @@
-"""The coordinators of this broker: one runner for each partition of an internal topic it leads.
+"""What all coordinators of this broker share: a runner for each partition of their topic it leads.
 
 Rules kept here:
 1. An id (a group's or a transaction's) belongs to the partition that Kafka's hash of it names, and
@@ -23,7 +23,7 @@ from ottla.metadata.topics import NewTopic
 from ottla.wire.errors import ErrorCode, KafkaError
 
 if TYPE_CHECKING:
-    from ottla.broker.node import Node
+    from ottla.broker.coordinators.context import CoordinatorContext
 
 T = TypeVar("T", bound=ShardRunner[Any])
 R = TypeVar("R")
@@ -64,7 +64,7 @@ class Coordinators(ABC, Generic[T]):
 
     topic: str
 
-    def __init__(self, node: Node) -> None:
+    def __init__(self, node: CoordinatorContext) -> None:
         self.node = node
         self._runners: dict[int, T] = {}
 
@@ -117,7 +117,7 @@ class Coordinators(ABC, Generic[T]):
     async def ensure_topic(self) -> None:
         """Make the internal topic if it is not there; it may take longer than this waits."""
         if self.topic not in self.node.image.topics:
-            await self.node.wished_topics.make([self.topic])
+            await self.node.topic_creation.create([self.topic])
 
     def partition_of(self, key: str) -> int:
         """The partition that an id belongs to; raises KafkaError before the topic exists."""

@@ -14,8 +14,8 @@ Rules kept here (the shard's own are in `coordinator/shard.py`):
    a broker which takes over many goes on serving everything else.
 5. Records that linger (`ask_lingering`) are replayed at once and appended together a little later,
    in batches that fit: before the shard is asked anything else, and before any reply leaves the
-   broker, which the server sees to (`Node.write_out`). Where that fails, the replies of those whose
-   records they were do not leave, and until an append succeeds records do not linger.
+   broker (`lingering.py`). Where that fails, the replies of those whose records they were do not
+   leave, and until an append succeeds records do not linger.
 6. A request that has something to write is refused with COORDINATOR_NOT_AVAILABLE while fewer
    replicas than `min.insync.replicas` are in sync, as in Kafka: shards that look at `largest_batch`
    do so themselves, before they change anything. What nobody asked for (timers) is written all the
@@ -32,7 +32,8 @@ from typing import TYPE_CHECKING, Any, Final, Generic, NamedTuple, Protocol, Typ
 
 import structlog
 
-from ottla.broker.coordinators.gathered import Gathered
+from ottla.broker.coordinators.latest_records import LatestRecords
+from ottla.broker.coordinators.lingering import LingeringRecords
 from ottla.broker.coordinators.shard_timers import ShardTimers
 from ottla.broker.replicas.log_reading import batches_of
 from ottla.broker.replicas.partition import Partition
@@ -51,7 +52,7 @@ from ottla.wire.batch import BatchHeader
 from ottla.wire.errors import ErrorCode, KafkaError
 
 if TYPE_CHECKING:
-    from ottla.broker.node import Node
+    from ottla.broker.coordinators.context import CoordinatorContext
 
 log = structlog.get_logger()
 
@@ -96,7 +97,9 @@ class ShardRunner(Generic[S]):
     decides_only = False
     """True where handlers of requests change nothing: all that they decide is in their records."""
 
-    def __init__(self, node: Node, partition: Partition, make_shard: Callable[[], S]) -> None:
+    def __init__(
+        self, node: CoordinatorContext, partition: Partition, make_shard: Callable[[], S]
+    ) -> None:
         self._node = node
         self.partition = partition
         self._make_shard = make_shard
@@ -114,12 +117,7 @@ class ShardRunner(Generic[S]):
         """Whether a request is decided on, not a timer."""
         self._was_refused = False
         """Whether the latest append failed."""
-        self._lingering: list[CoordinatorRecord] = []
-        self._lingering_bytes = 0
-        self._lingering_for: set[int] = set()
-        """The connections whose replies say that these records are written."""
-        self._lost_for: set[int] = set()
-        """Those whose records were not appended, until the failure is reported."""
+        self._lingering = LingeringRecords()
 
     @property
     def shard(self) -> S:
@@ -174,7 +172,7 @@ class ShardRunner(Generic[S]):
             async with self._node.loading:
                 began = monotonic()
                 shard = self._make_shard()
-                gathered = Gathered(shard.replay)
+                gathered = LatestRecords(shard.replay)
                 count = 0
                 async for header, batch in batches_of(self.partition):
                     count += self.replay_batch(shard, gathered, header, batch)
@@ -206,7 +204,7 @@ class ShardRunner(Generic[S]):
         self.perform(lambda shard, now: shard.loaded(now))
 
     def replay_batch(
-        self, shard: S, gathered: Gathered, header: BatchHeader, batch: memoryview
+        self, shard: S, gathered: LatestRecords, header: BatchHeader, batch: memoryview
     ) -> int:
         """Replay one batch of the partition, or gather it; returns the number of its records."""
         if header.is_control:
@@ -232,10 +230,7 @@ class ShardRunner(Generic[S]):
     def drop(self, *, reload: bool) -> None:
         """Forget the state: what it holds can no longer be promised."""
         self._shard = None
-        if self._lingering:
-            self._lingering = []
-            self._lost_for |= self._lingering_for
-            self._lingering_for.clear()
+        self._lingering.drop()
         self._timers.clear()
         waiting = [*self._parked.values(), *self._held]
         self._parked.clear()
@@ -265,7 +260,7 @@ class ShardRunner(Generic[S]):
         With `decides_only` this handler is known to change nothing. Raises KafkaError where there
         is no shard to ask, or where its decision could not be written.
         """
-        if self._lingering:
+        if self._lingering.records:
             self.write_lingering()
         shard = self.shard
         self._is_asked = True
@@ -297,23 +292,23 @@ class ShardRunner(Generic[S]):
         shard = self.shard
         result = decide(shard, self._node.now_ms())
         records, result.records = result.records, []
+        lingering = self._lingering
         if records:
             size = largest_size(records)
-            if self._lingering:
-                size += self._lingering_bytes
+            if lingering.records:
+                size += lingering.size
                 if size > MOST_LINGERING_BYTES or size > self.partition.log.largest_batch:
-                    size -= self._lingering_bytes
+                    size -= lingering.size
                     self.write_lingering()
                     if self._shard is not shard:
                         raise KafkaError(ErrorCode.NOT_COORDINATOR)
-            if not self._lingering:
-                self._node.lingering.append(self)
-            self._lingering += records
-            self._lingering_bytes = size
+            if not lingering.records:
+                self._node.lingering.pending.append(self)
+            lingering.add(records, size)
             for record in records:
                 self.replay_own(shard, record, result)
-        if self._lingering:
-            self._lingering_for.add(connection_id)
+        if lingering.records:
+            lingering.connections.add(connection_id)
         if result.timers or result.completions:
             self._carry_out(shard, result)
         assert not isinstance(result.reply, Deferred)
@@ -322,17 +317,15 @@ class ShardRunner(Generic[S]):
     def write_out(self) -> set[int]:
         """Append the records that linger; the connections whose replies may not leave after it."""
         self.write_lingering()
-        lost, self._lost_for = self._lost_for, set()
-        return lost
+        return self._lingering.take_lost()
 
     def write_lingering(self) -> None:
         """Append the records that linger; where that fails the shard is dropped."""
-        records = self._lingering
+        records = self._lingering.records
         if records:
             try:
                 self._append_batch(records, None)
-                self._lingering = []
-                self._lingering_for.clear()
+                self._lingering.written()
             except KafkaError as problem:
                 self._tell_dropped(problem)
                 self.drop(reload=True)
@@ -440,7 +433,7 @@ class ShardRunner(Generic[S]):
             self._was_refused = False
         except KafkaError as problem:
             self._was_refused = True
-            self._node.roles.refused(self.partition, problem.code)
+            self._node.isr_leaving.append_failed(self.partition, problem.code)
             raise
 
     def replay_own(self, shard: S, record: CoordinatorRecord, result: Result[Any]) -> None:

@@ -31,14 +31,17 @@ from ottla.wire.messages.write_txn_markers import (
 )
 
 if TYPE_CHECKING:
-    from ottla.broker.node import Node
+    from ottla.broker.coordinators.context import CoordinatorContext
 
 Outcomes = dict[TopicPartition, int]
 VERSION: Final = 2
 
 
 def write_marker(
-    node: Node, where: TopicPartition, markers: TxnMarkers, told: Callable[[ErrorCode], object]
+    node: CoordinatorContext,
+    where: TopicPartition,
+    markers: TxnMarkers,
+    told: Callable[[ErrorCode], object],
 ) -> ErrorCode | None:
     """End a transaction in one partition of this broker.
 
@@ -56,7 +59,7 @@ def write_marker(
     try:
         node.end_transaction(partition, marker, markers.transaction_version)
     except KafkaError as problem:
-        node.roles.refused(partition, problem.code)
+        node.isr_leaving.append_failed(partition, problem.code)
         return problem.code
     end = partition.log.end_offset
     if partition.safe_offset >= end:
@@ -69,7 +72,9 @@ def write_marker(
     return None
 
 
-def write_markers(node: Node, markers: TxnMarkers, told: Callable[[Outcomes], object]) -> None:
+def write_markers(
+    node: CoordinatorContext, markers: TxnMarkers, told: Callable[[Outcomes], object]
+) -> None:
     """End a transaction in all of its partitions; each outcome is reported once."""
     at_once: Outcomes = {}
     elsewhere: dict[int, list[TopicPartition]] = {}
@@ -96,7 +101,7 @@ def write_markers(node: Node, markers: TxnMarkers, told: Callable[[Outcomes], ob
 
 
 async def _send(
-    node: Node,
+    node: CoordinatorContext,
     leader: int,
     markers: TxnMarkers,
     partitions: list[TopicPartition],

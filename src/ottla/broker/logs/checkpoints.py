@@ -6,7 +6,7 @@ Rules kept here:
    one into the other.
 2. Offsets belong to a topic, not to its name: before a partition is made, those of an older one of
    its name are out of the files. A kill before that is found out at the next start: until the files
-   have forgotten a deleted partition, the folder that it was renamed to stays (see `maintenance`).
+   have forgotten a deleted partition, the folder that it was renamed to stays (see `log_manager`).
 3. One file is written at a time, and a write that has begun ends before the next one begins.
 4. A file whose content has not changed is not written, unless its last write failed: that may have
    been after the file was replaced.
@@ -19,22 +19,22 @@ from __future__ import annotations
 import asyncio
 import errno
 import os
-from collections.abc import AsyncIterator, Callable, Iterable
-from typing import TYPE_CHECKING, Final, NamedTuple
+from collections.abc import Callable, Iterable
+from typing import NamedTuple
 
+from ottla.broker.logs.full_disk import FullDisk
 from ottla.broker.replicas.partition import Partition
+from ottla.broker.replicas.partitions import Partitions
+from ottla.broker.scheduling.turns import in_turns
 from ottla.log.storage.files import DISK_IS_FULL
 from ottla.log.storage.folder import (
     CLEANER_OFFSETS,
     HIGH_WATERMARKS,
     RECOVERY_POINTS,
     START_OFFSETS,
+    DataFolder,
 )
-
-if TYPE_CHECKING:
-    from ottla.broker.node import Node
-
-PARTITIONS_IN_ONE_TURN: Final = 50
+from ottla.metadata.image import Image
 
 Key = tuple[str, int]
 """A partition by its topic's name and its index."""
@@ -48,11 +48,22 @@ class _Clean(NamedTuple):
     truncations: int
 
 
-class Checkpoints:
+class OffsetCheckpoints:
     """The checkpoint files of one node."""
 
-    def __init__(self, node: Node) -> None:
-        self._node = node
+    def __init__(
+        self,
+        broker_id: int,
+        image: Image,
+        partitions: Partitions,
+        folder: DataFolder,
+        full_disk: FullDisk,
+    ) -> None:
+        self._broker_id = broker_id
+        self._image = image
+        self._partitions = partitions
+        self._folder = folder
+        self._full_disk = full_disk
         self._kept: dict[str, Callable[[Partition], int]] = {
             RECOVERY_POINTS: lambda partition: partition.log.recovery_point,
             HIGH_WATERMARKS: lambda partition: partition.high_watermark,
@@ -69,7 +80,7 @@ class Checkpoints:
     def load(self) -> None:
         """Read what the last life of the broker left."""
         for name in self._kept:
-            self._written[name] = self._node.folder.read_checkpoint(name)
+            self._written[name] = self._folder.read_checkpoint(name)
 
     def recovery_point(self, key: Key) -> int:
         """Below this offset a log that is not open yet is known to be on disk."""
@@ -166,10 +177,10 @@ class Checkpoints:
 
     def _is_here(self, key: Key) -> bool:
         topic, index = key
-        found = self._node.image.topics.get(topic)
+        found = self._image.topics.get(topic)
         if found is None or index >= len(found.assignment):
             return False
-        return self._node.id in found.assignment[index]
+        return self._broker_id in found.assignment[index]
 
     async def _write(self, name: str) -> None:
         async with self._writing:
@@ -192,7 +203,7 @@ class Checkpoints:
         self._written[name] = offsets
         del self._uncertain[name]
         if was_full:
-            self._node.full_disk.refused(name, os.strerror(errno.ENOSPC))
+            self._full_disk.refused(name, os.strerror(errno.ENOSPC))
 
     def _write_file(self, name: str, offsets: Offsets) -> bool:
         """Says whether it took the reserve; runs in a thread.
@@ -200,19 +211,18 @@ class Checkpoints:
         That is for start offsets: a caller waits for them to be written. The others only save work.
         """
         try:
-            self._node.folder.write_checkpoint(name, offsets)
+            self._folder.write_checkpoint(name, offsets)
         except OSError as problem:
             is_full = name == START_OFFSETS and problem.errno in DISK_IS_FULL
-            if not is_full or not self._node.full_disk.give_up_reserve():
+            if not is_full or not self._full_disk.give_up_reserve():
                 raise
-            self._node.folder.write_checkpoint(name, offsets)
+            self._folder.write_checkpoint(name, offsets)
             return True
         return False
 
     async def _offsets(self, name: str) -> Offsets:
-        node = self._node
         offset_of = self._kept[name]
-        seen = [(each, offset_of(each)) async for each in in_turns(node.partitions)]
+        seen = [(each, offset_of(each)) async for each in in_turns(self._partitions)]
         offsets = {
             (partition.topic, partition.index): offset
             for partition, offset in seen
@@ -220,18 +230,10 @@ class Checkpoints:
         }
         before = self._written[name]
         for key in before.keys() - offsets.keys():
-            if key in node.image.partitions:
-                partition = node.partitions.get(*key)
+            if key in self._image.partitions:
+                partition = self._partitions.get(*key)
                 # One that was opened during the walk is not among those that were seen.
                 offset = before[key] if partition is None else offset_of(partition)
                 if offset > 0:
                     offsets[key] = offset
         return offsets
-
-
-async def in_turns(partitions: Iterable[Partition]) -> AsyncIterator[Partition]:
-    """Walk over partitions, giving way to clients now and then."""
-    for number, partition in enumerate(partitions, 1):
-        yield partition
-        if number % PARTITIONS_IN_ONE_TURN == 0:
-            await asyncio.sleep(0)

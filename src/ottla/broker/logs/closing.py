@@ -10,15 +10,14 @@ Rules kept here:
 from __future__ import annotations
 
 import asyncio
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 import structlog
 
-from ottla.broker.logs.flusher import THREADS, TOGETHER
+from ottla.broker.logs.log_dir import LogDir
 from ottla.broker.replicas.partition import Partition
-
-if TYPE_CHECKING:
-    from ottla.broker.node import Node
+from ottla.broker.replicas.partitions import Partitions
+from ottla.broker.scheduling.flusher import THREADS, TOGETHER, Flusher
 
 log = structlog.get_logger()
 
@@ -28,16 +27,16 @@ FILES_OF_A_FLUSH: Final = 8
 """Open at once beside the log: indexes, a snapshot, epochs; seldom those of several segments."""
 
 
-async def close_logs(node: Node) -> bool:
+async def close_logs(log_dir: LogDir, partitions: Partitions) -> bool:
     """Flush and close every log; False where one could not be closed."""
-    await _sync_new_folders(node)
-    slots = asyncio.Semaphore(closed_at_once(node.file_cache.limit))
+    await _sync_new_folders(log_dir, partitions)
+    slots = asyncio.Semaphore(closed_at_once(log_dir.cache.limit))
 
     async def close(partition: Partition) -> bool:
         async with slots:
-            return await _close_log(node, partition)
+            return await _close_log(log_dir.flusher, partition)
 
-    return all(await asyncio.gather(*(close(partition) for partition in node.partitions)))
+    return all(await asyncio.gather(*(close(partition) for partition in partitions)))
 
 
 def closed_at_once(open_logs: int) -> int:
@@ -49,13 +48,13 @@ def closed_at_once(open_logs: int) -> int:
     return max(FEWEST_AT_ONCE, min(MOST_AT_ONCE, open_logs // 7 // FILES_OF_A_FLUSH))
 
 
-async def _sync_new_folders(node: Node) -> None:
-    new = [partition.log for partition in node.partitions if partition.log.directory_is_new]
+async def _sync_new_folders(log_dir: LogDir, partitions: Partitions) -> None:
+    new = [partition.log for partition in partitions if partition.log.directory_is_new]
     if not new:
         return
-    sync = node.files.sync_directory
+    sync = log_dir.files.sync_directory
     try:
-        await asyncio.get_running_loop().run_in_executor(None, sync, str(node.folder.path))
+        await asyncio.get_running_loop().run_in_executor(None, sync, str(log_dir.folder.path))
     except OSError as problem:
         for each in new:
             each.failed(problem)
@@ -64,7 +63,7 @@ async def _sync_new_folders(node: Node) -> None:
         each.directory_is_new = False
 
 
-async def _close_log(node: Node, partition: Partition) -> bool:
+async def _close_log(flusher: Flusher, partition: Partition) -> bool:
     its_log = partition.log
     if its_log.offline:
         return False
@@ -75,7 +74,7 @@ async def _close_log(node: Node, partition: Partition) -> bool:
             await partition.flush()
         flush = its_log.begin_close()
         if flush is not None:
-            await node.flusher.flushed(flush)
+            await flusher.flushed(flush)
     except Exception as problem:  # noqa: BLE001 one log's failure is not the others'
         log.error("failed to close log", partition=str(partition), reason=str(problem))
         return False

@@ -15,12 +15,13 @@ Rules kept here:
 from __future__ import annotations
 
 import asyncio
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 import structlog
 
-if TYPE_CHECKING:
-    from ottla.broker.node import Node
+from ottla.broker.context.broker_state import BrokerState
+from ottla.log.storage.files import Files
+from ottla.log.storage.folder import DataFolder
 
 log = structlog.get_logger()
 
@@ -34,8 +35,10 @@ RESERVE_BYTES: Final = 256 << 10
 class FullDisk:
     """What is known of the room on one node's disk."""
 
-    def __init__(self, node: Node) -> None:
-        self._node = node
+    def __init__(self, folder: DataFolder, files: Files, broker: BrokerState) -> None:
+        self._folder = folder
+        self._files = files
+        self._broker = broker
         self._since: float | None = None
         """When the first was refused; None while there is room."""
         self._refused = 0
@@ -52,13 +55,13 @@ class FullDisk:
                 "disk full; refusing writes",
                 partition=partition,
                 reason=reason,
-                data=str(self._node.folder.path),
+                data=str(self._folder.path),
             )
             loop.call_later(LOOK_EVERY_SECONDS, self._look)
 
     def keep_reserve(self) -> None:
         """Put some room by, if there is some; may wait for the disk."""
-        files, path = self._node.files, str(self._node.folder.path / RESERVE)
+        files, path = self._files, str(self._folder.path / RESERVE)
         try:
             if not files.exists(path) or files.stat(path).st_size != RESERVE_BYTES:
                 files.write_file(path, bytes(RESERVE_BYTES), sync=False)
@@ -68,19 +71,19 @@ class FullDisk:
     def give_up_reserve(self) -> bool:
         """Give the room back; False where there was none."""
         try:
-            self._node.files.unlink(str(self._node.folder.path / RESERVE))
+            self._files.unlink(str(self._folder.path / RESERVE))
         except OSError:
             return False
         return True
 
     def _look(self) -> None:
-        if self._node.running:
+        if self._broker.running:
             looking = asyncio.get_running_loop().run_in_executor(None, self._probe)
             looking.add_done_callback(self._looked)
 
     def _probe(self) -> None:
         """Raise OSError where a file cannot be written; runs in a thread."""
-        files, path = self._node.files, str(self._node.folder.path / PROBE)
+        files, path = self._files, str(self._folder.path / PROBE)
         try:
             files.write_file(path, bytes(PROBE_BYTES), sync=False)
         finally:

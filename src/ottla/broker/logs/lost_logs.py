@@ -12,17 +12,14 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import structlog
 
 from ottla.broker.logs.checkpoints import Key
+from ottla.broker.replicas.isr_leaving import IsrLeaving
 from ottla.log.segments.scan import CorruptLog
 from ottla.log.storage.folder import FolderError
-from ottla.metadata.image import Delta, TopicImage
-
-if TYPE_CHECKING:
-    from ottla.broker.node import Node
+from ottla.metadata.image import Delta, Image, TopicImage
 
 log = structlog.get_logger()
 
@@ -34,8 +31,16 @@ class LostLogError(CorruptLog):
 class LostLogs:
     """The lost logs of one node; `begin_empty` opens a replica as a new one."""
 
-    def __init__(self, node: Node, begin_empty: Callable[[TopicImage, int], object]) -> None:
-        self._node = node
+    def __init__(
+        self,
+        broker_id: int,
+        image: Image,
+        isr_leaving: IsrLeaving,
+        begin_empty: Callable[[TopicImage, int], object],
+    ) -> None:
+        self._broker_id = broker_id
+        self._image = image
+        self._isr_leaving = isr_leaving
         self._begin_empty = begin_empty
         self._lost: dict[Key, bool] = {}
         """True where the folder is gone."""
@@ -44,11 +49,11 @@ class LostLogs:
         """Partitions have changed: see who has to leave an ISR, or has left it."""
         for state in delta.changed_partitions if self._lost else ():
             key = (state.topic, state.index)
-            topic = self._node.image.topics.get(state.topic)
+            topic = self._image.topics.get(state.topic)
             if key not in self._lost or topic is None:
                 continue
             if self._is_in_sync(key):
-                self._node.roles.leave(key, topic.id, is_lost=True)
+                self._isr_leaving.leave(key, topic.id, is_lost=True)
             elif self._lost.pop(key):
                 self._begin_empty(topic, key[1])
 
@@ -57,7 +62,7 @@ class LostLogs:
         is_lost = isinstance(problem, CorruptLog | FolderError)
         if is_lost:
             self._lost[key] = isinstance(problem, LostLogError)
-        self._node.roles.leave(key, topic.id, is_lost=is_lost)
+        self._isr_leaving.leave(key, topic.id, is_lost=is_lost)
 
     def forget(self, key: Key) -> None:
         """The replica was deleted, or moved away."""
@@ -86,5 +91,5 @@ class LostLogs:
         return None
 
     def _is_in_sync(self, key: Key) -> bool:
-        state = self._node.image.partitions.get(key)
-        return state is not None and self._node.id in state.isr
+        state = self._image.partitions.get(key)
+        return state is not None and self._broker_id in state.isr

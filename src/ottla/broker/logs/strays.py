@@ -21,11 +21,13 @@ from __future__ import annotations
 
 from collections.abc import Collection
 from enum import Enum
-from typing import TYPE_CHECKING
 
 import structlog
 
 from ottla.broker.logs.checkpoints import Key
+from ottla.broker.logs.log_dir import LogDir
+from ottla.broker.logs.log_manager import LogManager
+from ottla.broker.replicas.partitions import Partitions
 from ottla.log.storage.folder import (
     FolderError,
     PartitionFolder,
@@ -33,42 +35,9 @@ from ottla.log.storage.folder import (
     deleted_stem,
     stray_name,
 )
-
-if TYPE_CHECKING:
-    from ottla.broker.node import Node
+from ottla.metadata.image import Image
 
 log = structlog.get_logger()
-
-
-async def sweep(node: Node, to_be_opened: Collection[Key]) -> None:
-    """Finish deletions that a stop interrupted, and set aside what nobody claims."""
-    known = {deleted_stem(*key): key for key in node.maintenance.checkpoints.known()}
-    for stem, directory in node.folder.deleted():
-        node.maintenance.remove_directory(directory, known.get(stem))
-    stray: list[PartitionFolder] = []
-    deleted: list[PartitionFolder] = []
-    unknown: list[str] = []
-    for each in node.folder.partitions():
-        key = (each.topic, each.partition)
-        if key in to_be_opened or node.partitions.get(*key) is not None:
-            continue
-        fate = _fate_of(node, each)
-        if fate is _Fate.STRAY:
-            stray.append(each)
-        elif fate is _Fate.DELETED:
-            deleted.append(each)
-        elif each.topic not in node.image.topics:
-            unknown.append(each.path.name)
-    if unknown:
-        log.warning(
-            "ignoring folders that belong to no topic",
-            count=len(unknown),
-            folders=", ".join(unknown[:10]),
-        )
-    if deleted:
-        await _delete(node, deleted)
-    if stray:
-        await _set_aside(node, stray)
 
 
 class _Fate(Enum):
@@ -79,65 +48,117 @@ class _Fate(Enum):
     DELETED = "deleted"
 
 
-def _fate_of(node: Node, folder: PartitionFolder) -> _Fate:
-    try:
-        topic_id = node.folder.read_topic_id(folder.path)
-    except (OSError, FolderError):
-        return _Fate.KEPT
-    if topic_id is None:
-        return _Fate.KEPT
-    topic = node.image.topics_by_id.get(topic_id)
-    if topic is None:
-        return _Fate.DELETED if topic_id in node.image.deleted_topics else _Fate.STRAY
-    if topic.name != folder.topic:
-        return _Fate.KEPT  # it was renamed
-    assignment = topic.assignment
-    if folder.partition < len(assignment) and node.id in assignment[folder.partition]:
-        return _Fate.KEPT
-    return _Fate.STRAY
+class StraySweep:
+    """Looks through the data folder once, at the start."""
 
+    def __init__(
+        self,
+        broker_id: int,
+        image: Image,
+        partitions: Partitions,
+        log_dir: LogDir,
+        log_manager: LogManager,
+    ) -> None:
+        self._broker_id = broker_id
+        self._image = image
+        self._partitions = partitions
+        self._folder = log_dir.folder
+        self._files = log_dir.files
+        self._log_manager = log_manager
 
-async def _delete(node: Node, folders: list[PartitionFolder]) -> None:
-    """Delete the folders of topics that were deleted while this broker was down."""
-    names = []
-    try:
-        await node.maintenance.checkpoints.forget((each.topic, each.partition) for each in folders)
-        for each in folders:
-            if _fate_of(node, each) is not _Fate.DELETED:
+    async def sweep(self, to_be_opened: Collection[Key]) -> None:
+        """Finish deletions that a stop interrupted, and set aside what nobody claims."""
+        known = {deleted_stem(*key): key for key in self._log_manager.checkpoints.known()}
+        for stem, directory in self._folder.deleted():
+            self._log_manager.remove_directory(directory, known.get(stem))
+        stray: list[PartitionFolder] = []
+        deleted: list[PartitionFolder] = []
+        unknown: list[str] = []
+        for each in self._folder.partitions():
+            key = (each.topic, each.partition)
+            if key in to_be_opened or self._partitions.get(*key) is not None:
                 continue
-            target = each.path.with_name(deleted_name(each.topic, each.partition))
-            node.files.rename(str(each.path), str(target))
-            node.maintenance.remove_directory(target, (each.topic, each.partition))
-            names.append(each.path.name)
-    except OSError as problem:  # the next start tries again
-        log.error(
-            "failed to delete folders of deleted topics; retrying at the next start",
-            reason=str(problem),
-        )
-    if names:
-        log.info(
-            "deleted folders of topics that were deleted while this broker was down",
-            count=len(names),
-            folders=", ".join(names[:10]),
-        )
+            fate = self._fate_of(each)
+            if fate is _Fate.STRAY:
+                stray.append(each)
+            elif fate is _Fate.DELETED:
+                deleted.append(each)
+            elif each.topic not in self._image.topics:
+                unknown.append(each.path.name)
+        if unknown:
+            log.warning(
+                "ignoring folders that belong to no topic",
+                count=len(unknown),
+                folders=", ".join(unknown[:10]),
+            )
+        if deleted:
+            await self._delete(deleted)
+        if stray:
+            await self._set_aside(stray)
 
+    def _fate_of(self, folder: PartitionFolder) -> _Fate:
+        try:
+            topic_id = self._folder.read_topic_id(folder.path)
+        except (OSError, FolderError):
+            return _Fate.KEPT
+        if topic_id is None:
+            return _Fate.KEPT
+        topic = self._image.topics_by_id.get(topic_id)
+        if topic is None:
+            return _Fate.DELETED if topic_id in self._image.deleted_topics else _Fate.STRAY
+        if topic.name != folder.topic:
+            return _Fate.KEPT  # it was renamed
+        assignment = topic.assignment
+        if folder.partition < len(assignment) and self._broker_id in assignment[folder.partition]:
+            return _Fate.KEPT
+        return _Fate.STRAY
 
-async def _set_aside(node: Node, strays: list[PartitionFolder]) -> None:
-    names = []
-    try:
-        await node.maintenance.checkpoints.forget((each.topic, each.partition) for each in strays)
-        for each in strays:
-            if _fate_of(node, each) is not _Fate.STRAY:
-                continue  # it was moved here meanwhile, or is deleted already
-            name = stray_name(each.topic, each.partition)
-            node.files.rename(str(each.path), str(each.path.with_name(name)))
-            names.append(name)
-    except OSError as problem:  # the next start tries again
-        log.error("failed to rename stray folders; retrying at the next start", reason=str(problem))
-    if names:
-        log.warning(
-            "found stray folders, of unknown topics or of partitions assigned to other brokers; "
-            "renamed them. Delete them if you do not need their records",
-            count=len(names),
-            folders=", ".join(names[:10]),
-        )
+    async def _delete(self, folders: list[PartitionFolder]) -> None:
+        """Delete the folders of topics that were deleted while this broker was down."""
+        names = []
+        try:
+            await self._log_manager.checkpoints.forget(
+                (each.topic, each.partition) for each in folders
+            )
+            for each in folders:
+                if self._fate_of(each) is not _Fate.DELETED:
+                    continue
+                target = each.path.with_name(deleted_name(each.topic, each.partition))
+                self._files.rename(str(each.path), str(target))
+                self._log_manager.remove_directory(target, (each.topic, each.partition))
+                names.append(each.path.name)
+        except OSError as problem:  # the next start tries again
+            log.error(
+                "failed to delete folders of deleted topics; retrying at the next start",
+                reason=str(problem),
+            )
+        if names:
+            log.info(
+                "deleted folders of topics that were deleted while this broker was down",
+                count=len(names),
+                folders=", ".join(names[:10]),
+            )
+
+    async def _set_aside(self, strays: list[PartitionFolder]) -> None:
+        names = []
+        try:
+            await self._log_manager.checkpoints.forget(
+                (each.topic, each.partition) for each in strays
+            )
+            for each in strays:
+                if self._fate_of(each) is not _Fate.STRAY:
+                    continue  # it was moved here meanwhile, or is deleted already
+                name = stray_name(each.topic, each.partition)
+                self._files.rename(str(each.path), str(each.path.with_name(name)))
+                names.append(name)
+        except OSError as problem:  # the next start tries again
+            log.error(
+                "failed to rename stray folders; retrying at the next start", reason=str(problem)
+            )
+        if names:
+            log.warning(
+                "found stray folders, of unknown topics or of partitions of other brokers; "
+                "renamed them. Delete them if you do not need their records",
+                count=len(names),
+                folders=", ".join(names[:10]),
+            )

@@ -12,16 +12,16 @@ Rules kept here:
 from __future__ import annotations
 
 import asyncio
-from typing import TYPE_CHECKING, NamedTuple
+from collections.abc import Callable
+from typing import NamedTuple
 
 import structlog
 
-from ottla.broker.metadata.topics import create_topics
+from ottla.broker.metadata.topics import ConfiguredWriter, create_topics
+from ottla.broker.scheduling.background import Background
 from ottla.metadata.store import StoreError
+from ottla.metadata.topics import NewTopic
 from ottla.wire.errors import ErrorCode, KafkaError
-
-if TYPE_CHECKING:
-    from ottla.broker.node import Node
 
 log = structlog.get_logger()
 
@@ -36,19 +36,27 @@ class _Making(NamedTuple):
     waited_for_until: float
 
 
-class WishedTopics:
+class AutoTopicCreation:
     """The topics that are being made on this broker because a client requested them."""
 
-    def __init__(self, node: Node) -> None:
-        self._node = node
+    def __init__(
+        self,
+        metadata: ConfiguredWriter,
+        background: Background,
+        new_topic: Callable[[str], NewTopic],
+    ) -> None:
+        """`new_topic` says how a topic is created that a client only named."""
+        self._metadata = metadata
+        self._background = background
+        self._new_topic = new_topic
         self._under_way: dict[str, _Making] = {}
 
-    async def make(self, names: list[str]) -> None:
+    async def create(self, names: list[str]) -> None:
         """Make topics; returns when it is done, done with, or takes too long."""
         new = [name for name in names if name not in self._under_way]
         now = asyncio.get_running_loop().time()
         if new:
-            making = _Making(self._node.background.run(self._make(new)), now + LONGEST_WAIT_SECONDS)
+            making = _Making(self._background.run(self._make(new)), now + LONGEST_WAIT_SECONDS)
             self._under_way.update(dict.fromkeys(new, making))
         awaited = {self._under_way[name] for name in names}
         patience = max(making.waited_for_until for making in awaited) - now
@@ -61,9 +69,9 @@ class WishedTopics:
             making.task.cancel()
 
     async def _make(self, names: list[str]) -> None:
-        node = self._node
         try:
-            outcomes = await create_topics(node, [node.new_topic(name) for name in names])
+            new = [self._new_topic(name) for name in names]
+            outcomes = await create_topics(self._metadata, new)
             for name, outcome in zip(names, outcomes, strict=True):
                 if (
                     isinstance(outcome, KafkaError)

@@ -4,13 +4,8 @@ from __future__ import annotations
 
 import re
 from enum import IntEnum
-from typing import TYPE_CHECKING
 
 from ottla.wire.errors import ErrorCode, KafkaError
-
-if TYPE_CHECKING:
-    from ottla.broker.node import Node
-
 
 _NUMBER = re.compile(r"[+-]?\d{1,10}")
 """A number as Java reads one: Python's own int() also takes spaces and underscores."""
@@ -26,7 +21,7 @@ class ResourceType(IntEnum):
     GROUP = 32
 
 
-def broker_of(node: Node, name: str) -> int | None:
+def broker_of(broker_id: int, name: str) -> int | None:
     """The broker that a resource names; None for the empty name, which stands for all brokers."""
     if not name:
         return None
@@ -35,17 +30,17 @@ def broker_of(node: Node, name: str) -> int | None:
             ErrorCode.INVALID_REQUEST, f"Broker id must be an integer, but it is: {name}"
         )
     broker = int(name)
-    if broker != node.id:
+    if broker != broker_id:
         raise KafkaError(
             ErrorCode.INVALID_REQUEST,
-            f"Unexpected broker id, expected {node.id} or empty string, but received {name}",
+            f"Unexpected broker id, expected {broker_id} or empty string, but received {name}",
         )
     return broker
 
 
-def check_logger_of(node: Node, name: str) -> None:
+def check_logger_of(broker_id: int, name: str) -> None:
     """Refuse a resource that does not name the loggers of this broker; raises KafkaError."""
-    if broker_of(node, name) is None:
+    if broker_of(broker_id, name) is None:
         raise KafkaError(ErrorCode.INVALID_REQUEST, "Broker id must not be empty")
 
 

@@ -11,19 +11,17 @@ Rules kept here (the decisions are in `metadata/controller.py`):
 from __future__ import annotations
 
 import asyncio
-from typing import TYPE_CHECKING, Final
+from collections.abc import Callable
+from typing import Final
 
 import structlog
 
-from ottla.audit.events import AUDIT_TOPIC
-from ottla.broker.coordinators.coordinators import MOST_REPLICAS
+from ottla.broker.context.broker_state import BrokerState
+from ottla.broker.context.metadata_writer import MetadataWriter
 from ottla.metadata.controller import Controller, has_controller, is_controller, take_role
-from ottla.metadata.image import NO_EPOCH, Delta
+from ottla.metadata.image import NO_EPOCH, Delta, Image
 from ottla.metadata.internal_topics import raise_replicas
 from ottla.metadata.store import Conflict, Op, SessionEnded, StoreError
-
-if TYPE_CHECKING:
-    from ottla.broker.node import Node
 
 log = structlog.get_logger()
 
@@ -31,11 +29,21 @@ AGAIN_SECONDS: Final = 1.0
 RAISED_AT_ONCE: Final = 100
 
 
-class Control:
+class ControllerRole:
     """What this broker does as controller, while it is."""
 
-    def __init__(self, node: Node) -> None:
-        self._node = node
+    def __init__(
+        self,
+        broker: BrokerState,
+        image: Image,
+        metadata: MetadataWriter,
+        internal_topics: Callable[[], dict[str, int]],
+    ) -> None:
+        """`internal_topics`: those that brokers create, and the replicas that they should have."""
+        self._broker = broker
+        self._image = image
+        self._metadata = metadata
+        self._internal_topics = internal_topics
         self._controller = Controller()
         self._acts = False
         self._work: asyncio.Task[None] | None = None
@@ -44,21 +52,21 @@ class Control:
 
     def learned(self, delta: Delta) -> None:
         """The image has changed."""
-        node = self._node
+        image, me = self._image, self._broker
         self._image_moved.set()
-        if node.broker_epoch == NO_EPOCH:
+        if me.epoch == NO_EPOCH:
             return
-        if not is_controller(node.image, node.id, node.broker_epoch):
+        if not is_controller(image, me.id, me.epoch):
             self._acts = False
-            if not has_controller(node.image):
+            if not has_controller(image):
                 self._begin_work()
             return
         if self._acts:
-            self._controller.learned(node.image, delta)
+            self._controller.learned(image, delta)
         else:
             self._acts = True
             self._controller = Controller()
-            self._controller.began(node.image)
+            self._controller.began(image)
             self._internal_topics_are_due = True
         if delta.brokers_up or not self._internal_topics().keys().isdisjoint(_topics_of(delta)):
             self._internal_topics_are_due = True
@@ -77,7 +85,7 @@ class Control:
             await asyncio.gather(self._work, return_exceptions=True)
 
     def _begin_work(self) -> None:
-        if self._work is None and self._node.running:
+        if self._work is None and self._broker.running:
             self._work = asyncio.get_running_loop().create_task(self._do_work())
 
     async def _do_work(self) -> None:
@@ -85,7 +93,7 @@ class Control:
             while ops := self._next_commit():
                 self._image_moved.clear()
                 try:
-                    await self._node.store.commit(ops)
+                    await self._metadata.commit(ops)
                 except Conflict:
                     await self._until_the_image_moves()
                 except SessionEnded:
@@ -100,23 +108,17 @@ class Control:
             self._work = None
 
     def _next_commit(self) -> list[Op] | None:
-        node = self._node
-        if is_controller(node.image, node.id, node.broker_epoch):
-            return self._controller.next_commit(node.image) or self._raised_topics()
-        return take_role(node.image, node.id, node.broker_epoch)
+        image, me = self._image, self._broker
+        if is_controller(image, me.id, me.epoch):
+            return self._controller.next_commit(image) or self._raised_topics()
+        return take_role(image, me.id, me.epoch)
 
     def _raised_topics(self) -> list[Op]:
         if not self._internal_topics_are_due:
             return []
-        ops = raise_replicas(self._node.image, self._internal_topics(), RAISED_AT_ONCE)
+        ops = raise_replicas(self._image, self._internal_topics(), RAISED_AT_ONCE)
         self._internal_topics_are_due = bool(ops)
         return ops
-
-    def _internal_topics(self) -> dict[str, int]:
-        """The topics that brokers make for themselves, and the replicas that they should have."""
-        node = self._node
-        made = {each.topic: each.replication_factor() for each in (node.groups, node.transactions)}
-        return {**made, AUDIT_TOPIC: MOST_REPLICAS}
 
     async def _until_the_image_moves(self) -> None:
         try:

@@ -3,30 +3,27 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from typing import TYPE_CHECKING
 
+from ottla.broker.context.metadata_writer import MetadataWriter
 from ottla.metadata import elect_leaders as elections
 from ottla.metadata import reassignments
 from ottla.metadata.elect_leaders import ElectionType
 from ottla.metadata.image import PartitionKey
 from ottla.wire.errors import KafkaError
 
-if TYPE_CHECKING:
-    from ottla.broker.node import Node
-
 Outcomes = dict[PartitionKey, KafkaError | None]
 
 
 async def alter_reassignments(
-    node: Node, targets: Mapping[PartitionKey, Sequence[int] | None]
+    metadata: MetadataWriter, targets: Mapping[PartitionKey, Sequence[int] | None]
 ) -> Outcomes:
     """Begin to move replicas, or with None stop moving; for each partition what is wrong."""
-    return await node.change(lambda image: reassignments.alter_reassignments(image, targets))
+    return await metadata.change(lambda image: reassignments.alter_reassignments(image, targets))
 
 
 async def elect_leaders(
-    node: Node, kind: ElectionType, wanted: Iterable[PartitionKey] | None
+    metadata: MetadataWriter, kind: ElectionType, wanted: Iterable[PartitionKey] | None
 ) -> Outcomes:
     """Hold elections; for each partition why it gets no new leader, or None."""
     some = None if wanted is None else list(wanted)
-    return await node.change(lambda image: elections.elect_leaders(image, kind, some))
+    return await metadata.change(lambda image: elections.elect_leaders(image, kind, some))

@@ -35,8 +35,11 @@ def own_file(config: BrokerConfig) -> Path | None:
     return None if config.ottla_store else Path(config.log_dirs[0]) / METADATA_FILE
 
 
-async def open_store(config: BrokerConfig) -> Store:
-    """Open the store that the settings name; raises StoreError."""
+async def open_store(config: BrokerConfig, patience: float = 1.0) -> Store:
+    """Open the store that the settings name; raises StoreError.
+
+    `patience` is how many session timeouts ZooKeeper may take to answer.
+    """
     owner = session_owner(config.node_id)
     alone = own_file(config)
     if alone is not None:
@@ -59,11 +62,14 @@ async def open_store(config: BrokerConfig) -> Store:
         except OwnerInUse:
             raise StoreError(id_in_use(config.node_id)) from None
     if where.startswith(ZOOKEEPER):
-        return await _open_zookeeper(where, owner, config.broker_session_timeout_ms / 1000)
+        seconds = config.broker_session_timeout_ms / 1000
+        return await _open_zookeeper(where, owner, seconds, seconds * patience)
     raise StoreError(f"ottla.store={where} is neither {SQLITE}PATH nor {ZOOKEEPER}HOSTS/CHROOT")
 
 
-async def _open_zookeeper(where: str, owner: str, seconds: float) -> Store:
+async def _open_zookeeper(
+    where: str, owner: str, session_timeout: float, connect_timeout: float
+) -> Store:
     # Its library costs start-up time.
     from ottla.metadata.stores.zookeeper_address import parse_address
     from ottla.metadata.stores.zookeeper_store import ZooKeeperStore
@@ -73,5 +79,5 @@ async def _open_zookeeper(where: str, owner: str, seconds: float) -> Store:
     except ValueError as problem:
         raise StoreError(f"ottla.store: {problem}") from None
     return await ZooKeeperStore.open(
-        address, owner, session_timeout=seconds, connect_timeout=seconds
+        address, owner, session_timeout=session_timeout, connect_timeout=connect_timeout
     )

@@ -6,8 +6,10 @@ import uuid
 from collections.abc import Iterable, Mapping, Sequence
 from functools import partial
 from random import Random
-from typing import TYPE_CHECKING, Final
+from typing import Final, Protocol
 
+from ottla.broker.context.metadata_writer import MetadataWriter
+from ottla.config import BrokerConfig
 from ottla.config.dynamic import Alteration
 from ottla.config.errors import ConfigError
 from ottla.config.resolve import broker_values
@@ -15,41 +17,48 @@ from ottla.metadata import topics
 from ottla.metadata.documents import Configs, Topic, decode
 from ottla.metadata.image import Image
 from ottla.metadata.store import Create, Op, Update
-from ottla.metadata.topics import NewTopic, Wanted
+from ottla.metadata.topics import NewTopic, RequestedTopic
 from ottla.wire.errors import ErrorCode, KafkaError
-
-if TYPE_CHECKING:
-    from ottla.broker.node import Node
 
 _CHANCE = Random()  # of its own: a program that embeds a broker may seed the other
 TOPICS_IN_ONE_COMMIT: Final = 200
 """The loop takes in a commit in one go; larger ones would be felt by clients."""
 
 
-async def create_topic(node: Node, new: NewTopic) -> Topic:
+class ConfiguredWriter(MetadataWriter, Protocol):
+    """Commits metadata changes, and knows the settings that they depend on."""
+
+    @property
+    def config(self) -> BrokerConfig:
+        """The settings in force."""
+
+
+async def create_topic(metadata: ConfiguredWriter, new: NewTopic) -> Topic:
     """Create a topic; raises KafkaError with what is wrong with it."""
-    (outcome,) = await create_topics(node, [new])
+    (outcome,) = await create_topics(metadata, [new])
     if isinstance(outcome, KafkaError):
         raise outcome
     return outcome
 
 
 async def create_topics(
-    node: Node, new: Sequence[NewTopic], *, validate_only: bool = False
+    metadata: ConfiguredWriter, new: Sequence[NewTopic], *, validate_only: bool = False
 ) -> list[Topic | KafkaError]:
     """Create topics; for each what it is now, or why it could not be.
 
     Many are committed at once: the disk is waited for once for all of them.
     """
     try:
-        topics.check_together(new, node.config.num_partitions)
+        topics.check_together(new, metadata.config.num_partitions)
     except KafkaError as problem:
         return [problem] * len(new)
-    wanted = [Wanted(each, uuid.uuid4(), _CHANCE.randrange(1 << 16)) for each in new]
+    wanted = [RequestedTopic(each, uuid.uuid4(), _CHANCE.randrange(1 << 16)) for each in new]
     outcomes: list[Topic | KafkaError] = []
     while wanted:
         some, wanted = wanted[:TOPICS_IN_ONE_COMMIT], wanted[TOPICS_IN_ONE_COMMIT:]
-        outcomes += await node.change(partial(_decide_on_new, node, some, validate_only), _refused)
+        outcomes += await metadata.change(
+            partial(_decide_on_new, metadata, some, validate_only), _refused
+        )
     return outcomes
 
 
@@ -58,24 +67,26 @@ def _refused(outcomes: Iterable[Topic | KafkaError]) -> list[KafkaError]:
 
 
 def _decide_on_new(
-    node: Node, wanted: Sequence[Wanted], validate_only: bool, image: Image
+    metadata: ConfiguredWriter, wanted: Sequence[RequestedTopic], validate_only: bool, image: Image
 ) -> tuple[list[Topic | KafkaError], list[Op]]:
     outcomes, ops = topics.create_topics(
         image,
         wanted,
-        default_partitions=node.config.num_partitions,
-        default_replication_factor=node.config.default_replication_factor,
+        default_partitions=metadata.config.num_partitions,
+        default_replication_factor=metadata.config.default_replication_factor,
     )
     return outcomes, _unless(validate_only, ops)
 
 
-async def delete_topic(node: Node, name: str, topic_id: uuid.UUID | None = None) -> None:
+async def delete_topic(
+    metadata: ConfiguredWriter, name: str, topic_id: uuid.UUID | None = None
+) -> None:
     """Delete a topic with everything in it; with an id, not another topic of that name."""
-    await node.change(lambda image: (None, topics.delete_topic(image, name, topic_id)))
+    await metadata.change(lambda image: (None, topics.delete_topic(image, name, topic_id)))
 
 
 async def add_partitions(
-    node: Node,
+    metadata: ConfiguredWriter,
     name: str,
     count: int,
     assignment: Sequence[Sequence[int]] | None,
@@ -89,15 +100,15 @@ async def add_partitions(
         _, ops = topics.add_partitions(image, name, count, assignment, start=start)
         return None, [] if validate_only else ops
 
-    await node.change(decide)
+    await metadata.change(decide)
 
 
 async def alter_topic_configs(
-    node: Node, name: str, alterations: Iterable[Alteration], *, validate_only: bool
+    metadata: ConfiguredWriter, name: str, alterations: Iterable[Alteration], *, validate_only: bool
 ) -> None:
     """Change single settings of a topic."""
     wanted = list(alterations)
-    await node.change(
+    await metadata.change(
         lambda image: (
             None,
             _unless(validate_only, topics.alter_topic_configs(image, name, wanted)),
@@ -106,10 +117,10 @@ async def alter_topic_configs(
 
 
 async def replace_topic_configs(
-    node: Node, name: str, configs: Mapping[str, str | None], *, validate_only: bool
+    metadata: ConfiguredWriter, name: str, configs: Mapping[str, str | None], *, validate_only: bool
 ) -> None:
     """Give a topic exactly these settings."""
-    await node.change(
+    await metadata.change(
         lambda image: (
             None,
             _unless(validate_only, topics.replace_topic_configs(image, name, configs)),
@@ -118,38 +129,50 @@ async def replace_topic_configs(
 
 
 async def alter_broker_configs(
-    node: Node, broker: int | None, alterations: Iterable[Alteration], *, validate_only: bool
+    metadata: ConfiguredWriter,
+    broker: int | None,
+    alterations: Iterable[Alteration],
+    *,
+    validate_only: bool,
 ) -> None:
     """Change single dynamic settings of a broker, or with None of all."""
     wanted = list(alterations)
 
     def decide(image: Image) -> tuple[None, list[Op]]:
         ops = topics.alter_broker_configs(image, broker, wanted)
-        _check_fit(node, broker, ops)
+        _check_fit(metadata, broker, ops)
         return None, _unless(validate_only, ops)
 
-    await node.change(decide)
+    await metadata.change(decide)
 
 
 async def replace_broker_configs(
-    node: Node, broker: int | None, configs: Mapping[str, str], *, validate_only: bool
+    metadata: ConfiguredWriter,
+    broker: int | None,
+    configs: Mapping[str, str],
+    *,
+    validate_only: bool,
 ) -> None:
     """Give a broker, or with None all of them, exactly these dynamic settings."""
 
     def decide(image: Image) -> tuple[None, list[Op]]:
         ops = topics.replace_broker_configs(image, broker, configs)
-        _check_fit(node, broker, ops)
+        _check_fit(metadata, broker, ops)
         return None, _unless(validate_only, ops)
 
-    await node.change(decide)
+    await metadata.change(decide)
 
 
 async def alter_group_configs(
-    node: Node, group_id: str, alterations: Iterable[Alteration], *, validate_only: bool
+    metadata: ConfiguredWriter,
+    group_id: str,
+    alterations: Iterable[Alteration],
+    *,
+    validate_only: bool,
 ) -> None:
     """Change single settings of a consumer group, which need not exist yet."""
-    wanted, broker = list(alterations), broker_values(node.config.settings)
-    await node.change(
+    wanted, broker = list(alterations), broker_values(metadata.config.settings)
+    await metadata.change(
         lambda image: (
             None,
             _unless(validate_only, topics.alter_group_configs(image, group_id, wanted, broker)),
@@ -158,11 +181,11 @@ async def alter_group_configs(
 
 
 async def replace_group_configs(
-    node: Node, group_id: str, configs: Mapping[str, str], *, validate_only: bool
+    metadata: ConfiguredWriter, group_id: str, configs: Mapping[str, str], *, validate_only: bool
 ) -> None:
     """Give a consumer group exactly these settings."""
-    broker = broker_values(node.config.settings)
-    await node.change(
+    broker = broker_values(metadata.config.settings)
+    await metadata.change(
         lambda image: (
             None,
             _unless(validate_only, topics.replace_group_configs(image, group_id, configs, broker)),
@@ -171,11 +194,11 @@ async def replace_group_configs(
 
 
 async def alter_client_metrics_configs(
-    node: Node, name: str, alterations: Iterable[Alteration], *, validate_only: bool
+    metadata: ConfiguredWriter, name: str, alterations: Iterable[Alteration], *, validate_only: bool
 ) -> None:
     """Change single settings of a subscription to clients' metrics."""
     wanted = list(alterations)
-    await node.change(
+    await metadata.change(
         lambda image: (
             None,
             _unless(validate_only, topics.alter_client_metrics_configs(image, name, wanted)),
@@ -184,10 +207,10 @@ async def alter_client_metrics_configs(
 
 
 async def replace_client_metrics_configs(
-    node: Node, name: str, configs: Mapping[str, str], *, validate_only: bool
+    metadata: ConfiguredWriter, name: str, configs: Mapping[str, str], *, validate_only: bool
 ) -> None:
     """Give a subscription to clients' metrics exactly these settings."""
-    await node.change(
+    await metadata.change(
         lambda image: (
             None,
             _unless(validate_only, topics.replace_client_metrics_configs(image, name, configs)),
@@ -195,17 +218,17 @@ async def replace_client_metrics_configs(
     )
 
 
-def _check_fit(node: Node, broker: int | None, ops: list[Op]) -> None:
+def _check_fit(metadata: ConfiguredWriter, broker: int | None, ops: list[Op]) -> None:
     """Refuse dynamic settings that do not go together with the others; raises KafkaError."""
-    settings = node.config.settings
+    settings = metadata.config.settings
     for op in ops:
         if isinstance(op, Create | Update):
             configs = decode(op.value, Configs).configs
             try:
                 if broker is None:
-                    node.config.with_dynamic(configs, settings.dynamic_broker)
+                    metadata.config.with_dynamic(configs, settings.dynamic_broker)
                 else:
-                    node.config.with_dynamic(settings.dynamic_default, configs)
+                    metadata.config.with_dynamic(settings.dynamic_default, configs)
             except ConfigError as problem:
                 raise KafkaError(ErrorCode.INVALID_REQUEST, problem.message) from None
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Iterable, Iterator
 from itertools import islice
-from typing import TYPE_CHECKING, Final, TypeVar
+from typing import Final, TypeVar
 
 from prometheus_client import CollectorRegistry, generate_latest
 from prometheus_client.core import (
@@ -21,12 +21,10 @@ from prometheus_client.core import (
 from prometheus_client.registry import Collector
 
 from ottla.broker.metrics.counters import LATENCY_BUCKETS, NetworkMetrics
+from ottla.broker.metrics.sources import MetricsSource
 from ottla.metadata.controller import is_controller
 from ottla.metadata.elections import NO_LEADER
 from ottla.wire.apis import ApiKey
-
-if TYPE_CHECKING:
-    from ottla.broker.node import Node
 
 CONTENT_TYPE: Final = "text/plain; version=0.0.4; charset=utf-8"
 TOPICS_IN_ONE_TURN: Final = 200
@@ -44,7 +42,7 @@ _TOPIC_COUNTERS: Final = (
 )
 
 
-def families(node: Node, network: NetworkMetrics) -> Iterator[Metric]:
+def families(node: MetricsSource, network: NetworkMetrics) -> Iterator[Metric]:
     """Every metric, a family at a time; a large one in several pieces with the same name."""
     for attribute, name, text in _TOPIC_COUNTERS:
         name = f"kafka_server_brokertopicmetrics_{name}"
@@ -78,10 +76,10 @@ def families(node: Node, network: NetworkMetrics) -> Iterator[Metric]:
         "Requests that wait.",
         labels=["delayedOperation"],
     )
-    parked.add_metric(["Fetch"], node.parked_fetches)
-    parked.add_metric(["Produce"], node.parked_produces)
+    parked.add_metric(["Fetch"], node.delayed.fetches)
+    parked.add_metric(["Produce"], node.delayed.produces)
     yield parked
-    for name, text, value in (*_gauges(node, network), *node.cleaner.gauges()):
+    for name, text, value in (*_gauges(node, network), *node.log_cleaner.gauges()):
         yield GaugeMetricFamily(name, text, value=value)
     for name, text, value in (
         (
@@ -104,12 +102,12 @@ def families(node: Node, network: NetworkMetrics) -> Iterator[Metric]:
             "Fetch sessions that made room for another.",
             node.fetch_sessions.evictions,
         ),
-        *node.cleaner.counters(),
+        *node.log_cleaner.counters(),
     ):
         yield CounterMetricFamily(name, text, value=value)
 
 
-def _gauges(node: Node, network: NetworkMetrics) -> Iterator[tuple[str, str, float]]:
+def _gauges(node: MetricsSource, network: NetworkMetrics) -> Iterator[tuple[str, str, float]]:
     yield (
         "kafka_server_socket_server_metrics_connection_count",
         "Open connections.",
@@ -182,7 +180,7 @@ class _OneFamily(Collector):
         yield self._family
 
 
-async def exposition(node: Node, network: NetworkMetrics) -> bytes:
+async def exposition(node: MetricsSource, network: NetworkMetrics) -> bytes:
     """All metrics as text."""
     parts: list[bytes] = []
     name = ""

@@ -30,12 +30,11 @@ from uvicorn.server import ServerState
 
 from ottla.broker.metrics.counters import NetworkMetrics
 from ottla.broker.metrics.exposition import CONTENT_TYPE, exposition
+from ottla.broker.metrics.sources import MetricsSource
 
 if TYPE_CHECKING:
     from starlette.requests import Request
     from starlette.types import ASGIApp, Receive, Scope, Send
-
-    from ottla.broker.node import Node
 
 log = structlog.get_logger()
 
@@ -51,7 +50,7 @@ SENT_IN_ONE_TURN: Final = 64 << 10
 class MetricsServer:
     """Serves one node's metrics and health."""
 
-    def __init__(self, node: Node, network: NetworkMetrics) -> None:
+    def __init__(self, node: MetricsSource, network: NetworkMetrics) -> None:
         self._node = node
         self._network = network
         self._state = ServerState()

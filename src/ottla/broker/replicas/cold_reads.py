@@ -9,28 +9,26 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
-from typing import TYPE_CHECKING, TypeVar
+from concurrent.futures import Executor
+from typing import TypeVar
 
 from ottla.log.storage.page_cache import ColdReadError
-
-if TYPE_CHECKING:
-    from ottla.broker.node import Node
 
 T = TypeVar("T")
 
 
-def begin_to_read(node: Node, cold: ColdReadError) -> asyncio.Future[None]:
+def begin_to_read(readers: Executor, cold: ColdReadError) -> asyncio.Future[None]:
     """Let a thread read it."""
     cold.hold()
-    reading = asyncio.get_running_loop().run_in_executor(node.cold_readers, cold.read)
+    reading = asyncio.get_running_loop().run_in_executor(readers, cold.read)
     reading.add_done_callback(lambda _: cold.release())
     return reading
 
 
-async def look_again(node: Node, cold: ColdReadError, look: Callable[[bool], T]) -> T:
+async def look_again(readers: Executor, cold: ColdReadError, look: Callable[[bool], T]) -> T:
     """What `look`, which found something cold, finds now; it gets whether it may wait."""
     while True:
-        await asyncio.wait((begin_to_read(node, cold),))
+        await asyncio.wait((begin_to_read(readers, cold),))
         try:
             return look(False)
         except ColdReadError as next_one:

@@ -10,39 +10,39 @@ Rules kept here:
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, Final, TypeVar
+from typing import Final, TypeVar
 
+from ottla.broker.replicas import follower_fetches
+from ottla.broker.replicas.fetch_context import FetchContext
 from ottla.broker.replicas.fetch_sessions import NO_SESSION, FetchSession
-from ottla.broker.replication import follower_fetches
 from ottla.broker.scheduling.turns import Turns
 from ottla.wire.errors import ErrorCode, KafkaError
 from ottla.wire.fetch import FetchRequest
 from ottla.wire.produce import TopicKey
 
-if TYPE_CHECKING:
-    from ottla.broker.node import Node
-
 PIECE: Final = 100
 T = TypeVar("T")
 
 
-async def arrived(node: Node, request: FetchRequest, version: int) -> tuple[FetchSession, bool]:
+async def arrived(
+    context: FetchContext, request: FetchRequest, version: int
+) -> tuple[FetchSession, bool]:
     """As `FetchSessions.begin`, and with the positions of a follower noted."""
     turns = Turns()
-    found = await _begun(node, request, version, turns)
+    found = await _begun(context, request, version, turns)
     follower = follower_fetches.follower_of(request)
     if follower is not None:
         for piece in _pieces(request.topics):
-            follower_fetches.note_positions(node, follower, piece)
+            follower_fetches.note_positions(context, follower, piece)
             await turns.give_way()
     return found
 
 
 async def _begun(
-    node: Node, request: FetchRequest, version: int, turns: Turns
+    context: FetchContext, request: FetchRequest, version: int, turns: Turns
 ) -> tuple[FetchSession, bool]:
-    sessions = node.fetch_sessions
-    now = node.elapsed_ms()
+    sessions = context.sessions
+    now = context.clock.elapsed_ms()
     session, full = sessions.open(request, version, now)
     for piece in _pieces(request.topics):
         session.want(piece)

@@ -40,11 +40,11 @@ EVICTION_MS: Final = 120_000
 class Waiting(Protocol):
     """A fetch that is parked on a session."""
 
-    def poke(self, wanted: Wanted) -> None:
+    def poke(self, wanted: CachedPartition) -> None:
         """One of its partitions became ready."""
 
 
-class Wanted:
+class CachedPartition:
     """One partition of a session: what is wanted of it, and what was last told."""
 
     __slots__ = (
@@ -165,8 +165,8 @@ class FetchSession:
         self.created = now
         self.last_used = now
         self.isolation_level = 0
-        self.wanted: dict[tuple[TopicKey, int], Wanted] = {}
-        self.ready: dict[Wanted, None] = {}
+        self.wanted: dict[tuple[TopicKey, int], CachedPartition] = {}
+        self.ready: dict[CachedPartition, None] = {}
         self.turns = 0
         self.parked: Waiting | None = None
 
@@ -175,7 +175,7 @@ class FetchSession:
         self.turns += 1
         return self.turns
 
-    def in_turn(self) -> list[Wanted]:
+    def in_turn(self) -> list[CachedPartition]:
         """The ready partitions, the one that waits longest for its turn first."""
         return sorted(self.ready, key=_turn) if len(self.ready) > 1 else list(self.ready)
 
@@ -193,7 +193,7 @@ class FetchSession:
                 key = (topic, ask.partition)
                 wanted = self.wanted.get(key)
                 if wanted is None:
-                    wanted = self.wanted[key] = Wanted(self, topic, ask)
+                    wanted = self.wanted[key] = CachedPartition(self, topic, ask)
                 else:
                     wanted.ask = ask
                 self.ready[wanted] = None
@@ -324,7 +324,7 @@ class FetchSessions:
         return True
 
 
-def _turn(wanted: Wanted) -> int:
+def _turn(wanted: CachedPartition) -> int:
     return wanted.turn
 
 

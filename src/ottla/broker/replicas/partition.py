@@ -32,8 +32,8 @@ from ottla.wire.errors import ErrorCode, KafkaError
 if TYPE_CHECKING:
     from uuid import UUID
 
-    from ottla.broker.logs.flusher import Flusher
     from ottla.broker.metrics.counters import TopicMetrics
+    from ottla.broker.scheduling.flusher import Flusher
 
 
 OWED_AGAIN_SECONDS: Final = 5.0

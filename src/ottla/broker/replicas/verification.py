@@ -15,10 +15,11 @@ from __future__ import annotations
 
 from collections.abc import Coroutine
 from struct import Struct
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final, Protocol
 
 from ottla.broker.replicas.partition import Partition
 from ottla.broker.scheduling.waiting import settled
+from ottla.config import BrokerConfig
 from ottla.later import Later
 from ottla.wire.batch import HEADER_SIZE, TRANSACTIONAL
 from ottla.wire.errors import ErrorCode, KafkaError
@@ -27,9 +28,6 @@ from ottla.wire.messages.add_partitions_to_txn import (
     AddPartitionsToTxnTopic,
     AddPartitionsToTxnTransaction,
 )
-
-if TYPE_CHECKING:
-    from ottla.broker.node import Node
 
 FIRST_THAT_ADDS: Final = 12
 FIRST_THAT_KNOWS_ABORTABLE: Final = 11
@@ -51,7 +49,16 @@ Verdict = dict[tuple[str, int], KafkaError]
 """Why batches are refused, by topic and partition; those not in it may be appended."""
 
 
-class Moment:
+class TransactionCoordinators(Protocol):
+    """The coordinators of all transactions, wherever they are."""
+
+    def add_partitions(
+        self, question: AddPartitionsToTxnTransaction
+    ) -> AddPartitionsToTxnResult | Later[AddPartitionsToTxnResult]:
+        """Add partitions to a transaction, or verify them; raises KafkaError."""
+
+
+class VerificationGuard:
     """What a partition knew of a producer's transactions when the coordinator was asked."""
 
     __slots__ = ("_leader_epoch", "_marker", "_partition", "_producer_id")
@@ -63,7 +70,7 @@ class Moment:
         self._marker = partition.log.producers.last_marker_of(producer_id)
 
     @classmethod
-    def of_batch(cls, partition: Partition, records: memoryview) -> Moment:
+    def of_batch(cls, partition: Partition, records: memoryview) -> VerificationGuard:
         """That of the producer who sent a batch."""
         return cls(partition, _PRODUCER.unpack_from(records, _PRODUCER_AT)[0])
 
@@ -94,13 +101,17 @@ def is_transactional(records: memoryview | None) -> bool:
 
 
 def verify(
-    node: Node, transactional_id: str, version: int, batches: list[tuple[Partition, memoryview]]
+    coordinators: TransactionCoordinators,
+    config: BrokerConfig,
+    transactional_id: str,
+    version: int,
+    batches: list[tuple[Partition, memoryview]],
 ) -> Verdict | Coroutine[Any, Any, Verdict]:
     """Ask the coordinator about the batches that begin a transaction in their partition."""
-    if version < FIRST_THAT_ADDS and not node.config.transaction_partition_verification_enable:
+    if version < FIRST_THAT_ADDS and not config.transaction_partition_verification_enable:
         return {}
     topics: dict[str, AddPartitionsToTxnTopic] = {}
-    moments: dict[tuple[str, int], Moment] = {}
+    moments: dict[tuple[str, int], VerificationGuard] = {}
     producer = (-1, -1)
     for partition, records in batches:
         producer = _PRODUCER.unpack_from(records, _PRODUCER_AT)
@@ -111,7 +122,9 @@ def verify(
             )
             topic.partitions.append(partition.index)
             if version < FIRST_THAT_ADDS:
-                moments[partition.topic, partition.index] = Moment(partition, producer[0])
+                moments[partition.topic, partition.index] = VerificationGuard(
+                    partition, producer[0]
+                )
     if not topics:
         return {}
     question = AddPartitionsToTxnTransaction(
@@ -122,7 +135,7 @@ def verify(
         topics=list(topics.values()),
     )
     try:
-        answer = node.transactions.add_partitions(question)
+        answer = coordinators.add_partitions(question)
     except KafkaError as problem:
         failure = _told(problem.code, version)
         return {(name, index): failure for name in topics for index in topics[name].partitions}
@@ -133,7 +146,7 @@ def verify(
 
 async def _verdict_later(
     answer: Later[AddPartitionsToTxnResult],
-    moments: dict[tuple[str, int], Moment],
+    moments: dict[tuple[str, int], VerificationGuard],
     topics: dict[str, AddPartitionsToTxnTopic],
     version: int,
 ) -> Verdict:

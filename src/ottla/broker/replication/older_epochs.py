@@ -14,18 +14,18 @@ Rules kept here:
 from __future__ import annotations
 
 import asyncio
-from typing import TYPE_CHECKING, Final
+from typing import Final
 from uuid import UUID
 
 import structlog
 
+from ottla.broker.context.broker_state import BrokerState
+from ottla.broker.context.metadata_writer import MetadataWriter
 from ottla.broker.replicas.partition import Partition
+from ottla.broker.scheduling.background import Background
 from ottla.metadata.controller import raise_leader_epoch
-from ottla.metadata.image import PartitionImage
+from ottla.metadata.image import Image, PartitionImage
 from ottla.metadata.store import StoreError
-
-if TYPE_CHECKING:
-    from ottla.broker.node import Node
 
 log = structlog.get_logger()
 
@@ -37,8 +37,13 @@ _Replica = tuple[UUID, int]
 class OlderEpochs:
     """Looks at the roles of one node's replicas before they are taken."""
 
-    def __init__(self, node: Node) -> None:
-        self._node = node
+    def __init__(
+        self, broker: BrokerState, image: Image, metadata: MetadataWriter, background: Background
+    ) -> None:
+        self._broker = broker
+        self._image = image
+        self._metadata = metadata
+        self._background = background
         self._told: dict[_Replica, int] = {}
         self._raising: set[_Replica] = set()
 
@@ -50,8 +55,8 @@ class OlderEpochs:
         if state.leader_epoch > latest or (state.leader_epoch == latest and not leads):
             self._told.pop(key, None)
             return False
-        if leads and self._node.image.topics[partition.topic].assignment[partition.index] == [
-            self._node.id
+        if leads and self._image.topics[partition.topic].assignment[partition.index] == [
+            self._broker.id
         ]:
             self._raise(partition)
         elif self._told.get(key) != state.leader_epoch:
@@ -71,10 +76,10 @@ class OlderEpochs:
         replica = (partition.topic_id, partition.index)
         if replica not in self._raising:
             self._raising.add(replica)
-            self._node.background.run(self._raise_now(partition))
+            self._background.run(self._raise_now(partition))
 
     async def _raise_now(self, partition: Partition) -> None:
-        node, key = self._node, (partition.topic, partition.index)
+        key = (partition.topic, partition.index)
         epoch = partition.log.epochs.latest + 1
         log.warning(
             "log has a newer leader epoch than the metadata, which may be an older backup; "
@@ -83,9 +88,9 @@ class OlderEpochs:
             leader_epoch=epoch,
         )
         try:
-            while node.running and not partition.deleted:
+            while self._broker.running and not partition.deleted:
                 try:
-                    await node.change(
+                    await self._metadata.change(
                         lambda image: (
                             None,
                             raise_leader_epoch(image, key, partition.topic_id, epoch),

@@ -12,13 +12,13 @@ Rules kept here:
 from __future__ import annotations
 
 import asyncio
-from typing import TYPE_CHECKING, Final, NamedTuple, TypeVar
+from typing import Final, NamedTuple, TypeVar
 
+from ottla.broker.context.dynamic_config import DynamicConfig
 from ottla.broker.replication.link import Link, LinkError
+from ottla.broker.replication.link_security import LinkSecurity
+from ottla.metadata.image import Image
 from ottla.wire.message import Message
-
-if TYPE_CHECKING:
-    from ottla.broker.node import Node
 
 M = TypeVar("M", bound=Message)
 
@@ -44,8 +44,13 @@ class _Peer:
 class Peers:
     """The other brokers, as one node asks them."""
 
-    def __init__(self, node: Node) -> None:
-        self._node = node
+    def __init__(
+        self, config: DynamicConfig, image: Image, security: LinkSecurity | None = None
+    ) -> None:
+        self._config = config
+        self.security = security or LinkSecurity()
+        """How this broker logs in at the others."""
+        self._image = image
         self._peers: dict[tuple[int, int], _Peer] = {}
 
     async def ask(
@@ -59,7 +64,7 @@ class Peers:
         """Ask a broker, and wait `request.timeout.ms` or this many seconds; raises LinkError."""
         peer = self._peers.setdefault((broker, request.API_KEY), _Peer())
         if seconds is None:
-            seconds = self._node.config.request_timeout_ms / 1000
+            seconds = self._config.current.request_timeout_ms / 1000
         async with peer.turns:
             line = await self._line(broker, peer, seconds)
             peer.busy.add(line)
@@ -71,8 +76,8 @@ class Peers:
             return found
 
     async def _line(self, broker: int, peer: _Peer, seconds: float) -> _Line:
-        life = self._node.image.brokers.get(broker)
-        where = None if life is None else life.endpoint(self._node.config.inter_broker.name)
+        life = self._image.brokers.get(broker)
+        where = None if life is None else life.endpoint(self._config.current.inter_broker.name)
         if life is None or where is None:
             raise LinkError(f"broker {broker} is not online")
         while peer.idle:
@@ -80,11 +85,11 @@ class Peers:
             if line.life == life.epoch and line.link.is_open:
                 return line
             line.link.close()
-        return _Line(await Link.open(where, seconds, self._node.link_security), life.epoch)
+        return _Line(await Link.open(where, seconds, self.security), life.epoch)
 
     def brokers_changed(self) -> None:
         """Brokers have come, gone or moved: wait for no answer of a life that is over."""
-        brokers = self._node.image.brokers
+        brokers = self._image.brokers
         for (broker, _), peer in self._peers.items():
             life = brokers.get(broker)
             for line in (*peer.idle, *peer.busy):

@@ -9,11 +9,23 @@ By the clock, since uvloop's own time does not advance within a turn of the loop
 
 import asyncio
 from collections import deque
+from collections.abc import AsyncIterator, Iterable
 from time import monotonic
-from typing import Final
+from typing import Final, TypeVar
 from weakref import WeakKeyDictionary
 
 TURN_SECONDS: Final = 0.004
+ELEMENTS_IN_ONE_TURN: Final = 50
+"""Partitions that a walk over all of them looks at before it gives way."""
+T = TypeVar("T")
+
+
+async def in_turns(elements: Iterable[T]) -> AsyncIterator[T]:
+    """Walk over very many elements, giving way to clients now and then."""
+    for number, element in enumerate(elements, 1):
+        yield element
+        if number % ELEMENTS_IN_ONE_TURN == 0:
+            await asyncio.sleep(0)
 
 
 class Turns:

@@ -14,7 +14,7 @@ Rules kept here:
 from collections.abc import Container
 
 from ottla.coordinator.group_state import GroupState
-from ottla.coordinator.offsets.store import OffsetAndMetadata, TopicPartition
+from ottla.coordinator.offsets.store import OffsetAndMetadata, PartitionKey
 from ottla.coordinator.topics import TopicSummary
 from ottla.wire.errors import ErrorCode, KafkaError
 from ottla.wire.message import NO_UUID
@@ -98,7 +98,7 @@ def fetch(
         except KafkaError as problem:
             return refuse(request, problem.code, version)
     reply = OffsetFetchResponseGroup(group_id=request.group_id)
-    unstable: Container[TopicPartition] = ()
+    unstable: Container[PartitionKey] = ()
     if require_stable:
         unstable = state.offsets.pending_partitions(request.group_id)
     if request.topics is None:
@@ -127,7 +127,7 @@ def fetch(
 
 
 def _all_topics(
-    state: GroupState, group_id: str, version: int, unstable: Container[TopicPartition]
+    state: GroupState, group_id: str, version: int, unstable: Container[PartitionKey]
 ) -> list[OffsetFetchResponseTopics]:
     topics: dict[str, OffsetFetchResponseTopics] = {}
     for (name, number), committed in state.offsets.of_group(group_id).items():

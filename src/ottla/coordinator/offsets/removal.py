@@ -18,7 +18,7 @@ from collections.abc import Iterable
 
 from ottla.coordinator.group_state import GroupState
 from ottla.coordinator.offsets.records import NO_TIMESTAMP, OffsetCommitKey
-from ottla.coordinator.offsets.store import OffsetAndMetadata, TopicPartition
+from ottla.coordinator.offsets.store import OffsetAndMetadata, PartitionKey
 from ottla.coordinator.record_codec import write_tombstone
 from ottla.coordinator.shard import CoordinatorRecord
 from ottla.coordinator.step import Step
@@ -130,6 +130,6 @@ def _has_expired(offset: OffsetAndMetadata, since: int, retention_ms: int, now: 
     return now - since >= retention_ms
 
 
-def _offset_tombstone(group_id: str, partition: TopicPartition) -> CoordinatorRecord:
+def _offset_tombstone(group_id: str, partition: PartitionKey) -> CoordinatorRecord:
     topic, number = partition
     return write_tombstone(OffsetCommitKey(group=group_id, topic=topic, partition=number))

@@ -17,7 +17,7 @@ from ottla.wire.message import NO_UUID
 
 NO_PRODUCER_ID = -1
 
-TopicPartition = tuple[str, int]
+PartitionKey = tuple[str, int]
 
 
 class OffsetAndMetadata(Struct, frozen=True, gc=False):
@@ -43,25 +43,25 @@ class OffsetStore:
     """The offsets of all groups of a shard."""
 
     def __init__(self) -> None:
-        self._committed: dict[str, dict[TopicPartition, OffsetAndMetadata]] = {}
-        self._pending: dict[int, dict[tuple[str, TopicPartition], OffsetAndMetadata]] = {}
-        self._open: dict[str, dict[TopicPartition, set[int]]] = {}
+        self._committed: dict[str, dict[PartitionKey, OffsetAndMetadata]] = {}
+        self._pending: dict[int, dict[tuple[str, PartitionKey], OffsetAndMetadata]] = {}
+        self._open: dict[str, dict[PartitionKey, set[int]]] = {}
         """The producers with a pending offset, by group and partition."""
         self._written = 0
 
-    def of_group(self, group_id: str) -> Mapping[TopicPartition, OffsetAndMetadata]:
+    def of_group(self, group_id: str) -> Mapping[PartitionKey, OffsetAndMetadata]:
         """All committed offsets of a group."""
         return self._committed.get(group_id, {})
 
-    def get(self, group_id: str, partition: TopicPartition) -> OffsetAndMetadata | None:
+    def get(self, group_id: str, partition: PartitionKey) -> OffsetAndMetadata | None:
         """A group's committed offset."""
         return self._committed.get(group_id, {}).get(partition)
 
-    def pending_partitions(self, group_id: str) -> Mapping[TopicPartition, object]:
+    def pending_partitions(self, group_id: str) -> Mapping[PartitionKey, object]:
         """The partitions for which a group has offsets in open transactions."""
         return self._open.get(group_id, {})
 
-    def of_topic(self, topic: str, topic_id: UUID) -> Iterator[tuple[str, TopicPartition]]:
+    def of_topic(self, topic: str, topic_id: UUID) -> Iterator[tuple[str, PartitionKey]]:
         """Each group and partition with an offset, committed or pending, in a topic of an id.
 
         Offsets that do not know their topic's id count too.
@@ -78,7 +78,7 @@ class OffsetStore:
     def replay_commit(
         self,
         group_id: str,
-        partition: TopicPartition,
+        partition: PartitionKey,
         value: OffsetCommitValue,
         producer_id: int = NO_PRODUCER_ID,
     ) -> None:
@@ -99,7 +99,7 @@ class OffsetStore:
         self._pending.setdefault(producer_id, {})[group_id, partition] = committed
         self._open.setdefault(group_id, {}).setdefault(partition, set()).add(producer_id)
 
-    def replay_tombstone(self, group_id: str, partition: TopicPartition) -> None:
+    def replay_tombstone(self, group_id: str, partition: PartitionKey) -> None:
         """An offset was deleted."""
         offsets = self._committed.get(group_id)
         if offsets is not None:
@@ -119,7 +119,7 @@ class OffsetStore:
                 if existing is None or existing.order < offset.order:
                     self._committed.setdefault(group_id, {})[partition] = offset
 
-    def _close(self, group_id: str, partition: TopicPartition, producer_id: int) -> None:
+    def _close(self, group_id: str, partition: PartitionKey, producer_id: int) -> None:
         partitions = self._open[group_id]
         producers = partitions[partition]
         producers.discard(producer_id)

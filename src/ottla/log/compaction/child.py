@@ -24,7 +24,7 @@ NICENESS = 10
 
 
 class PacedFiles(Files):
-    """Files that are read and written no faster than allowed, and as long as it is wanted."""
+    """Files that are read and written no faster than allowed, until the broker is gone."""
 
     def __init__(
         self,

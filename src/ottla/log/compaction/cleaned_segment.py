@@ -2,10 +2,11 @@
 
 Rules kept here:
 1. The files are new: a name that is taken is an error. So no two processes ever write to one file,
-   even if one of them outlived the broker that started it.
-2. Indexes are written as the log itself writes them (segment.py).
+   even where one outlives the broker that started it.
+2. Indexes are written as the log itself writes them (segments/segment.py).
 3. finish() returns when everything is on the disk; only then may the segment be put in place.
-4. The new log file is as old as the last one it replaces: what has no timestamp is retained by it.
+4. The new log file gets the modification time of the last one it replaces: retention uses it for
+   batches without a timestamp.
 """
 
 import os
@@ -75,7 +76,7 @@ class CleanedSegment:
         self._files.write_fully(self._fd, buffer, self.size - len(buffer))
 
     def finish(self, modified: float) -> None:
-        """Bring the segment to the disk, and let it look as old as it is."""
+        """Flush the segment, and set its modification time."""
         self._write()
         self._files.fsync(self._fd)
         self._note_largest_timestamp()
@@ -95,7 +96,7 @@ class CleanedSegment:
             self._files.close(fd)
 
     def close(self) -> None:
-        """Let go of the log file, finished or not."""
+        """Close the log file, finished or not."""
         if self._fd >= 0:
             fd, self._fd = self._fd, -1
             self._files.close(fd)

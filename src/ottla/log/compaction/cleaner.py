@@ -150,7 +150,7 @@ class _Pass:
         return offsets
 
     def _put_keys(self, offsets: OffsetMap, header: BatchHeader, batch: memoryview) -> bool:
-        """Note the keys of a batch; False where the map was full before the last of them."""
+        """Note the keys of a batch; False if the map was full before the last of them."""
         first_dirty = self._order.first_dirty
         base_offset, last_offset = header.base_offset, header.last_offset
         try:

@@ -5,7 +5,7 @@ Rules kept here (Kafka's Cleaner, KIP-280, KIP-534):
    reach stays as it is. A record without a key goes: nothing could ever replace it.
 2. A tombstone stays until its batch's delete horizon, which is set, `delete.retention.ms` ahead, by
    the first pass that has removed what the tombstone deletes. A marker whose transaction is gone is
-   treated alike.
+   treated the same way.
 3. Batches of aborted transactions go.
 4. The last batch of a live producer stays, without records if need be: it has the last sequence.
    Where that is a marker, which has the epoch, it stays whole: readers of a log ignore empty ones.

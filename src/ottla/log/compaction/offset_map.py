@@ -3,8 +3,8 @@
 Rules kept here:
 1. Memory is bounded: the map takes a fixed number of keys and says when it is full. The rest is
    left to the next pass, and stays as it is until then.
-2. A short key stands for itself; a longer one for a digest that has another length than any short
-   key, and in which nobody finds two keys that meet.
+2. A short key is stored as it is, a longer one as a cryptographic digest, which is longer than any
+   short key: no two keys collide.
 """
 
 from hashlib import blake2b
@@ -37,7 +37,7 @@ class OffsetMap:
         return len(self._offsets) / self._capacity
 
     def put(self, key: bytes, offset: int) -> bool:
-        """A later record has this key; False where there is no more room for any key."""
+        """A later record has this key; False if there is no more room for any key."""
         offsets = self._offsets
         if len(offsets) >= self._capacity:
             return False

@@ -5,10 +5,10 @@ Rules kept here (Kafka's LogCleanerManager):
    offset or the high watermark, nor one with a record younger than `min.compaction.lag.ms`.
 2. A log is due when the dirty part of what may be compacted exceeds `min.cleanable.dirty.ratio`, or
    holds a segment that began more than `max.compaction.lag.ms` ago.
-3. A plan is good as long as the segments it names are the log's, whole and in their order. Nothing
-   stops the log from being cut, retained or deleted meanwhile: then the plan is dropped.
-4. A crash must never make anybody read compacted batches to know the log's producers: who carries
-   out a plan first flushes the log, and has the new recovery point written down.
+3. A plan is valid as long as its segments are the log's, complete and in order. The log may be
+   truncated, retained or deleted meanwhile: then the plan is dropped.
+4. Recovery must never rebuild the producers from compacted batches: before a plan is carried out
+   the log is flushed, and the new recovery point is checkpointed.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ class Plan:
     segments: list[LogSegment]
     """Those still to be compacted, from the log's first on."""
     truncations: int
-    """How often the log had been cut when the plan was made."""
+    """How often the log had been truncated when the plan was made."""
     first_dirty: int
     end: int
     """Where the first segment begins that must not be touched."""
@@ -48,14 +48,14 @@ class Plan:
 
     @property
     def is_due(self) -> bool:
-        """True where it is time."""
+        """True if the log should be compacted now."""
         return self.dirty_bytes > 0 and (
             self.overdue_ms > 0 or self.dirty_ratio > self.log.config.min_cleanable_dirty_ratio
         )
 
     @property
     def still_holds(self) -> bool:
-        """False where something happened to the log that makes the plan worthless."""
+        """False if the log changed so that the plan is no longer valid."""
         log = self.log
         return (
             not log.offline
@@ -65,7 +65,7 @@ class Plan:
         )
 
     def carry_out(self, cleaned: Cleaned, now: int) -> None:
-        """Put a new segment in the place of the first ones of the plan; raises as Log does."""
+        """Replace the first segments of the plan by a new one; raises as Log does."""
         count = len(cleaned.segments)
         replaced = self.segments[:count]
         assert [each.base_offset for each in replaced] == cleaned.segments
@@ -73,7 +73,7 @@ class Plan:
         del self.segments[:count]
 
     def order(self, now: int, *, memory: int, bytes_per_second: float) -> Order:
-        """The plan in the words that a child process understands."""
+        """The order for the child process."""
         log, config = self.log, self.log.config
         producers: dict[int, tuple[int, int]] = {}
         for producer_id, producer in log.producers.by_id.items():
@@ -98,9 +98,9 @@ class Plan:
 
 
 def plan(log: Log, first_dirty: int | None, now: int) -> Plan | None:
-    """What may be compacted of a log that is clean up to an offset; None where that is nothing.
+    """What may be compacted of a log that is clean up to an offset; None if that is nothing.
 
-    Raises OSError and CorruptLog where the timestamps of a segment cannot be read.
+    Raises OSError and CorruptLog if the timestamps of a segment cannot be read.
     """
     segments = list(log.segments)
     if len(segments) == 1:

@@ -5,8 +5,8 @@ Rules kept here:
    one field that counts from it rewritten. What is not needed to decide is not decoded.
 2. A batch keeps its offsets, its sequences and its producer, however few of its records stay: so
    producers, readers and followers see the same log with gaps. Without any record it is a header.
-3. The delete horizon (KIP-534), from which on tombstones and markers may go, stands in the base
-   timestamp of a batch, and attribute bit 6 says so.
+3. The delete horizon (KIP-534), from which on tombstones and markers may go, is in the base
+   timestamp of a batch that has attribute bit 6.
 4. Bytes that are not records raise CORRUPT_MESSAGE, and so does a batch with more of them than
    memory is meant for.
 """
@@ -50,7 +50,7 @@ def read_records(header: BatchHeader, batch: memoryview) -> tuple[bytes, list[Ra
 
 
 def delete_horizon(header: BatchHeader) -> int | None:
-    """When the batch's tombstones, or its marker, may go; None where it was not yet decided."""
+    """When the batch's tombstones, or its marker, may go; None if it was not yet decided."""
     return header.base_timestamp if header.attributes & DELETE_HORIZON else None
 
 

@@ -1,11 +1,11 @@
-"""Putting a compacted segment in the place of those it was made from.
+"""Replacing segments by the compacted segment that was made from them.
 
-Rules kept here (Kafka's, so that a log opens correctly after a kill at any moment; loading.py):
+Rules kept here (Kafka's: a log opens correctly after a kill at any moment, recovery/loader.py):
 1. The new files lose `.cleaned` for `.swap`, the old ones become `.deleted`, then the new ones lose
    `.swap`. As long as one file still ends in `.cleaned`, opening the log undoes all of it; after
    that, opening the log finishes it.
 2. What fails before the old files are touched leaves the log as it was. After that the log goes
-   offline, and opening it again brings it in order.
+   offline, and opening it again completes the swap.
 3. Readers keep the files that they have open. New readers find the new segment.
 4. Snapshots of producers from between the old segments go too: they know of transactions whose
    markers compaction may have removed.
@@ -21,7 +21,7 @@ from ottla.log.segments.segment import LogSegment
 def replace_segments(
     local: LocalLog, snapshots: ProducerSnapshots, old: list[LogSegment], now: int
 ) -> None:
-    """Let the `.cleaned` files that begin where the first of these segments does replace them all.
+    """Replace these segments by the `.cleaned` files with the base offset of the first one.
 
     The old files are in `doomed` afterwards. To be safe from a power failure, nothing of them
     is removed before the log's folder was fsynced.
@@ -49,7 +49,7 @@ def replace_segments(
         for suffix in suffixes:
             files.rename(path + suffix + SWAP, path + suffix)
     except OSError as error:
-        local.fail(error)  # half of it is done, no matter how it failed
+        local.fail(error)  # half of it is done, however it failed
         raise local.failed(error) from error
     new = LogSegment(files, local.cache.file(path + LOG), base_offset, size=sizes[LOG], now=now)
     new.mark_as_sealed()

@@ -1,7 +1,7 @@
-"""What compaction knows of transactions while it walks along a log.
+"""What compaction knows of transactions while it reads a log.
 
 Rules kept here (Kafka's CleanedTransactionMetadata, KIP-534):
-1. Every batch of an aborted transaction may go at once: nobody may read it.
+1. Every batch of an aborted transaction may go at once: no reader may see it.
 2. A marker may go only where no batch of its transaction was met on the way, not even an empty one:
    without its marker a transaction would look as if it were still open. So a marker outlives its
    transaction by at least one pass.
@@ -42,7 +42,7 @@ class CleanedTransactions:
             self._aborted[transaction.producer_id] = transaction
 
     def meet_batch(self, header: BatchHeader) -> bool:
-        """A batch of records; True where its transaction was aborted."""
+        """A batch of records; True if its transaction was aborted."""
         if self._to_come:
             self._come_to(header.last_offset)
         if not header.attributes & TRANSACTIONAL:
@@ -53,7 +53,7 @@ class CleanedTransactions:
         return aborted is not None and header.base_offset < aborted.last_offset
 
     def meet_marker(self, header: BatchHeader, batch: memoryview) -> bool:
-        """A marker; True where nothing is left of its transaction, and the marker may go."""
+        """A marker; True if nothing is left of its transaction, and the marker may go."""
         self._come_to(header.last_offset)
         if header.record_count == 0:
             return True  # all of it went earlier, and so did the marker itself

@@ -2,7 +2,7 @@
 
 Rules kept here:
 1. A snapshot is taken where a segment begins, when the log is closed, and at a flush when it is
-   due (snapshots.py). A full disk does without: a snapshot only saves reading.
+   due (snapshots.py). On a full disk it is skipped: a snapshot only saves reading.
 2. After a truncation the producers are reloaded from the newest snapshot that is left, and from
    the batches after it. When each was last seen is not on disk: it is kept.
 """

@@ -52,7 +52,7 @@ class ProducerSnapshots:
 
     @property
     def is_due(self) -> bool:
-        """True where so much follows the newest that there should be another."""
+        """True if so much follows the newest that there should be another."""
         return self.behind >= DUE_AFTER
 
     def write(self, offset: int, producers: ProducerStates, *, sync: bool) -> None:

@@ -7,7 +7,7 @@ Rules kept here (KIP-98, KIP-360, and Kafka's ProducerAppendInfo):
 2. Otherwise a batch must follow: its first sequence is the last one plus one (0 after 2^31 - 1).
    A gap, or a step back, is OUT_OF_ORDER_SEQUENCE_NUMBER.
 3. An older epoch is INVALID_PRODUCER_EPOCH. A newer one starts at sequence 0.
-4. A producer nobody knows (new, expired, or its records deleted) may start at any sequence.
+4. An unknown producer (new, expired, or its records deleted) may start at any sequence.
 5. Inside a transaction every batch is transactional (else INVALID_TXN_STATE), until a marker ends
    it. The first offset of the oldest open transaction bounds what read_committed readers see.
 6. check() changes nothing; update() and end_transaction() are called for what is in the log.

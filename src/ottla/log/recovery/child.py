@@ -66,8 +66,8 @@ def main(requests: Iterable[str], replies: TextIO) -> None:
 def _orders(requests: TextIO) -> Iterator[str]:
     """The lines, as long as there is a writer.
 
-    A broker that was killed may be followed by another one, which opens the same logs: what this
-    process would still do to them must not happen. So the end of the orders ends it at once.
+    The process ends at once when its input does: the broker was killed, and the next one may have
+    opened the same logs.
     """
     lines: SimpleQueue[str] = SimpleQueue()
 
@@ -82,7 +82,7 @@ def _orders(requests: TextIO) -> Iterator[str]:
 
 
 def _log_to_stderr() -> None:
-    """The standard output is for answers: lines of the log go where those of the broker go."""
+    """Log to stderr, as the broker does: stdout is for replies."""
     is_for_people = sys.stderr.isatty()
     structlog.configure(
         processors=[

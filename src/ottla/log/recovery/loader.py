@@ -3,8 +3,8 @@
 Rules kept here:
 1. After a clean stop nothing is scanned: names, sizes, the end of the last segment, the newest
    producer snapshot and the epochs are read, and no more.
-2. What was being removed (`.deleted`) or made (`.cleaned`) when the process died goes; what was
-   being put in place (`.swap`) is put in place, and what it replaces goes: as in Kafka.
+2. Files that were being removed (`.deleted`) or made (`.cleaned`) when the process died go; a swap
+   that had begun (`.swap`) is completed, as in Kafka.
 3. A log always has a segment, and never ends before it starts.
 """
 
@@ -64,12 +64,12 @@ class Inventory:
         return LogSegment(self.files, cache.file(path), base_offset, size=size, now=now)
 
     def lacks_an_index(self, base_offset: int) -> bool:
-        """True where a segment has no offset or time index."""
+        """True if a segment has no offset or time index."""
         name = stem(base_offset)
         return name + INDEX not in self.names or name + TIME_INDEX not in self.names
 
     def check_end(self, end_offset: int, recovery_point: int) -> None:
-        """Raise CorruptLog where the log ends before what is known to have been on disk."""
+        """Raise CorruptLog if the log ends before what is known to have been on disk."""
         if end_offset < recovery_point:
             raise CorruptLog(
                 f"{self.directory} ends at offset {end_offset}, before its recovery point "
@@ -172,7 +172,7 @@ def _load_clean(
 
 @contextmanager
 def closing_after_failure(segments: LogSegments) -> Iterator[None]:
-    """Let go of the files of a log that could not be opened: it may be tried again for hours."""
+    """Close the files of a log that could not be opened: opening may be retried for hours."""
     try:
         yield
     except BaseException:

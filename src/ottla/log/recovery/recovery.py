@@ -1,12 +1,12 @@
 """Opening a log after a crash: scan what no fsync is known to cover, and nothing else.
 
 Rules kept here:
-1. Below the recovery point nothing is scanned and nothing is ever cut: a batch that is damaged or
+1. Below the recovery point nothing is scanned and nothing is truncated: a batch that is corrupt or
    missing there means lost data, and raises CorruptLog.
-2. At or above it every batch is read and its CRC checked. The first that is not whole and right is
-   a torn tail: it is cut, with all that follows it, and the bytes are counted. So what is left is
-   always a beginning of what was written. The last segments go first, so that this holds wherever
-   a recovery is killed itself.
+2. At or above it every batch is read and its CRC checked. At the first one that is incomplete or
+   invalid (a torn tail) the log is truncated, and the bytes are counted. So what is left is always
+   a prefix of what was written. The last segments go first, so that this holds wherever a recovery
+   is killed itself.
 3. Indexes, aborted transactions, leader epochs and producers past the recovery point are rebuilt
    from the batches, as if these had just been appended.
 
@@ -46,7 +46,7 @@ class Recovered:
     scanned_bytes: int
     truncated_bytes: int
     problem: str | None
-    """What was wrong with the first byte that was cut."""
+    """What was wrong where the log was truncated."""
 
 
 def recover(
@@ -72,7 +72,7 @@ def recover(
 
 
 def needs_recovery_bytes(directory: Path, recovery_point: int, files: Files) -> int:
-    """How many bytes a recovery of a log would have to scan; 0 where none is needed."""
+    """How many bytes a recovery of a log would have to scan; 0 if none is needed."""
     try:
         bases = segment_bases(files.listdir(str(directory)))
     except FileNotFoundError:
@@ -118,11 +118,11 @@ class _Recovery:
         self._start_offset = start_offset
         self._recovery_point = recovery_point
         self._scanned = 0
-        self._cut = 0
+        self._truncated = 0
         self._problem: str | None = None
         self._has_gaps = "compact" in config.cleanup_policy
-        """True where offsets may be missing: the log is compacted, or shows that it, or that of the
-        leader it was copied from, was so once."""
+        """True if offsets may be missing: the log is compacted, or was once, or was copied from
+        one that was."""
 
     def run(self) -> tuple[Log, Recovered]:
         """Recover."""
@@ -169,14 +169,14 @@ class _Recovery:
             log.recovery_point,
             log.start_offset,
             self._scanned,
-            self._cut,
+            self._truncated,
             self._problem,
         )
 
     def _may_follow(self, end_offset: int, base_offset: int) -> bool:
-        """False where batches are missing between two segments: the first one lost its end.
+        """False if batches are missing between two segments: the first one lost its end.
 
-        Compaction removes batches anywhere, so in a compacted log that cannot be told.
+        Compaction removes batches anywhere, so in a compacted log gaps prove nothing.
         """
         if self._has_gaps:
             return base_offset >= end_offset
@@ -196,7 +196,7 @@ class _Recovery:
             self._look_for_gaps(batch.header, scan.next_offset if scan.position > position else -1)
         end_offset = scan.next_offset
         is_short = scan.problem is not None or (is_last and scan.position == segment.size)
-        # What lies below the start offset nobody can read, so nothing of it can be lost.
+        # Records below the log start offset cannot be read, so none can be lost.
         if is_short and max(end_offset, self._start_offset) < recovery_point:
             raise CorruptLog(
                 f"{segment.path}{LOG} is corrupt at {scan.position}, before its recovery point "
@@ -222,7 +222,7 @@ class _Recovery:
         )
 
     def _look_for_gaps(self, header: BatchHeader, expected: int) -> None:
-        """A batch follows, of which something is missing, or something before it."""
+        """Note gaps: records of a batch, or offsets before it, are missing."""
         if (
             header.record_count != header.last_offset_delta + 1
             or -1 < expected < header.base_offset
@@ -246,7 +246,7 @@ class _Recovery:
         self._scanned += scan.position - position
         if scan.problem is not None:
             self._problem = f"{scan.problem} at offset {log.end_offset}"
-            self._cut += size - segment.size
+            self._truncated += size - segment.size
 
     def _replay_segment(self, log: Log, base_offset: int) -> None:
         log.segments.active.seal()
@@ -259,7 +259,7 @@ class _Recovery:
 
     def _remove_segment(self, log: Log, base_offset: int) -> None:
         path = self._inventory.path(stem(base_offset))
-        self._cut += self._files.stat(path + LOG).st_size
+        self._truncated += self._files.stat(path + LOG).st_size
         for suffix in SUFFIXES:
             self._files.unlink_if_exists(path + suffix)
         log.snapshots.remove(base_offset)

@@ -1,8 +1,8 @@
-"""A segment's indexes rebuilt from its batches, where those on disk do not fit the log.
+"""A segment's indexes rebuilt from its batches, where those on disk do not match the log.
 
 Rules kept here:
-1. What is made is what appending would have made, and sealing after it: an entry in each index
-   at a fixed interval of bytes, and at the end the largest timestamp.
+1. The result is what appending and sealing would have written: an entry in each index at a fixed
+   interval of bytes, and at the end the largest timestamp.
 2. Where the log itself is damaged the indexes end; a read there fails.
 """
 

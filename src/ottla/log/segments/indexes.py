@@ -1,11 +1,11 @@
 """A segment's indexes: in memory, and in the files `.index`, `.timeindex` and `.txnindex`.
 
 Rules kept here:
-1. Entries live in memory and reach their files when the log is flushed or the segment is sealed:
-   what lies past the recovery point is scanned after a crash anyway.
+1. Entries are kept in memory, and written when the log is flushed or the segment is sealed: what
+   lies past the recovery point is scanned after a crash anyway.
 2. Indexes are loaded on first use; those of a sealed segment are dropped when its file is closed.
    A caller that may not wait for the disk gets ColdReadError, which says what to read first.
-3. Where entries were taken back, their files are truncated when they are next saved.
+3. Where entries were removed, their files are truncated when they are next saved.
 """
 
 from ottla.log.segments import offset_index, time_index, txn_index
@@ -31,7 +31,7 @@ class SegmentIndexes:
         self.time: TimeIndex | None = None
         self.txn: TransactionIndex | None = None
         self._dirty = False
-        """True where the files may hold more than they should, or no fsync will cover them."""
+        """True if the files may hold more than they should, or no fsync will cover them."""
 
     def begin(self) -> None:
         """Start with empty indexes: the segment is new."""
@@ -54,7 +54,7 @@ class SegmentIndexes:
         return self.offset
 
     def load_time(self) -> TimeIndex:
-        """When timestamps grew; raises OSError."""
+        """Where the largest timestamp grew; raises OSError."""
         if self.time is None:
             self.time = TimeIndex(self._load(TIME_INDEX))
         return self.time
@@ -92,7 +92,7 @@ class SegmentIndexes:
     # Saving -------------------------------------------------------------------------------
 
     def are_full(self, limit: int, log_size: int) -> bool:
-        """True where another entry would make an index larger than `segment.index.bytes`."""
+        """True if another entry would make an index larger than `segment.index.bytes`."""
         # The time index keeps room for the entry that sealing adds.
         return len(self.load_offset(log_size).entries) >= limit // offset_index.ENTRY_SIZE or (
             len(self.load_time()) >= limit // time_index.ENTRY_SIZE - 1
@@ -128,7 +128,7 @@ class SegmentIndexes:
         return written
 
     def save_again(self) -> None:
-        """What was saved was not brought to the disk."""
+        """What was saved was not flushed: save it again."""
         self._dirty = True
 
     def truncate(self, offset: int, log_size: int) -> None:
@@ -139,7 +139,7 @@ class SegmentIndexes:
         self._dirty = True
 
     def save_now(self) -> None:
-        """Bring the indexes to their files, unless the disk is full; no flush covers them yet."""
+        """Write the index files now, unless the disk is full; no fsync covers them yet."""
         try:
             for fd in self.save():
                 self._files.close(fd)
@@ -149,7 +149,7 @@ class SegmentIndexes:
 
     @property
     def are_saved(self) -> bool:
-        """True where the index files hold all that is in memory."""
+        """True if the index files hold all that is in memory."""
         return (
             (self.offset is None or self.offset.saved == len(self.offset.entries))
             and (self.time is None or self.time.saved == len(self.time))

@@ -26,7 +26,7 @@ class OffsetIndex:
         self.entries = array("Q")
         self.saved = 0
         self.is_whole = True
-        """False where entries of the file were left out that cannot be right."""
+        """False if entries of the file were left out that cannot be right."""
 
     @classmethod
     def from_bytes(cls, data: bytes, log_size: int) -> "OffsetIndex":
@@ -62,7 +62,7 @@ class OffsetIndex:
     def noted(self, relative: int) -> tuple[int, int]:
         """The last batch noted that ends at or before an offset: where it ends, where it begins.
 
-        (-1, 0) where there is none.
+        (-1, 0) if there is none.
         """
         slot = bisect_right(self.entries, relative << 32 | _LOW) - 1
         if slot < 0:
@@ -78,13 +78,13 @@ class OffsetIndex:
     def whole_before(self, position: int) -> int:
         """Where the last batch but one ends that begins before a position: it is whole there.
 
-        -1 where no such batch is noted.
+        -1 if no such batch is noted.
         """
         slot = bisect_left(self.entries, position, key=lambda entry: entry & _LOW) - 2
         return self.entries[slot] >> 32 if slot >= 0 else -1
 
     def last_offset_from(self, position: int) -> int | None:
-        """Where the first batch noted at or after a position ends; None where there is none."""
+        """Where the first batch noted at or after a position ends; None if there is none."""
         slot = bisect_left(self.entries, position, key=lambda entry: entry & _LOW)
         return self.entries[slot] >> 32 if slot < len(self.entries) else None
 

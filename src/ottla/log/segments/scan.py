@@ -1,9 +1,9 @@
 """Reading a segment's file batch by batch: headers only, or with every CRC checked.
 
 Rules kept here:
-1. Nothing is believed before it is checked: a length must fit the file, offsets must grow.
-2. A scan stops at the first batch that is not whole and right, and says why. What that means (a
-   torn tail, or a damaged log) is for the caller to say; one who only looks may go on behind it.
+1. Everything is checked before it is used: a length must fit the file, offsets must grow.
+2. A scan stops at the first batch that is incomplete or invalid, and says why. Whether that is a
+   torn tail or a corrupt log is for the caller to decide; a dump may continue after it.
 """
 
 from collections.abc import Callable, Iterator
@@ -67,7 +67,7 @@ class Scan:
         """The batch with the wrong CRC that it stopped at."""
 
     def batches(self) -> Iterator[Scanned]:
-        """Every whole batch with a right CRC, up to the first that is neither."""
+        """Every complete batch with a valid CRC, up to the first that is not."""
         chunk = memoryview(b"")
         start = self.position
         while self.position < self._end:
@@ -93,7 +93,7 @@ class Scan:
             self.next_offset = header.base_offset + header.last_offset_delta + 1
 
     def pass_over(self) -> bool:
-        """Make ready to go on behind the damaged batch; False where it is not known where."""
+        """Continue after the damaged batch; False if its end is not known."""
         damaged, self.damaged, self.problem = self.damaged, None, None
         if damaged is None:
             return False

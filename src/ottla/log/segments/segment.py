@@ -2,8 +2,8 @@
 
 Rules kept here:
 1. The `.log` file is the truth; indexes only say where to start looking in it.
-2. An index entry is compared with the batch that it speaks of whenever it is used: one that does
-   not fit would hide records, or have retention remove them too early, so the index is rebuilt.
+2. An index entry is compared with its batch whenever it is used: one that does not match would hide
+   records, or make retention remove them too early, so the index is rebuilt.
 3. Bytes below `size` never change, except that truncation lowers `size`.
 """
 
@@ -26,7 +26,7 @@ from ottla.log.storage.page_cache import ColdReadError
 from ottla.wire.batch import HEADER, HEADER_SIZE, LOG_OVERHEAD, SMALLEST_LENGTH, BatchHeader
 
 READ_AHEAD = 256 << 10
-"""What is read from disk where a reader comes to a cold place: it will want more of it."""
+"""How much to read from disk for a reader whose bytes are not cached: it will want more."""
 
 _BASE_LENGTH_DELTA_SIZE = BASE_LENGTH_DELTA.size
 
@@ -87,7 +87,7 @@ class LogSegment:
         """A batch with a later timestamp begins a new segment."""
         self.jitter = jitter
         self.max_timestamp: int | None = None
-        """The largest timestamp in the segment, -1 where there is none; None until it is read."""
+        """The largest timestamp in the segment, -1 if there is none; None until it is read."""
         self.max_timestamp_offset = base_offset
         """Last offset of the first batch that has it."""
         self.since_index = 0
@@ -127,7 +127,7 @@ class LogSegment:
 
     @property
     def time_index(self) -> TimeIndex:
-        """When timestamps grew, loaded on first use."""
+        """Where the largest timestamp grew, loaded on first use."""
         return self.indexes.load_time()
 
     @property
@@ -143,18 +143,18 @@ class LogSegment:
         self.since_index = 0
 
     def begin_new_indexes(self) -> None:
-        """Forget where batches are and when; they are about to be noted again, from the first."""
+        """Empty the offset and time indexes; the batches are about to be noted again."""
         self.indexes.replace(OffsetIndex(), TimeIndex())
         self.shrink(0)
 
     def note_largest_timestamp(self) -> None:
-        """Give the time index its last entry, which retention and the next start go by."""
+        """Give the time index its last entry, which retention and the next start use."""
         if self.max_timestamp is not None:
             offset = self.max_timestamp_offset - self.base_offset
             self.time_index.add(self.max_timestamp, offset)
 
     def complete_time_index(self) -> None:
-        """Give the time index its last entry where a crash came before it was saved."""
+        """Give the time index the last entry that a crash kept from being saved."""
         self._find_largest_timestamp()
         self.note_largest_timestamp()
 
@@ -170,16 +170,16 @@ class LogSegment:
         self.file.on_close = self.indexes.drop_if_saved
 
     def unseal(self) -> None:
-        """The segment is the last one, and is appended to."""
+        """The segment is the active one again."""
         self.sealed = False
         self.file.on_close = None
 
     # Time ---------------------------------------------------------------------------------
 
     def largest_timestamp(self, *, may_wait: bool = True) -> int:
-        """The largest timestamp of any batch, -1 where no batch has one.
+        """The largest timestamp of any batch, -1 if no batch has one.
 
-        Raises ColdReadError where it `may_wait` not, and the disk would have to be read.
+        Raises ColdReadError if the disk would have to be read and `may_wait` is False.
         """
         if self.max_timestamp is None:
             if not may_wait:
@@ -203,7 +203,7 @@ class LogSegment:
         return self.base_offset + relative
 
     def _has_timestamp(self, timestamp: int, relative: int, may_wait: bool) -> bool:
-        """True where an entry of the time index, or that it has none, fits the log."""
+        """True if an entry of the time index, or the absence of one, matches the log."""
         if not self.time_index.is_whole:
             return False
         if timestamp >= 0:
@@ -224,7 +224,7 @@ class LogSegment:
         return int(self._files.stat(self.path + LOG).st_mtime * 1000)
 
     def begin_rolling_clock(self, first_timestamp: int, segment_ms: int) -> None:
-        """The first batch came, or `segment.ms` changed: say when the segment is too old."""
+        """The first batch was appended, or `segment.ms` changed: set when the segment rolls."""
         self.first_timestamp = first_timestamp
         if first_timestamp >= 0:
             self.roll_after = first_timestamp + segment_ms - self.jitter
@@ -234,7 +234,7 @@ class LogSegment:
     def find(self, offset: int, *, may_wait: bool = True) -> Found | None:
         """The first batch that ends at or after an offset: the one that holds it, or the next.
 
-        Raises ColdReadError where it `may_wait` not, and the disk would have to be read.
+        Raises ColdReadError if the disk would have to be read and `may_wait` is False.
         """
         index = self.indexes.offset
         if index is None:
@@ -289,7 +289,7 @@ class LogSegment:
         return position
 
     def _is_noted(self, data: bytes, noted: int) -> bool:
-        """True where the bytes begin with the batch that an entry of the offset index speaks of."""
+        """True if the bytes begin with the batch of an offset index entry."""
         if len(data) < _BASE_LENGTH_DELTA_SIZE:
             return False
         base, _, delta = BASE_LENGTH_DELTA.unpack_from(data)
@@ -312,7 +312,7 @@ class LogSegment:
         return CorruptLog(f"{self.path}{LOG} is corrupt: it has no batch at {position}")
 
     def reader(self, *, may_wait: bool) -> Callable[[int, int, int], bytes]:
-        """What reads the log's file; raises ColdReadError where it may not wait for the disk."""
+        """What reads the log's file; raises ColdReadError if it may not wait for the disk."""
         return self._files.pread if may_wait else self._read_without_waiting
 
     def _read_without_waiting(self, fd: int, size: int, position: int) -> bytes:
@@ -327,7 +327,7 @@ class LogSegment:
         return bytes(buffer[:got])
 
     def end_before(self, offset: int, position: int) -> int:
-        """The offset after the last batch before the one, at a position, that reaches an offset."""
+        """The offset after the last batch that lies before a position and below an offset."""
         end_offset = self.base_offset
         at = self.start_of_search(offset - 1 - self.base_offset)
         while at < position:
@@ -336,14 +336,14 @@ class LogSegment:
             at += header.size
         return end_offset
 
-    def end_before_cut(self, position: int, stop: int) -> int:
-        """The offset after the last whole batch of a stretch, which begins with a whole one.
+    def end_before_stop(self, position: int, stop: int) -> int:
+        """The offset after the last whole batch of a byte range that begins with a whole one.
 
-        Raises ColdReadError where the disk would have to be read.
+        Raises ColdReadError if the disk would have to be read.
         """
         end_offset = self.base_offset
         fd = self.file.descriptor()
-        # A batch whose header is cut off too says nothing; where one begins, the one before ends.
+        # An incomplete header says nothing; the batch before it ends where it begins.
         position = max(position, self.index.position_before(stop - HEADER_SIZE))
         while position < stop:
             chunk = self._read_without_waiting(fd, min(NEARBY, stop - position), position)
@@ -383,7 +383,7 @@ class LogSegment:
     # Changing -----------------------------------------------------------------------------
 
     def note(self, header: BatchHeader, index_interval: int) -> None:
-        """The batch with this header follows the last one now: count it, index it if it is time."""
+        """A batch was appended: count it, and index it if the index interval has passed."""
         last_offset = header.last_offset
         if header.max_timestamp > self.largest_timestamp():
             self.max_timestamp = header.max_timestamp
@@ -394,15 +394,15 @@ class LogSegment:
         self.size += header.size
 
     def can_hold(self, last_offset: int) -> bool:
-        """False where an index entry's 32 bits cannot say this offset."""
+        """False if an index entry's 32 bits cannot hold this offset."""
         return last_offset - self.base_offset <= MAX_RELATIVE
 
     def write(self, data: Bytes, position: int) -> int:
-        """Write at a position; says how many bytes the file took."""
+        """Write at a position; returns how many bytes were written."""
         return self._files.pwrite(self.file.descriptor(), data, position)
 
     def truncate(self, offset: int, position: int) -> None:
-        """Remove everything from a position on, where the batch that reaches this offset begins."""
+        """Truncate the file at a position, where the batch that reaches this offset begins."""
         self.indexes.truncate(offset, self.size)
         self.indexes.save_now()
         self.indexes.save_again()  # the next flush covers them; a crash before has them rebuilt
@@ -411,7 +411,7 @@ class LogSegment:
         self.shrink(position)
 
     def shrink(self, position: int) -> None:
-        """Count only what lies before a position, and the indexes' entries for it."""
+        """Set the size to a position, and recompute what is derived from it."""
         self.size = position
         self.since_index = position - self.index.position(MAX_RELATIVE)
         self._find_largest_timestamp()
@@ -419,7 +419,7 @@ class LogSegment:
         self.roll_after = FOREVER
 
     def _find_largest_timestamp(self) -> None:
-        """After the last index entry the batches themselves say what the largest timestamp is."""
+        """Read the largest timestamp from the last index entry and the batches after it."""
         timestamp, relative = self.time_index.last()
         is_noted = timestamp >= 0 or len(self.index.entries) > 0
         if is_noted and not self._has_timestamp(timestamp, relative, may_wait=True):

@@ -49,13 +49,13 @@ class LogSegments:
         return self._segments[max(0, bisect_right(self._bases, offset) - 1) :]
 
     def remove_first(self, count: int) -> list[LogSegment]:
-        """Take the oldest segments out; at least one must stay."""
+        """Remove the oldest segments from the list; at least one must stay."""
         removed = self._segments[:count]
         del self._segments[:count], self._bases[:count]
         return removed
 
     def remove_from(self, base_offset: int) -> list[LogSegment]:
-        """Take out the segments that begin at or after an offset."""
+        """Remove the segments that begin at or after an offset from the list."""
         at = bisect_left(self._bases, base_offset)
         removed = self._segments[at:]
         del self._segments[at:], self._bases[at:]
@@ -64,12 +64,12 @@ class LogSegments:
         return removed
 
     def holds(self, run: list[LogSegment]) -> bool:
-        """True where these very segments are here, one behind the other."""
+        """True if the log has exactly these segments, in this order."""
         at = bisect_left(self._bases, run[0].base_offset) if run else 0
         return self._segments[at : at + len(run)] == run
 
     def replace(self, run: list[LogSegment], new: LogSegment) -> None:
-        """Put a segment in the place of some that holds() is true for, the last one excluded."""
+        """Replace a run of segments that holds() is true for, without the active one."""
         at = bisect_left(self._bases, new.base_offset)
         self._segments[at : at + len(run)] = [new]
         self._bases[at : at + len(run)] = [new.base_offset]

@@ -1,4 +1,4 @@
-"""A segment's time index: the largest timestamp up to an offset, whenever it grew.
+"""A segment's time index: the largest timestamp up to an offset, at each point where it grew.
 
 Kafka's `.timeindex`: entries of 12 bytes, big-endian, both halves growing: a timestamp (8 bytes)
 and the last offset, relative to the segment's base offset, of the batch that has it (4 bytes).
@@ -24,7 +24,7 @@ class TimeIndex:
         """The entries, in the bytes of the file."""
         size = self._sane_entries() * ENTRY_SIZE
         self.is_whole = not any(self.data[size:])
-        """False where entries of the file were left out that cannot be right."""
+        """False if entries of the file were left out that cannot be right."""
         self._drop(size)
         self.saved = len(self.data) // ENTRY_SIZE
         """How many entries the file holds."""
@@ -57,12 +57,12 @@ class TimeIndex:
         return timestamp, relative
 
     def last(self) -> tuple[int, int]:
-        """The newest entry; (-1, 0) where there is none."""
+        """The newest entry; (-1, 0) if there is none."""
         count = len(self)
         return self.entry(count - 1) if count else (-1, 0)
 
     def noted(self, timestamp: int) -> tuple[int, int]:
-        """The last entry that is not after a timestamp; (-1, 0) where there is none.
+        """The last entry that is not after a timestamp; (-1, 0) if there is none.
 
         Up to its offset every batch's timestamp is at most this one.
         """

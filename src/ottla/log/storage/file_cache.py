@@ -23,7 +23,7 @@ class OpenFile:
     def __init__(self, cache: "FileCache", path: str) -> None:
         self.path = path
         self.fd = -1
-        """The descriptor, or -1 while closed. Who needs it to last calls pin()."""
+        """The descriptor, or -1 while closed. pin() keeps it open."""
         self.pins = 0
         self.used = False
         self.retired = False
@@ -56,14 +56,14 @@ class OpenFile:
             self._end()
 
     def move_to(self, cache: "FileCache") -> None:
-        """Let another cache open it; nobody has it pinned."""
+        """Move it to another cache; it must not be pinned."""
         self._cache.close(self)
         self._cache = cache
 
     def _end(self) -> None:
         self._cache.close(self)
-        # File and owner would keep each other alive, and what was there at start for ever: the
-        # garbage collector does not look at it.
+        # File and owner refer to each other, and objects from the start are frozen: the garbage
+        # collector would never free them.
         self.on_close = None
 
 

@@ -24,7 +24,7 @@ T = TypeVar("T")
 DISK_IS_FULL = frozenset(
     {errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EMFILE, errno.ENFILE, errno.ENOMEM}
 )
-"""Errors that say "not now" rather than "this disk is broken": the log lives on."""
+"""Errors that say "not now" rather than "this disk is broken": the log stays online."""
 
 # Appended data needs no more than fdatasync: it writes the size too. macOS has only fsync.
 FDATASYNC: Callable[[int], None] = getattr(os, "fdatasync", os.fsync)
@@ -110,7 +110,7 @@ class Files:
             self.close(fd)
 
     def read_file_from_memory(self, path: str) -> bytes:
-        """All bytes of a file that is in the page cache; raises BlockingIOError where it is not."""
+        """All bytes of a file that is in the page cache; raises BlockingIOError if it is not."""
         size = self.stat(path).st_size
         buffer = bytearray(size)
         fd = self.open(path, os.O_RDONLY | os.O_CLOEXEC, 0)
@@ -123,13 +123,13 @@ class Files:
         return bytes(buffer)
 
     def read_from_memory(self, fd: int, buffer: bytearray, position: int) -> int:
-        """Read what is in the page cache; raises BlockingIOError where nothing of it is."""
+        """Read what is in the page cache; raises BlockingIOError if nothing of it is."""
         if NOWAIT:
             try:
                 return self.preadv(fd, [buffer], position, NOWAIT)
             except BlockingIOError:
                 raise
-            except OSError:  # a file system that cannot tell; a broken disk says so below
+            except OSError:  # a file system without RWF_NOWAIT; a broken disk fails below
                 pass
         data = self.pread(fd, len(buffer), position)
         buffer[: len(data)] = data
@@ -191,7 +191,7 @@ class Files:
         return [_problem_of(self.sync_directory, path) for path in paths]
 
     def exists(self, path: str) -> bool:
-        """True where there is such a file or folder."""
+        """True if there is such a file or folder."""
         try:
             self.stat(path)
         except FileNotFoundError:
@@ -199,7 +199,7 @@ class Files:
         return True
 
     def set_aside(self, path: str, new_path: str) -> str | None:
-        """Rename a file that is to be removed later; the new name, or None where none is left.
+        """Rename a file that is to be removed later; the new name, or None if none is left.
 
         A full disk may have no room for a longer name: then the file goes at once.
         """

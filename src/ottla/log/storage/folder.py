@@ -6,7 +6,7 @@ Rules kept here:
    or the new one.
 3. A checkpoint only saves work or sharpens knowledge: one that cannot be read counts as missing, as
    in Kafka, and is warned about. A folder's identity is not like that: it is an error.
-4. The mark of a clean stop is taken away before anything is written again.
+4. The clean shutdown file is removed before anything is written again.
 5. `storage.properties` (Ottla's own) has the boot id of the machine, as of the last start, and the
    storage epoch. A start with another boot id that finds no mark of a clean stop raises the epoch:
    the page cache is gone, and with it what was not flushed. A damaged one gets an epoch that it
@@ -46,7 +46,7 @@ _DELETED = re.compile(r"\S+-\d+\.[0-9a-f]{32}-delete", re.ASCII)
 
 _LONGEST_NAME = 255
 _UNUSED_EPOCHS = 1 << 31
-"""Nobody restarts a machine so often."""
+"""More restarts than a machine ever has."""
 
 _log = structlog.get_logger()
 
@@ -65,7 +65,7 @@ class PartitionFolder(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class MetaProperties:
-    """Whose folder it is."""
+    """The identity of a data folder: meta.properties."""
 
     cluster_id: str
     node_id: int
@@ -83,7 +83,7 @@ def uuid_from_text(text: str) -> UUID:
 
 
 def deleted_name(topic: str, partition: int) -> str:
-    """A name, Kafka's, for the folder of a deleted partition; a long topic name is cut."""
+    """A name, Kafka's, for the folder of a deleted partition; a long topic name is shortened."""
     return _marked_name(topic, partition, "delete")
 
 
@@ -141,7 +141,7 @@ class DataFolder:
             self._lock = -1
 
     def identify(self, cluster_id: str, node_id: int) -> MetaProperties:
-        """Read whose folder it is, or make it ours; raises FolderError where it is not ours."""
+        """Read the folder's identity, or write ours; raises FolderError if it is another's."""
         found = self.read_meta()
         if found is None:
             found = MetaProperties(cluster_id, node_id, self._known_directory() or uuid4())
@@ -156,7 +156,7 @@ class DataFolder:
         return found
 
     def read_meta(self) -> MetaProperties | None:
-        """Whose folder it is; None where it is nobody's yet. Raises FolderError."""
+        """The folder's cluster and node; None for a new folder. Raises FolderError."""
         text = self._read(self.path / META_PROPERTIES)
         if text is None:
             return None
@@ -180,7 +180,7 @@ class DataFolder:
         return text is not None and not _properties(text).get("directory.id")
 
     def write_meta(self, meta: MetaProperties) -> None:
-        """Write whose folder it is."""
+        """Write the folder's identity."""
         lines = (
             "version=1",
             f"cluster.id={meta.cluster_id}",
@@ -193,7 +193,7 @@ class DataFolder:
     # Clean stops --------------------------------------------------------------------------
 
     def take_clean_mark(self) -> bool:
-        """Say whether the last stop was clean, and forget it: the next one has to earn it."""
+        """Whether the last stop was clean; removes the file, so that it holds for one start."""
         path = str(self.path / CLEAN_SHUTDOWN)
         if not self._files.exists(path):
             return False
@@ -258,7 +258,7 @@ class DataFolder:
             return None
 
     def write_clean_mark(self, broker_epoch: int = -1) -> None:
-        """Every log is closed and on disk."""
+        """Note that every log is closed and on disk."""
         content = json.dumps({"version": 0, "brokerEpoch": broker_epoch}, separators=(",", ":"))
         self._replace(self.path / CLEAN_SHUTDOWN, content.encode())
 
@@ -334,7 +334,7 @@ class DataFolder:
             raise
 
     def empty(self, directory: Path) -> None:
-        """Remove the files of a deleted partition's folder; what is gone already is no matter."""
+        """Remove the files of a deleted partition's folder; missing files are ignored."""
         try:
             for name in self._files.listdir(str(directory)):
                 self._files.unlink_if_exists(f"{directory}/{name}")
@@ -349,9 +349,9 @@ class DataFolder:
             pass
 
     def read_topic_id(self, directory: Path) -> UUID | None:
-        """The id of the topic a partition's folder belongs to; None where it was never noted.
+        """The id of the topic a partition's folder belongs to; None if it was never noted.
 
-        Raises FolderError where it is damaged.
+        Raises FolderError if it is damaged.
         """
         path = directory / PARTITION_METADATA
         data = self._read(path)

@@ -15,10 +15,10 @@ READ_AT_ONCE = 128 << 10
 
 
 class ColdReadError(Exception):
-    """What was asked for is not in the page cache, and the caller does not wait for a disk.
+    """The bytes are not in the page cache, and the caller may not wait for the disk.
 
-    The stretch is what has to be read first; it is not pinned. `hold` it, `read` it in a thread,
-    `release` it, and ask again.
+    `stretch` has to be read first; it is not pinned. `hold` it, `read` it in a thread, `release`
+    it, and ask again.
     """
 
     def __init__(self, stretch: Slice) -> None:
@@ -26,7 +26,7 @@ class ColdReadError(Exception):
         self.stretch = stretch
 
     def hold(self) -> None:
-        """Keep what is to be read from being closed; raises OSError."""
+        """Pin the file to be read; raises OSError."""
         self.stretch.file.pin()
 
     def read(self) -> None:
@@ -34,12 +34,12 @@ class ColdReadError(Exception):
         read_from_disk(self.stretch)
 
     def release(self) -> None:
-        """Nobody reads it any more."""
+        """Unpin what was read."""
         self.stretch.file.unpin()
 
 
 class ColdFileError(ColdReadError):
-    """The same for a whole (small) file, which nobody keeps open."""
+    """The same for a whole (small) file, which is not kept open."""
 
     def __init__(self, files: Files, path: str) -> None:
         Exception.__init__(self, path)
@@ -57,7 +57,7 @@ class ColdFileError(ColdReadError):
 
 
 def in_page_cache(fd: int, position: int, size: int) -> bool:
-    """True where a stretch of a file can be read without waiting for the disk, as far as is known.
+    """True if a stretch of a file can be read without waiting for the disk, as far as is known.
 
     One byte is asked for in every `READ_AT_ONCE`, about what the kernel reads ahead.
     """

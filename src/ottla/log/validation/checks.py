@@ -1,7 +1,7 @@
 """Why a producer's batch is refused: Kafka's checks in Kafka's order, with Kafka's codes.
 
-Log.append() sees at a glance whether a batch is plain and right. Only where it is not does it come
-here, for the one reason to be given, or to let through what is unusual and allowed.
+Log.append() checks in one expression whether a batch is plain and valid. Only where it is not are
+these called: to find the one error to return, or to accept what is unusual and allowed.
 """
 
 from struct import Struct
@@ -53,7 +53,7 @@ MAX_TIMESTAMP_AT = 35
 def check_batch(batch: memoryview, config: LogConfig, api_version: int) -> int:
     """Raise what is wrong with a client's batch; return its size where nothing is.
 
-    What follows it and is no batch is not looked at, nor kept, as in Kafka.
+    What follows it and is no batch is ignored, as in Kafka.
     """
     size = _whole_batch_size(batch)
     if size is None:
@@ -128,7 +128,7 @@ def check_frame(batch: memoryview, codec: int, count: int) -> None:
 
 
 def are_timely(base: int, largest: int, now: int, config: LogConfig) -> bool:
-    """True where no timestamp of a batch is too far from the broker's clock."""
+    """True if no timestamp of a batch is too far from the broker's clock."""
     return (largest == NO_TIMESTAMP or largest - now <= config.message_timestamp_after_max_ms) and (
         base == NO_TIMESTAMP or now - base <= config.message_timestamp_before_max_ms
     )
@@ -169,7 +169,7 @@ def check_first_sequence(is_known: bool, api_version: int) -> None:
 
 
 def check_keys(found: Examined) -> None:
-    """Refuse a record without a key: a compacted topic could never tell what replaces it."""
+    """Refuse a record without a key: compaction could never replace it."""
     if found.keyless:
         problem = KafkaError(
             ErrorCode.INVALID_RECORD, "a compacted topic does not accept records without a key"
@@ -185,13 +185,13 @@ def restamp_max_timestamp(batch: memoryview, largest: int) -> None:
 
 
 def restamp_attributes(batch: memoryview, attributes: int) -> None:
-    """Change a batch's attributes in place, and mend its CRC."""
+    """Change a batch's attributes in place, and its CRC."""
     _ATTRIBUTES.pack_into(batch, CRC_COVERS_FROM, attributes)
     _CRC.pack_into(batch, CRC_COVERS_FROM - 4, crc32c(batch[CRC_COVERS_FROM:]))
 
 
 def _whole_batch_size(view: memoryview) -> int | None:
-    """Bytes of the batch that begins a buffer; None where Kafka would not see a whole one."""
+    """Bytes of the batch that begins a buffer; None if Kafka would not see a whole one."""
     if len(view) < LOG_OVERHEAD:
         return None
     length: int = _LENGTH.unpack_from(view, 8)[0]

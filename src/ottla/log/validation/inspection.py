@@ -1,10 +1,10 @@
-"""Looking into a producer's batch, where its header is not enough.
+"""Inspecting the records of a producer's batch, where its header is not enough.
 
 Rules kept here:
-1. It is done for compacted topics (keys), for compressed batches whose header cannot be trusted
-   with their timestamps, and for topics that want another codec.
-2. A body that turns out to be long is not looked into on the loop: LongBodyError has the work for a
-   thread, whose result is handed in with the same batch again.
+1. It is done for compacted topics (keys), for compressed batches whose header has wrong timestamps,
+   and for topics with another codec (`compression.type`).
+2. A long body is not inspected on the loop: LongBodyError has the work for a thread, and the batch
+   is appended again with the result.
 3. What is done in a thread touches nothing but the batch, which is then its own.
 """
 
@@ -34,7 +34,7 @@ class Looked(NamedTuple):
 
 
 class LongBodyError(Exception):
-    """A batch has to be looked into that is long: call `look` with a copy of it in a thread."""
+    """A long batch has to be inspected: call `look` with a copy of it in a thread."""
 
     def __init__(self, look: Callable[[memoryview], Looked]) -> None:
         super().__init__("a long batch")
@@ -51,8 +51,8 @@ def look_into(
 ) -> Looked:
     """Examine a batch whose CRC is right, and give it another codec where one is wanted.
 
-    Raises INVALID_RECORD where its body is not records, and LongBodyError where it `may_wait` not
-    and that would take long.
+    Raises INVALID_RECORD if its body is not records, and LongBodyError where that would take
+    long and `may_wait` is False.
     """
 
     size = len(batch)  # a request may have more bytes behind it

@@ -31,7 +31,7 @@ class Wanted(NamedTuple):
 
 
 def wanted(config: LogConfig) -> Wanted | None:
-    """What a topic wants; None where each producer's choice stays."""
+    """What a topic wants; None if each producer's choice stays."""
     if config.compression_type == PRODUCER:
         return None
     largest = min(config.max_message_bytes, config.segment_bytes)

@@ -86,8 +86,8 @@ class Changes:
 
     def _note(self, key: str, value: bytes | None, version: int, epoch: int) -> int:
         self._seq += 1
-        told = b"" if value is not None and is_secret(key) else value
-        self._journal.append((self._seq, key, told, version, epoch))
+        stored = b"" if value is not None and is_secret(key) else value
+        self._journal.append((self._seq, key, stored, version, epoch))
         return self._seq
 
     def write(self, journal_kept: int) -> None:

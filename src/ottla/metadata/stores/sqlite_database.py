@@ -1,15 +1,15 @@
 """The SQLite file behind the store: tables, transactions and the change journal. One thread only.
 
 1. `documents` is what is stored. `changes` is the journal: every change in commit order, so that
-   other processes learn of deletions too. Only the newest rows stay; a watcher that was away for
-   longer compares all documents with those it knew.
+   other processes learn of deletions too. Only the newest rows stay; a watcher that is further
+   behind compares all documents with those it knew.
 2. The counter in `state` numbers every change without a hole. A document's `seq` is its last
    change, its `epoch` the one that created it.
 3. A write transaction begins IMMEDIATE, so that it never fails half way for a lock, and first
-   checks that the session still exists: a dead session writes nothing any more.
+   checks that the session still exists: a dead session cannot write.
 4. WAL with synchronous=FULL: a commit returns after its fsync.
 5. A full disk keeps neither the store from being opened nor topics from being deleted: both files
-   have some room to spare, and where that is not enough the reserve beside them is given up.
+   have some spare room, and where that is not enough the reserve file is deleted.
 6. A row of the journal identifies its change. Where the last one that a watcher has seen is another
    one now, or the counter has gone back, the file was restored from a copy: HistoryLost.
 """
@@ -110,15 +110,15 @@ class Database:
         self._reserve()
 
     def _reserve(self) -> None:
-        """Own some room in both files, as far as the disk has it.
+        """Reserve some room in both files, as far as the disk has it.
 
-        The log of changes is as long as it has ever been while the file is open, and is written
-        from its beginning again when it was brought into the file: often enough for it not to grow.
+        The WAL keeps its largest size while the file is open, and is reused from its beginning
+        after a checkpoint: often enough for it not to grow.
         """
         execute = self._connection.execute
         execute(f"PRAGMA wal_autocheckpoint={RESERVED_BYTES // 5000}")
         try:
-            # First what a killed process has left in the log, which has the room of its last life.
+            # First checkpoint the WAL that a killed process left: it may be as long as it ever was.
             self._checkpoint()
             if self._has_reserved():
                 return
@@ -131,7 +131,7 @@ class Database:
                 raise
 
     def _has_reserved(self) -> bool:
-        """True where another process, or an earlier life of this one, has seen to it."""
+        """True if the files have their spare room already."""
         execute = self._connection.execute
         (free,), (page,) = (
             execute(f"PRAGMA {name}").fetchone() for name in ("freelist_count", "page_size")
@@ -143,7 +143,7 @@ class Database:
         return bool(min(free * page, log) >= RESERVED_BYTES)
 
     def _checkpoint(self) -> None:
-        """Bring the log of changes into the file, so that it is written from its beginning."""
+        """Checkpoint the WAL, so that it is reused from its beginning."""
         self._connection.execute("PRAGMA wal_checkpoint(RESTART)").fetchall()
 
     def _begin_session(self, owner: str) -> int:
@@ -189,13 +189,13 @@ class Database:
         return versions
 
     def _erase_log(self) -> None:
-        """Leave no copy of an old secret in the log of changes, as far as no reader is using it."""
+        """Leave no copy of an old secret in the WAL, unless a reader is using it."""
         try:
             with self._one_line_errors():
                 self._connection.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchall()
                 self._reserve()
         except StoreError:
-            pass  # the change itself is stored; the log is erased with the next one
+            pass  # the change itself is stored; the WAL is erased with the next one
 
     def register(self, key: str, value: bytes) -> Registration:
         """A document that belongs to the session."""
@@ -251,22 +251,22 @@ class Database:
         if not any(is_secret(change.key) for change in changes):
             return changes
         whole: list[Change] = []
-        told = set(known)
+        sent = set(known)
         for change in changes:
             if not is_secret(change.key):
                 whole.append(change)
             elif change.value is None:
-                if change.key in told:
+                if change.key in sent:
                     whole.append(change)
             else:
                 found = self.read(change.key)
                 if found is not None and found[2:] == change[2:]:
                     whole.append(Change(*found))
-                    told.add(change.key)
+                    sent.add(change.key)
         return whole
 
     def check_history(self, seen: Position) -> None:
-        """Raise HistoryLost where that was not the last change once."""
+        """Raise HistoryLost if that was not the last change once."""
         with self._one_line_errors(), self._reading():
             self._check_history(seen)
 
@@ -280,7 +280,7 @@ class Database:
         return Position(last, self._token(last))
 
     def _token(self, seq: int) -> str:
-        """What identifies a change; empty where it is not in the journal any more."""
+        """What identifies a change; empty if it is not in the journal any more."""
         row = self._connection.execute(
             "SELECT key, version, epoch, value FROM changes WHERE seq = ?", (seq,)
         ).fetchone()
@@ -290,7 +290,7 @@ class Database:
         return sha256(repr(which).encode() + (value or b"")).hexdigest()
 
     def was_replaced(self) -> bool:
-        """True where the path names another file than the one that is open, or none."""
+        """True if the path names another file than the one that is open, or none."""
         try:
             return _identity(self.path) != self._file
         except OSError:  # the disk does not say; reading does, if it fails
@@ -402,11 +402,11 @@ class Database:
         return self._with_more_room(write)
 
     def _with_more_room(self, work: Callable[[], T]) -> T:
-        # Another process may have filled the log, and not yet brought it into the file.
+        # Another process may have filled the WAL, and not yet checkpointed it.
         return self._with_room(work, self._try_to_checkpoint, self._give_up_reserve)
 
     def _with_room(self, work: Callable[[], T], *make_room: Callable[[], object]) -> T:
-        """Do something; where there is no room for it, again after each way to make some."""
+        """Run it; where the disk is full, free space one step at a time and retry."""
         for make in make_room:
             try:
                 return work()

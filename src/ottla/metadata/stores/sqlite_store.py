@@ -8,7 +8,7 @@ A session is named after its owner (a broker). Opening a store ends an older ses
 owner, so a broker that was killed and comes back finds its old registration gone; a supervisor that
 has reaped a dead process ends its session with `declare_dead`. Where several processes share the
 file an owner holds a lock beside it (`exclusive`), so that a second process of the same name is
-refused while the first one lives. The lock is the kernel's (flock): who was killed leaves none.
+refused while the first one runs. The lock is the kernel's (flock): a killed process leaves none.
 """
 
 import asyncio
@@ -44,7 +44,7 @@ _Job = Callable[[], None]
 
 
 class OwnerInUse(StoreError):  # noqa: N818 -- it names what happened
-    """Another process, which lives, has a session of this name."""
+    """Another running process has a session of this name."""
 
 
 class SqliteStore(Store):
@@ -79,9 +79,9 @@ class SqliteStore(Store):
         journal_kept: int = JOURNAL_KEPT,
         exclusive: bool = False,
     ) -> "SqliteStore":
-        """Open or make the file and begin a session; `poll_interval` None: nobody else writes.
+        """Open or make the file and begin a session; `poll_interval` None: no other process writes.
 
-        With `exclusive` a living process with a session of this name is OwnerInUse.
+        With `exclusive` a running process with a session of this name is OwnerInUse.
         """
         store = cls(asyncio.get_running_loop(), poll_interval)
 
@@ -129,7 +129,7 @@ class SqliteStore(Store):
         return await self._call(register)
 
     async def declare_dead(self, owner: str) -> None:
-        """End another session: only for who knows that its process is gone."""
+        """End another session; its process must be known to be gone."""
 
         def declare_dead() -> None:
             self._database.declare_dead(owner)
@@ -235,7 +235,7 @@ class SqliteStore(Store):
         except HistoryLost as error:
             self._end(str(error))
         except StoreError as error:
-            # Tried again at the next poll; said once.
+            # Tried again at the next poll; logged once.
             if not self._poll_failed:
                 self._poll_failed = True
                 report = {"message": "the metadata store cannot be polled", "exception": error}
@@ -268,10 +268,10 @@ class SqliteStore(Store):
             raise UnknownOutcome(f"{self._database.path}: the session ended after the commit")
 
     def _announce(self) -> None:
-        """Hand the changes since the last time to the listener, if the session lives.
+        """Hand the changes since the last time to the listener, if the session is alive.
 
         The session is looked for after the changes were read: the changes that ended it, and those
-        after them, are not for this store any more.
+        after them, are not for this store.
         """
         listener, seen, changes = self._listener, self._seen, list[Change]()
         if listener is not None:
@@ -304,7 +304,7 @@ class SqliteStore(Store):
         try:
             self._loop.call_soon_threadsafe(function)
         except RuntimeError:
-            # The loop is closed: nobody is left to tell.
+            # The loop is closed: there is no listener any more.
             pass
 
 

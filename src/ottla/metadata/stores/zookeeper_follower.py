@@ -1,19 +1,20 @@
-"""Keeps the mirror of a ZooKeeper store up to date, and tells the listener.
+"""Keeps the mirror of a ZooKeeper store up to date, and calls the listener.
 
 1. The watch on the head says that there are commits; their entries are read and taken in, in order,
    each once. An own commit is applied by its sender, without reading it.
-2. Who lacks an entry that was trimmed reads every node. Commits go on meanwhile, so the nodes are
-   of different moments: the entries from before the reading on make them one. What the entries that
-   were not read have done is not known then (`on_gap`).
-3. Registered documents vanish without a commit: the watch on their folder says so. What is missing
-   there is looked at once more, after all commits that were there before: it may only be new.
+2. Where an entry was trimmed before it was read, every node is read. Commits continue meanwhile, so
+   the nodes are of different moments: applying the entries since the start of reading makes them
+   one. What the trimmed entries did is not known then (`on_gap`).
+3. Registered documents vanish without a commit: the watch on their folder reports it. What is
+   missing there is looked at once more, after all commits that were there before: it may only be
+   new.
 4. kazoo drops watches with the connection; every catching up sets them again, and a new connection
    begins with one.
 5. With the entries that are new the one that is known best is read again, the mirror's own. Where
    it is another one now, or the head has gone back, ZooKeeper has an older copy of its data, or
-   someone else's: nothing more is taken in, and the session ends.
+   another cluster's: nothing more is applied, and the session ends.
 6. The listener is called on the loop in the order of commits, before anything that waited for them
-   goes on.
+   continues.
 """
 
 import asyncio
@@ -38,7 +39,7 @@ class _TrimmedError(Exception):
     """An entry that is needed is not kept any more."""
 
 
-class Follower:
+class TreeFollower:
     """A mirror that follows the commits.
 
     `on_entry` is called with each one that was read, `on_gap` where some were trimmed before that.
@@ -94,7 +95,7 @@ class Follower:
     def take(self, number: int, entry: Entry) -> None:
         """Take in a commit, if it is the next one."""
         if number == self.mirror.number + 1:
-            self._tell(self.mirror.apply(number, entry))
+            self._announce(self.mirror.apply(number, entry))
 
     async def catch_up(self) -> None:
         """Take in everything that was committed before this was called."""
@@ -103,7 +104,7 @@ class Follower:
             await self._or_end(self._take_what_is_new())
 
     async def check_history(self, known: Position) -> None:
-        """Raise HistoryLost where what is stored does not go on from there."""
+        """Raise HistoryLost if what is stored does not continue from there."""
         await self._session.sync(self._layout.head)
         await self._head(known.number)
         await self._entries(known, known.number)
@@ -160,10 +161,10 @@ class Follower:
             except _TrimmedError:
                 continue
             break
-        told = self.mirror.difference(newer)
+        changes = self.mirror.difference(newer)
         self.mirror = newer
         self._connection = connection
-        self._tell(told)
+        self._announce(changes)
 
     async def _documents_in(self, folder: str) -> dict[str, list[Document]]:
         """The documents in each node of a folder."""
@@ -227,9 +228,9 @@ class Follower:
                 continue
             if node is None or node.created != document.epoch:
                 gone.append(self.mirror.remove(key))
-        self._tell(gone)
+        self._announce(gone)
 
-    def _tell(self, changes: list[Change]) -> None:
+    def _announce(self, changes: list[Change]) -> None:
         if changes and self.listener is not None:
             self._loop.call_soon(self._deliver, changes)
 

@@ -4,14 +4,14 @@
    here, against the mirror, and written under the condition that the head still has that number: so
    no other condition needs to be sent, and a version or an absence is never checked twice.
 2. The one thing that changes without a commit is that registered documents vanish. So what relies
-   on one that is there says so in the write; what relies on its absence need not, for nobody comes
-   back without a commit.
+   on one that exists checks it in the write; what relies on its absence need not, for none appears
+   without a commit.
 3. Commits that wait at the same time are judged one after the other on one draft, each all or
    nothing, and written together: as one entry with all of their changes in order.
 4. A new document goes into a node that has room, or into a new one: which, is in the entry. A large
    one does not stay with others.
 5. Changes are applied in the order of numbers. One that says another epoch than is known here, or
-   changes what is not known any more, tells of a registration whose end was not seen in between.
+   changes what is no longer known, shows a registration whose end was not seen.
 """
 
 from collections.abc import Iterable, Iterator, Sequence
@@ -58,33 +58,33 @@ class Mirror:
         self.nodes: dict[int, set[str]] = {}
 
     def apply(self, number: int, entry: Entry) -> list[Change]:
-        """Take in the next commit; the changes to tell of.
+        """Apply the next commit; returns the changes to announce.
 
         After `load` some documents are newer than the first commits taken in: these do nothing to
         them, and what made them newer follows.
         """
         self.number, self.token = number, entry.writer
-        told: list[Change] = []
+        changed: list[Change] = []
         for change in entry.changes:
             key, old = change.key, self.documents.get(change.key)
             if old is not None and old.epoch > change.epoch:
                 continue
             if old is not None and old.epoch < change.epoch:
-                told.append(self.remove(key))
+                changed.append(self.remove(key))
                 old = None
             if change.value is None:
                 if old is not None:
                     self.remove(key)
-                    told.append(change)
+                    changed.append(change)
             elif old is not None or change.version == 0 or key in entry.placed:
                 # One that has grown moves to a node of its own, which was not there to be read.
                 self.documents[key] = Document(key, change.value, change.version, change.epoch)
-                told.append(change)
+                changed.append(change)
         for key in entry.registered:
             self._register(key)
         for key, node in entry.placed.items():
             self._place(key, node)
-        return told
+        return changed
 
     def load(self, nodes: dict[int, list[Document]], registered: Iterable[Document]) -> None:
         """Fill an empty mirror with what was read, node by node, while commits went on."""

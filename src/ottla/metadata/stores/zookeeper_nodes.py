@@ -1,7 +1,7 @@
 """How documents are kept in ZooKeeper: the tree, the names and the contents of its nodes. Pure.
 
     <chroot>/ottla/v1/
-        head            its version counts the commits; everybody watches this one node
+        head            its version counts the commits; every store watches this one node
         changes/        one node for each of the last commits, named by its number: what it changed
         documents/      what is stored, up to 64 documents in a node; the nodes are numbered
         registered/     the registered documents, each an ephemeral node

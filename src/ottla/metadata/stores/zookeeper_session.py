@@ -2,18 +2,18 @@
 
 1. kazoo works in threads of its own: results, watches and changes of state come to the loop with
    call_soon_threadsafe, and everything else here runs on the loop.
-2. The session proves its life with a write, sent by the loop every sixth of the timeout: only a
-   write is answered by the quorum, while a server that was cut off from it goes on answering reads
-   and pings. `answered` is when the last answered write was sent.
+2. A heartbeat is a write, sent by the loop every sixth of the timeout: only a write is answered by
+   the quorum, while a server that is partitioned from it still answers reads and pings. `answered`
+   is when the last answered write was sent.
 3. A write that is not answered within a quarter of the timeout ends the connection, and the next
    server is tried: kazoo itself notices a silent server only when nothing is sent to it.
 4. kazoo keeps the session alive from its own thread, even while the loop hangs. A watchdog thread
    closes the session when the loop has been silent for the whole timeout, as if the process were
-   dead: for others it is. At half of the timeout it says where the loop hangs.
+   dead: for others it is. At half of the timeout it logs where the loop hangs.
 5. kazoo follows an ended session with a new one. This object does not: it is for one session, and
    every multi checks that session's own ephemeral node, so that nothing late is written in another.
-6. While no server answers the session may live on (without a quorum nobody ends it), so that is not
-   its end, only a missing answer. One line is logged when it begins, and one when it is over.
+6. While no server answers the session may still be alive (without a quorum no session expires), so
+   that does not end it. One line is logged when the connection is lost, and one when it is back.
 """
 
 import asyncio
@@ -80,7 +80,7 @@ class Refused(Exception):  # noqa: N818 -- it names what happened
         self.index = index
 
 
-class Node(NamedTuple):
+class ZNode(NamedTuple):
     """A node as it was read: `created` and `modified` are the zxids of the commits that did it."""
 
     content: bytes
@@ -119,7 +119,7 @@ class ZooKeeperSession:
         self.connections = 0
         """How often it was connected: behind a new connection may be an older copy of the data."""
         self._node = ""
-        self._cut_off_since: float | None = None
+        self._disconnected_since: float | None = None
         self._end_reason: str | None = None
         self._heart: asyncio.Task[None] | None = None
         self._pulse: asyncio.TimerHandle | None = None
@@ -138,7 +138,7 @@ class ZooKeeperSession:
         self.timeout = timeout
 
     async def start(self, layout: Layout, owner: str, wait: float) -> None:
-        """Connect, make the tree where it is missing, and begin to prove life."""
+        """Connect, make the tree where it is missing, and begin to send heartbeats."""
         try:
             async with asyncio.timeout(wait):
                 self._client.start_async()
@@ -203,9 +203,9 @@ class ZooKeeperSession:
         )
         return names
 
-    async def get_all(self, paths: Sequence[str]) -> list[Node | None]:
-        """Nodes in the order of the paths; None where there is none."""
-        nodes: list[Node | None] = []
+    async def get_all(self, paths: Sequence[str]) -> list[ZNode | None]:
+        """Nodes in the order of the paths; None if there is none."""
+        nodes: list[ZNode | None] = []
         for found in await self._all("get", paths):
             if isinstance(found, NoNodeError):
                 nodes.append(None)
@@ -213,7 +213,7 @@ class ZooKeeperSession:
                 raise found
             else:
                 content, stat = found
-                nodes.append(Node(content, stat.czxid, stat.mzxid))
+                nodes.append(ZNode(content, stat.czxid, stat.mzxid))
         return nodes
 
     async def delete_all(self, paths: Sequence[str]) -> None:
@@ -265,7 +265,7 @@ class ZooKeeperSession:
 
     @property
     def name(self) -> str:
-        """What no other session is called."""
+        """A name that no other session has."""
         return self._node.rpartition("/")[2]
 
     async def close(self) -> None:
@@ -300,23 +300,23 @@ class ZooKeeperSession:
         try:
             self._loop.call_soon_threadsafe(function, *args)
         except RuntimeError:
-            # The loop is closed: nobody is left to tell.
+            # The loop is closed: there is no listener any more.
             pass
 
     def _connection_changed(self, connected: bool) -> None:
         if self._end_reason is not None:
             return
         if connected:
-            if self._cut_off_since is not None:
-                away = round(boottime() - self._cut_off_since, 1)
-                _log.warning("ZooKeeper connection restored", seconds=away)
-                self._cut_off_since = None
+            if self._disconnected_since is not None:
+                seconds = round(boottime() - self._disconnected_since, 1)
+                _log.warning("ZooKeeper connection restored", seconds=seconds)
+                self._disconnected_since = None
             self.connections += 1
             self.connected.set()
             self._on_wake()
         else:
-            if self._cut_off_since is None:
-                self._cut_off_since = boottime()
+            if self._disconnected_since is None:
+                self._disconnected_since = boottime()
                 _log.warning("ZooKeeper connection lost; reconnecting", reason=self._complaint.text)
             self.connected.clear()
 

@@ -6,12 +6,12 @@
    `changes/` and the nodes' new contents (ottla.metadata.stores.zookeeper_nodes has the tree).
 2. Commits that come while one is under way are sent together in the next multi, so a broker with
    hundreds of changes needs a few round trips.
-3. Others learn of a commit by their watch on the head, and read the entries that they lack, in
-   order. Who lacks one that was trimmed reads everything again, and tells the difference.
-4. Registered documents vanish without a commit: a watch on their folder tells of it.
+3. Other stores learn of a commit by their watch on the head, and read the entries that they lack,
+   in order. Where one was trimmed they read everything again, and announce the difference.
+4. Registered documents vanish without a commit: a watch on their folder reports it.
 5. After a lost connection the entries tell whether the multi in flight was carried out: it has an
-   id. So UnknownOutcome is left for a ZooKeeper that stays away, a session that ends, and a multi
-   whose entry may have been trimmed before it was looked for.
+   id. So UnknownOutcome is left for a ZooKeeper that stays unreachable, a session that ends, and a
+   multi whose entry may have been trimmed before it was looked for.
 6. Reads first ask for the state of the quorum (sync), so that they see all commits that returned
    before, and are as of one moment.
 """
@@ -38,7 +38,7 @@ from ottla.metadata.store import (
     UnknownOutcome,
 )
 from ottla.metadata.stores.zookeeper_address import ZooKeeperAddress
-from ottla.metadata.stores.zookeeper_follower import Follower
+from ottla.metadata.stores.zookeeper_follower import TreeFollower
 from ottla.metadata.stores.zookeeper_mirror import Do, Draft, Write
 from ottla.metadata.stores.zookeeper_nodes import Entry, Layout, encode_entry, with_epochs
 from ottla.metadata.stores.zookeeper_session import ConnectionLost, Refused, ZooKeeperSession
@@ -78,7 +78,7 @@ class ZooKeeperStore(Store):
             on_wake=lambda: self._follower.wake(),
             on_end=self._session_ended,
         )
-        self._follower = Follower(
+        self._follower = TreeFollower(
             self._session, self._layout, kept, self._entry_was_read, self._entries_were_trimmed
         )
         self._end_callbacks: list[SessionEndCallback] = []
@@ -251,7 +251,7 @@ class ZooKeeperStore(Store):
             del self._unanswered[writer]
             failed = writes[refused.index].path
             if refused.index != 0 and not failed.startswith(f"{self._layout.registered}/"):
-                # The nodes are not as the entries say: someone else wrote there. Believe the nodes.
+                # The nodes do not match the entries: another program wrote them. Use the nodes.
                 await self._follower.read_everything()
             return False
         self._follower.take(number, entry._replace(changes=with_epochs(entry.changes, zxid)))

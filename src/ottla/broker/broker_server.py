@@ -1,0 +1,381 @@
+"""One broker without its sockets: builds the rooms, joins them, starts and stops them in order.
+
+Rules kept here:
+1. Nothing is decided here. A room gets the parts of others that it uses when it is built.
+2. After an unclean stop the partitions are opened one by one, and those open are served meanwhile.
+3. The clean-shutdown marker is written only after every log was flushed and closed.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Mapping
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from random import Random
+from typing import Final
+
+import structlog
+from msgspec.structs import replace
+
+from ottla.audit.events import AUDIT_TOPIC
+from ottla.broker.audit.log_counts import Audit
+from ottla.broker.context.broker_state import BrokerState
+from ottla.broker.context.clock import Clock
+from ottla.broker.context.dynamic_config import DynamicConfig
+from ottla.broker.coordinators.by_topic import CoordinatorsByTopic
+from ottla.broker.coordinators.context import CoordinatorContext
+from ottla.broker.coordinators.coordinators import MOST_REPLICAS
+from ottla.broker.coordinators.group_coordinator import GroupCoordinator
+from ottla.broker.coordinators.transaction_coordinator import TransactionCoordinator
+from ottla.broker.logs.closing import close_logs
+from ottla.broker.logs.log_cleaner import LogCleaner
+from ottla.broker.logs.log_dir import LogDir
+from ottla.broker.logs.log_loader import LogLoader
+from ottla.broker.logs.log_manager import LogManager
+from ottla.broker.logs.replica_removal import ReplicaRemoval
+from ottla.broker.logs.storage import storage_of
+from ottla.broker.metadata.auto_topic_creation import AutoTopicCreation
+from ottla.broker.metadata.broker_lifecycle import BrokerLifecycleManager
+from ottla.broker.metadata.cluster_id import check_not_lost, ensure_cluster_id
+from ottla.broker.metadata.controller import ControllerRole
+from ottla.broker.metadata.leader_balancer import LeaderBalancer
+from ottla.broker.metadata.metadata_loader import MetadataLoader
+from ottla.broker.metadata.metadata_publisher import MetadataPublisher
+from ottla.broker.metadata.metadata_response_cache import MetadataResponseCache
+from ottla.broker.metadata.own_address import own_host, warn_of_lost_clients
+from ottla.broker.metadata.producer_id_manager import ProducerIdManager
+from ottla.broker.metadata.stores import own_file
+from ottla.broker.metrics.counters import TopicMetrics
+from ottla.broker.replicas.decoding import Decoding
+from ottla.broker.replicas.fetch_context import DelayedOperations, FetchContext
+from ottla.broker.replicas.fetch_sessions import FetchSessions
+from ottla.broker.replicas.isr_leaving import IsrLeaving
+from ottla.broker.replicas.leaders import Leaders
+from ottla.broker.replicas.partitions import Partitions
+from ottla.broker.replicas.rejected_batches import RejectedBatches
+from ottla.broker.replication.alter_partition import AlterPartitionManager
+from ottla.broker.replication.link_security import LinkSecurity
+from ottla.broker.replication.peers import Peers
+from ottla.broker.replication.replica_manager import ReplicaManager
+from ottla.broker.scheduling.background import Background
+from ottla.broker.start_error import StartError
+from ottla.config import BrokerConfig
+from ottla.log.storage.folder import FolderError
+from ottla.metadata.controller import has_controller
+from ottla.metadata.image import Image
+from ottla.metadata.store import StoreError
+from ottla.security.listeners import link_settings
+
+log = structlog.get_logger()
+
+_CHANCE = Random()  # of its own: a program that embeds a broker may seed the other
+COLD_READERS: Final = 2
+"""Threads for what is not in the page cache. Each competes with the loop for the interpreter's lock
+after every read: with six of them the p99 of a small produce was twice as long."""
+
+
+class BrokerServer:
+    """A broker without its sockets."""
+
+    def __init__(self, config: BrokerConfig) -> None:
+        self.id = config.node_id
+        self.ready = False
+        self.ports: Mapping[str, int] = {}
+        self._build_context(config)
+        self._build_logs()
+        self._build_replicas()
+        self._build_coordinators()
+        self._build_replication()
+        self._build_metadata()
+        self.audit = Audit(
+            broker=self.state,
+            config=self.dynamic_config,
+            clock=self.clock,
+            image=self.image,
+            partitions=self.partitions,
+            folder=self.folder,
+            leaders=self.leaders,
+            peers=self.peers,
+            metadata=self.metadata,
+        )
+
+    # Building -----------------------------------------------------------------------------
+
+    def _build_context(self, config: BrokerConfig) -> None:
+        self.state = BrokerState(config.node_id)
+        self.dynamic_config = DynamicConfig(config)
+        self.clock = Clock()
+        self.now_ms = self.clock.now_ms
+        self.elapsed_ms = self.clock.elapsed_ms
+        self.image = Image()
+        self.metadata = MetadataLoader(self.dynamic_config, self.image)
+        self.background = Background()
+        self.partitions = Partitions()
+        self.topic_metrics: dict[str, TopicMetrics] = {}
+        self.isr_leaving = IsrLeaving(self.id, self.metadata, self.background)
+
+    def _build_logs(self) -> None:
+        self.log_dir = LogDir.of(Path(self.config.log_dirs[0]), self.state)
+        self.folder, self.files, self.file_cache, _, self.full_disk = self.log_dir
+        self.log_manager = LogManager(
+            broker=self.state,
+            config=self.dynamic_config,
+            clock=self.clock,
+            log_dir=self.log_dir,
+            image=self.image,
+            partitions=self.partitions,
+            isr_leaving=self.isr_leaving,
+            background=self.background,
+        )
+        self.log_cleaner = LogCleaner(
+            self.dynamic_config, self.clock, self.partitions, self.files, self.log_manager
+        )
+        self._log_loader: LogLoader | None = None
+
+    def _build_replicas(self) -> None:
+        self.leaders = Leaders(self.image, self.state, self.partitions)
+        self.rejected_batches = RejectedBatches()
+        self.delayed = DelayedOperations()
+        self.decoding = Decoding()
+        self.cold_readers = ThreadPoolExecutor(COLD_READERS, "ottla-cold-reads")
+        self.fetch_sessions = FetchSessions(
+            self.config.max_incremental_fetch_session_cache_slots,
+            lambda: _CHANCE.randrange(1, 2**31),
+        )
+        self.alter_partition = AlterPartitionManager(
+            self.dynamic_config, self.image, self.partitions, self.metadata, self.isr_leaving
+        )
+        self.fetches = FetchContext(
+            partitions=self.partitions,
+            sessions=self.fetch_sessions,
+            leaders=self.leaders,
+            image=self.image,
+            config=self.dynamic_config,
+            clock=self.clock,
+            isr_watch=self.alter_partition,
+            delayed=self.delayed,
+            decoding=self.decoding,
+            cold_readers=self.cold_readers,
+            background=self.background,
+        )
+
+    def _build_coordinators(self) -> None:
+        links = LinkSecurity(link_settings(self.config))
+        self.peers = Peers(self.dynamic_config, self.image, links)
+        self.producer_ids = ProducerIdManager(self.metadata, self.background)
+        self.coordinators = CoordinatorContext(
+            broker=self.state,
+            config=self.dynamic_config,
+            clock=self.clock,
+            image=self.image,
+            partitions=self.partitions,
+            leaders=self.leaders,
+            isr_leaving=self.isr_leaving,
+            peers=self.peers,
+            producer_ids=self.producer_ids,
+            background=self.background,
+        )
+        self.transactions = TransactionCoordinator(self.coordinators)
+        self.groups = GroupCoordinator(self.coordinators)
+        self._by_topic = CoordinatorsByTopic(self.groups, self.transactions)
+        self.new_topic = self._by_topic.new_topic
+        self.auto_topic_creation = AutoTopicCreation(self.metadata, self.background, self.new_topic)
+        self.coordinators.join(self.groups, self.auto_topic_creation)
+
+    def _build_replication(self) -> None:
+        self.replica_manager = ReplicaManager(
+            broker=self.state,
+            config=self.dynamic_config,
+            clock=self.clock,
+            image=self.image,
+            partitions=self.partitions,
+            metadata=self.metadata,
+            log_dir=self.log_dir,
+            log_manager=self.log_manager,
+            alter_partition=self.alter_partition,
+            isr_leaving=self.isr_leaving,
+            peers=self.peers,
+            background=self.background,
+            listener=self._by_topic,
+        )
+
+    def _build_metadata(self) -> None:
+        self.controller = ControllerRole(
+            self.state, self.image, self.metadata, self._internal_topics
+        )
+        self.leader_balancer = LeaderBalancer(
+            self.state, self.dynamic_config, self.image, self.metadata
+        )
+        self.metadata_responses = MetadataResponseCache(self.metadata, self.partitions)
+        self.lifecycle = BrokerLifecycleManager(
+            broker=self.state,
+            config=self.dynamic_config,
+            metadata=self.metadata,
+            replica_manager=self.replica_manager,
+            controller=self.controller,
+            producer_ids=self.producer_ids,
+            peers=self.peers,
+        )
+        self._publisher = MetadataPublisher(
+            broker=self.state,
+            config=self.dynamic_config,
+            image=self.image,
+            partitions=self.partitions,
+            fetch_sessions=self.fetch_sessions,
+            replica_manager=self.replica_manager,
+            controller=self.controller,
+            groups=self.groups,
+            session_ended=self.lifecycle.session_ended,
+        )
+
+    def _internal_topics(self) -> dict[str, int]:
+        return {**self._by_topic.replication_factors(), AUDIT_TOPIC: MOST_REPLICAS}
+
+    # What clients see ---------------------------------------------------------------------
+
+    @property
+    def config(self) -> BrokerConfig:
+        """The settings in force."""
+        return self.dynamic_config.current
+
+    @property
+    def cluster_id(self) -> str:
+        """The cluster's id."""
+        return self.image.cluster_id or ""
+
+    @property
+    def broker_epoch(self) -> int:
+        """The epoch of this broker's registration; -1 before it has one."""
+        return self.state.epoch
+
+    @property
+    def controller_id(self) -> int:
+        """The broker that clients send changes of topics to. Any broker would do."""
+        controller = self.image.controller
+        if controller is None or not has_controller(self.image):
+            return self.id
+        return controller.broker
+
+    def metrics_of(self, topic: str) -> TopicMetrics:
+        """The counters of a topic."""
+        found = self.topic_metrics.get(topic)
+        if found is None:
+            found = self.topic_metrics[topic] = TopicMetrics()
+        return found
+
+    # Starting and stopping ----------------------------------------------------------------
+
+    async def open(self) -> None:
+        """Take the data folder and read the metadata; nothing is served yet."""
+        folder = self.folder
+        try:
+            folder.lock()
+            alone = own_file(self.config)
+            if alone is not None and not self.files.exists(str(alone)):
+                # Before the store makes a new one: its files would not go with one put back.
+                check_not_lost(folder, self.config)
+            await self.metadata.open(self._publisher)
+            await ensure_cluster_id(self.image, self.metadata, folder, self.config)
+            self.lifecycle.storage = storage_of(folder, self.cluster_id, self.id)
+        except (StoreError, FolderError) as problem:
+            await self.close()
+            raise StartError(str(problem)) from None
+        except OSError as problem:
+            await self.close()
+            raise StartError(f"cannot use data folder {folder.path}: {problem.strerror}") from None
+        self._publisher.apply_dynamic_config()
+        self.state.running = True
+
+    async def start(self, ports: Mapping[str, int]) -> None:
+        """Open the logs and register, with the ports that the listeners were bound to."""
+        advertised = tuple(self.config.advertised(ports, own_host()))
+        self.lifecycle.advertised = advertised
+        log_loader = self._begin_to_open_logs()
+        self.ports = ports
+        self.full_disk.keep_reserve()
+        await self.lifecycle.join()
+        await self.metadata.caught_up()
+        await self.controller.settle()
+        await log_loader.open_all()
+        await self.replica_manager.claims.settle()
+        self.replica_manager.start()
+        self.leader_balancer.start()
+        self.log_manager.start()
+        self.log_cleaner.start()
+        try:
+            self.audit.start()
+        except ValueError as problem:
+            raise StartError(
+                f"ottla.audit.topics is not a valid regular expression: {problem}"
+            ) from None
+        bound = [replace(each, port=ports[each.name]) for each in self.config.bound_listeners]
+        log.info(
+            "broker started",
+            listeners=", ".join(map(str, bound)),
+            advertised=", ".join(map(str, advertised)),
+            id=self.id,
+            data=str(self.folder.path),
+            topics=len(self.image.topics),
+            partitions=len(self.partitions),
+        )
+        warn_of_lost_clients(self.config, advertised)
+
+    def _begin_to_open_logs(self) -> LogLoader:
+        try:
+            log_loader = self._log_loader = LogLoader(
+                broker=self.state,
+                config=self.dynamic_config,
+                clock=self.clock,
+                image=self.image,
+                log_dir=self.log_dir,
+                partitions=self.partitions,
+                log_manager=self.log_manager,
+                isr_leaving=self.isr_leaving,
+                background=self.background,
+                metrics_of=self.metrics_of,
+                serve=self.replica_manager.serve,
+            )
+        except OSError as problem:
+            raise StartError(f"cannot use data folder {self.folder.path}: {problem}") from None
+        removal = ReplicaRemoval(
+            self.id,
+            image=self.image,
+            partitions=self.partitions,
+            topic_metrics=self.topic_metrics,
+            log_manager=self.log_manager,
+            log_cleaner=self.log_cleaner,
+            log_loader=log_loader,
+            give_up=self.replica_manager.give_up,
+        )
+        self._publisher.begin(log_loader, removal)
+        return log_loader
+
+    async def close(self) -> None:
+        """Flush and close everything; after a failed start, what there is of it."""
+        was_running, self.state.running = self.state.running, False
+        await self.lifecycle.stop()
+        await self.controller.stop()
+        await self.leader_balancer.stop()
+        await self.replica_manager.stop()
+        self.transactions.stop()
+        self.groups.stop()
+        await self.audit.stop()
+        self.peers.close()
+        await self.log_cleaner.stop()
+        self.auto_topic_creation.stop()
+        await asyncio.gather(self.metadata.stop(), *self.background, return_exceptions=True)
+        await self.log_manager.stop()
+        self.cold_readers.shutdown(wait=False)
+        self.decoding.stop()
+        if was_running and self.ports and self._log_loader is not None:
+            await self._log_loader.stop()
+            clean = await close_logs(self.log_dir, self.partitions) and self._log_loader.all_open
+            try:
+                await self.log_manager.checkpoint()
+                if clean:
+                    self.folder.write_clean_mark()
+            except OSError as problem:
+                log.error("failed to write checkpoints", reason=str(problem))
+        await self.metadata.close()
+        self.folder.unlock()

@@ -1,0 +1,86 @@
+"""Finding out that others have taken this broker's place, while it cannot reach the store.
+
+A leader whose session has ended without its knowing acknowledges nothing that it must not: nobody
+copies from it any more. But producers with acks=all would wait as long as it is cut off,
+and clients that ask it for metadata would be sent back to it.
+
+Rules kept here:
+1. The other brokers are asked, and only while the lease is over: they may reach the store.
+2. One that does not count this broker among the living has it from the store that the session has
+   ended. It ends as if the store itself had said so.
+3. Who does not answer, or knows this broker as alive, proves nothing. Where nobody reaches the
+   store, everything goes on as it was.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Final, Protocol
+
+from ottla.broker.context.broker_state import BrokerState
+from ottla.broker.replication.link import LinkError
+from ottla.broker.replication.peers import Peers
+from ottla.metadata.image import NO_EPOCH, Image
+from ottla.wire.messages.metadata import MetadataRequest, MetadataResponse
+
+VERSION: Final = 12
+ANSWER_SECONDS: Final = 1.0
+LOOKS_A_SESSION: Final = 6
+"""How often it is looked within the time in which a silent broker is declared dead."""
+
+
+class SessionEndListener(Protocol):
+    """Is called when the session has ended."""
+
+    def __call__(self, reason: str, *, is_cut_off: bool) -> None:
+        """`is_cut_off`: the store cannot be reached."""
+
+
+class FencingProbe:
+    """Watches over the life of one node, as far as the others can tell."""
+
+    def __init__(
+        self, broker: BrokerState, image: Image, peers: Peers, session_ended: SessionEndListener
+    ) -> None:
+        self._broker = broker
+        self._image = image
+        self._peers = peers
+        self._session_ended = session_ended
+        self._watching: asyncio.Task[None] | None = None
+
+    def watch(self, session_timeout: float) -> None:
+        """Look now and then from now on."""
+        if self._watching is None:
+            work = self._watch(session_timeout / LOOKS_A_SESSION)
+            self._watching = asyncio.get_running_loop().create_task(work)
+
+    async def stop(self) -> None:
+        """Look no more."""
+        if self._watching is not None:
+            self._watching.cancel()
+            await asyncio.gather(self._watching, return_exceptions=True)
+
+    async def _watch(self, every_seconds: float) -> None:
+        broker = self._broker
+        while True:
+            await asyncio.sleep(every_seconds)
+            epoch = broker.epoch
+            if epoch == NO_EPOCH or broker.holds_lease():
+                continue
+            others = [other for other in self._image.brokers if other != broker.id]
+            answers = await asyncio.gather(*map(self._counts_as_alive, others))
+            if False in answers and broker.epoch == epoch and not broker.holds_lease():
+                teller = others[answers.index(False)]
+                reason = f"broker {teller} says that the session has expired"
+                self._session_ended(reason, is_cut_off=True)
+
+    async def _counts_as_alive(self, other: int) -> bool | None:
+        """What another broker thinks of this one; None where it does not say."""
+        no_topics = MetadataRequest(topics=[], allow_auto_topic_creation=False)
+        try:
+            told = await self._peers.ask(
+                other, no_topics, MetadataResponse, VERSION, ANSWER_SECONDS
+            )
+        except LinkError:
+            return None
+        return any(broker.node_id == self._broker.id for broker in told.brokers)

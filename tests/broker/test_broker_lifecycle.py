@@ -1,0 +1,94 @@
+"""A broker's registration and its session: who is registered in no session has no place."""
+
+import asyncio
+from pathlib import Path
+
+import msgspec
+import pytest
+
+from ottla.metadata.clock import boottime
+from ottla.metadata.store import Conflict, Registration, SessionFacts
+from ottla.metadata.stores.sqlite_store import SqliteStore
+from testkit.waiting import until_on_loop as until
+from tests.broker.nodes import running
+
+
+def test_a_session_that_ends_while_it_is_joined_again_is_followed_by_another(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The answer to the registration may come after the news of the session's end."""
+
+    async def live() -> None:
+        async with running(tmp_path) as node:
+            register = SqliteStore.register
+            registered: list[int] = []
+
+            async def end_meanwhile(store: SqliteStore, key: str, value: bytes) -> Registration:
+                registration = await register(store, key, value)
+                registered.append(registration.epoch)
+                if len(registered) == 1:
+                    node.lifecycle.session_ended("the loop hung")
+                return registration
+
+            monkeypatch.setattr(SqliteStore, "register", end_meanwhile)
+            monkeypatch.setattr(
+                SqliteStore, "session_facts", lambda _: SessionFacts(60.0, boottime())
+            )
+            monkeypatch.setattr("ottla.broker.metadata.broker_lifecycle.REJOIN_SECONDS", 0.0)
+            node.lifecycle.session_ended("silence")
+            await until(lambda: node.state.epoch >= 0)
+            assert len(registered) == 2
+            assert node.state.epoch == registered[-1]
+            await until(lambda: node.image.brokers[node.id].epoch == registered[-1])
+
+    asyncio.run(live())
+
+
+@pytest.fixture
+def conflicts(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """Registrations that are refused from now on because the id is taken."""
+    refused: list[str] = []
+
+    async def refuse(_: SqliteStore, key: str, __: bytes) -> Registration:
+        refused.append(key)
+        raise Conflict(key)
+
+    monkeypatch.setattr(SqliteStore, "session_facts", lambda _: SessionFacts(0.01, boottime()))
+    monkeypatch.setattr("ottla.broker.metadata.broker_lifecycle.JOIN_AGAIN_SECONDS", 0.3)
+    monkeypatch.setattr("ottla.broker.metadata.broker_lifecycle.REJOIN_SECONDS", 0.0)
+    register = SqliteStore.register
+
+    async def first_as_it_is(store: SqliteStore, key: str, value: bytes) -> Registration:
+        monkeypatch.setattr(SqliteStore, "register", refuse)
+        return await register(store, key, value)
+
+    monkeypatch.setattr(SqliteStore, "register", first_as_it_is)
+    return refused
+
+
+@pytest.mark.parametrize("is_own", [True, False])
+def test_a_broker_whose_id_another_one_has_ends(
+    tmp_path: Path, conflicts: list[str], is_own: bool
+) -> None:
+    """What is left of its own session goes by itself, and is waited for."""
+
+    async def live() -> None:
+        async with running(tmp_path) as node:
+            ended: list[str] = []
+            node.lifecycle.on_end = ended.append
+            mine = node.image.brokers[node.id]
+            node.lifecycle.session_ended("silence")
+            await until(lambda: conflicts)
+            life = mine.epoch if is_own else mine.epoch + 1
+            node.image.brokers[node.id] = msgspec.structs.replace(mine, epoch=life)
+            if is_own:
+                await until(lambda: len(conflicts) > 7)
+                assert not ended
+            else:
+                await until(lambda: ended)
+                # It does not try for ever.
+                await until(lambda: node.lifecycle._rejoining is None)
+                assert node.state.fenced
+                assert f"another broker is registered with id {node.id}" in ended[0]
+
+    asyncio.run(live())
