@@ -155,7 +155,8 @@ def test_a_kraft_servers_properties_work_with_warnings() -> None:
         (
             {"flags": ["authorizer.class.name=org.apache.Standard"]},
             "--set: Invalid value org.apache.Standard for configuration authorizer.class.name: "
-            "authorization is not supported yet",
+            "String must be one of: , org.apache.kafka.metadata.authorizer.StandardAuthorizer "
+            "(it is 'org.apache.Standard')",
         ),
         (
             {"flags": ["something.completely.different=1"]},

@@ -34,7 +34,11 @@ def _kafkas_rows() -> list[KafkasRow]:
 
 KAFKAS = {(row.scope, row.name): row for row in _kafkas_rows()}
 OURS = [*TOPIC_CONFIGS.values(), *BROKER_CONFIGS.values()]
-SHARED = [row for row in OURS if not row.name.startswith("ottla.")]
+OF_THE_AUTHORIZER = ("super.users", "allow.everyone.if.no.acl.found")
+"""StandardAuthorizer reads these; Kafka's own table does not have them."""
+SHARED = [
+    row for row in OURS if not row.name.startswith("ottla.") and row.name not in OF_THE_AUTHORIZER
+]
 
 OTHER_DEFAULTS = {
     "node.id": "1",
@@ -46,7 +50,7 @@ OTHER_DEFAULTS = {
 OTHER_ALLOWED = {
     "remote.storage.enable": "[false]",
     "queued.max.request.bytes": "[-1]",
-    "authorizer.class.name": "nothing yet",
+    "authorizer.class.name": "[, org.apache.kafka.metadata.authorizer.StandardAuthorizer]",
     "create.topic.policy.class.name": "nothing yet",
     "alter.config.policy.class.name": "nothing yet",
     "listener.security.protocol.map": "NAME:PROTOCOL,...",

@@ -1,5 +1,6 @@
 """AddPartitionsToTxn, versions 0 to 5: partitions join a transaction, or are verified (KIP-890)."""
 
+from ottla.api.authorization import Inside
 from ottla.api.pieces import MOST_TOGETHER, pieces
 from ottla.api.registry import Request, api, error_of
 from ottla.broker.scheduling.waiting import settled
@@ -10,6 +11,7 @@ from ottla.coordinator.transactions.queries import (
     transactions_of,
 )
 from ottla.coordinator.transactions.state import TopicPartition
+from ottla.security.operations import Operation, ResourceType
 from ottla.wire.apis import ApiKey
 from ottla.wire.errors import ErrorCode
 from ottla.wire.messages.add_partitions_to_txn import (
@@ -37,15 +39,56 @@ FIRST_OF_BROKERS = 4
         "results_by_topic_v3_and_below.results_by_partition",
         MOST_TOGETHER,
     ),
+    authorize=Inside(
+        (Operation.WRITE, ResourceType.TRANSACTIONAL_ID),
+        (Operation.WRITE, ResourceType.TOPIC),
+        (Operation.CLUSTER_ACTION, ResourceType.CLUSTER),
+    ),
 )
 async def add_partitions_to_txn(
     request: Request, asked: AddPartitionsToTxnRequest
 ) -> AddPartitionsToTxnResponse:
     """Ask each transaction's coordinator."""
+    access = request.access
+    if request.version >= FIRST_OF_BROKERS:
+        if not access.may(Operation.CLUSTER_ACTION, ResourceType.CLUSTER):
+            return AddPartitionsToTxnResponse(error_code=ErrorCode.CLUSTER_AUTHORIZATION_FAILED)
+    else:
+        refused = _refused(request, transactions_of(asked, request.version)[0])
+        if refused is not None:
+            return response_of([refused], request.version)
     results = [
         await _add(request, transaction) for transaction in transactions_of(asked, request.version)
     ]
     return response_of(results, request.version)
+
+
+def _refused(
+    request: Request, transaction: AddPartitionsToTxnTransaction
+) -> AddPartitionsToTxnResult | None:
+    """What a producer is told that may not; None where it may."""
+    access, topics = request.access, request.node.image.topics
+    wanted = ResourceType.TRANSACTIONAL_ID
+    if not access.may(Operation.WRITE, wanted, transaction.transactional_id):
+        code = ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED
+        return result_for_each(transaction, lambda _: code)
+    hidden = {
+        topic.name
+        for topic in transaction.topics
+        if not access.may(Operation.WRITE, ResourceType.TOPIC, topic.name)
+    }
+    if not hidden:
+        return None
+
+    def told(where: TopicPartition) -> ErrorCode:
+        if where.topic in hidden:
+            return ErrorCode.TOPIC_AUTHORIZATION_FAILED
+        topic = topics.get(where.topic)
+        if topic is None or not 0 <= where.partition < len(topic.assignment):
+            return ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+        return ErrorCode.OPERATION_NOT_ATTEMPTED
+
+    return result_for_each(transaction, told)
 
 
 async def _add(

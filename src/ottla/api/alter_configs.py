@@ -2,6 +2,8 @@
 
 from collections import Counter
 
+from ottla.api.authorization import Inside
+from ottla.api.config_rights import check_config_right
 from ottla.api.pieces import pieces
 from ottla.api.registry import Request, api, error_of
 from ottla.broker.metadata.config_resources import ResourceType, broker_of, unsupported
@@ -11,6 +13,8 @@ from ottla.broker.metadata.topics import (
     replace_group_configs,
     replace_topic_configs,
 )
+from ottla.security.operations import Operation
+from ottla.security.operations import ResourceType as Resource
 from ottla.wire.apis import ApiKey
 from ottla.wire.errors import ErrorCode, KafkaError
 from ottla.wire.messages.alter_configs import (
@@ -21,7 +25,18 @@ from ottla.wire.messages.alter_configs import (
 )
 
 
-@api(ApiKey.ALTER_CONFIGS, 0, 2, AlterConfigsRequest, pieces("resources", "responses"))
+@api(
+    ApiKey.ALTER_CONFIGS,
+    0,
+    2,
+    AlterConfigsRequest,
+    pieces("resources", "responses"),
+    authorize=Inside(
+        (Operation.ALTER_CONFIGS, Resource.TOPIC),
+        (Operation.ALTER_CONFIGS, Resource.GROUP),
+        (Operation.ALTER_CONFIGS, Resource.CLUSTER),
+    ),
+)
 async def alter_configs(request: Request, asked: AlterConfigsRequest) -> AlterConfigsResponse:
     """Give each resource exactly the settings named."""
     named = Counter((each.resource_type, each.resource_name) for each in asked.resources)
@@ -38,6 +53,7 @@ async def alter_configs(request: Request, asked: AlterConfigsRequest) -> AlterCo
                 raise KafkaError(
                     ErrorCode.INVALID_REQUEST, "Each resource must appear at most once."
                 )
+            check_config_right(request.access, Operation.ALTER_CONFIGS, resource)
             await _replace(request, resource, asked.validate_only)
         except Exception as problem:  # noqa: BLE001 one resource's failure is not the others'
             result.error_code, result.error_message = error_of(problem)

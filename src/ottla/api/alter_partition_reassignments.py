@@ -3,10 +3,12 @@
 from collections import Counter
 from collections.abc import Sequence
 
+from ottla.api.authorization import OnCluster
 from ottla.api.pieces import pieces
 from ottla.api.registry import Request, api, error_of
 from ottla.broker.metadata.reassigning import alter_reassignments
 from ottla.metadata.image import PartitionKey
+from ottla.security.operations import Operation
 from ottla.wire.apis import ApiKey
 from ottla.wire.errors import ErrorCode, KafkaError
 from ottla.wire.messages.alter_partition_reassignments import (
@@ -23,6 +25,7 @@ from ottla.wire.messages.alter_partition_reassignments import (
     1,
     AlterPartitionReassignmentsRequest,
     pieces("topics.partitions", "responses.partitions"),
+    authorize=OnCluster(Operation.ALTER),
 )
 async def alter_partition_reassignments(
     request: Request, asked: AlterPartitionReassignmentsRequest

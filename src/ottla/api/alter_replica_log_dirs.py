@@ -2,8 +2,10 @@
 
 import os
 
+from ottla.api.authorization import Inside
 from ottla.api.pieces import pieces
 from ottla.api.registry import Request, api
+from ottla.security.operations import Operation, ResourceType
 from ottla.wire.apis import ApiKey
 from ottla.wire.errors import ErrorCode
 from ottla.wire.messages.alter_replica_log_dirs import (
@@ -23,11 +25,13 @@ LONGEST_NAME_TO_MOVE = 255 - len("-0") - len(".") - 32 - len("-future")
     2,
     AlterReplicaLogDirsRequest,
     pieces("dirs.topics.partitions", "results.partitions"),
+    authorize=Inside((Operation.ALTER, ResourceType.CLUSTER)),
 )
 def alter_replica_log_dirs(
     request: Request, asked: AlterReplicaLogDirsRequest
 ) -> AlterReplicaLogDirsResponse:
     """A move to where a replica is already succeeds; there is nowhere else."""
+    may_alter = request.access.may(Operation.ALTER, ResourceType.CLUSTER)
     own = os.path.abspath(request.node.folder.path)
     here = {(partition.topic, partition.index) for partition in request.node.partitions}
     topics: dict[str, AlterReplicaLogDirTopicResult] = {}
@@ -38,7 +42,9 @@ def alter_replica_log_dirs(
             )
             for index in topic.partitions:
                 code = ErrorCode.NONE
-                if len(topic.name) > LONGEST_NAME_TO_MOVE:
+                if not may_alter:
+                    code = ErrorCode.CLUSTER_AUTHORIZATION_FAILED
+                elif len(topic.name) > LONGEST_NAME_TO_MOVE:
                     code = ErrorCode.INVALID_TOPIC_EXCEPTION
                 elif os.path.abspath(folder.path) != own:
                     code = ErrorCode.LOG_DIR_NOT_FOUND

@@ -6,6 +6,7 @@ this one API, so that the client can ask again (KIP-511). KIP-584: features.
 
 import re
 
+from ottla.api.authorization import Public
 from ottla.api.registry import ENDPOINTS, Outcome, Request, raw_api
 from ottla.wire import codec
 from ottla.wire.apis import ApiKey
@@ -28,7 +29,7 @@ is."""
 _SOFTWARE = re.compile(r"[a-zA-Z0-9](?:[a-zA-Z0-9\-.]*[a-zA-Z0-9])?")
 
 
-@raw_api(ApiKey.API_VERSIONS, FIRST, LAST)
+@raw_api(ApiKey.API_VERSIONS, FIRST, LAST, authorize=Public("clients ask it before they log in"))
 def api_versions(request: Request, body: memoryview, at: int) -> Outcome:
     """List the APIs with their versions."""
     version = request.version

@@ -2,9 +2,11 @@
 
 from collections import Counter
 
+from ottla.api.authorization import Inside
 from ottla.api.pieces import pieces
 from ottla.api.registry import Request, api, error_of
 from ottla.broker.metadata.topics import add_partitions
+from ottla.security.operations import Operation, ResourceType
 from ottla.wire.apis import ApiKey
 from ottla.wire.errors import ErrorCode, KafkaError
 from ottla.wire.messages.create_partitions import (
@@ -14,7 +16,14 @@ from ottla.wire.messages.create_partitions import (
 )
 
 
-@api(ApiKey.CREATE_PARTITIONS, 0, 3, CreatePartitionsRequest, pieces("topics", "results"))
+@api(
+    ApiKey.CREATE_PARTITIONS,
+    0,
+    3,
+    CreatePartitionsRequest,
+    pieces("topics", "results"),
+    authorize=Inside((Operation.ALTER, ResourceType.TOPIC)),
+)
 async def create_partitions(
     request: Request, asked: CreatePartitionsRequest
 ) -> CreatePartitionsResponse:
@@ -27,6 +36,7 @@ async def create_partitions(
         try:
             if named[topic.name] > 1:
                 raise KafkaError(ErrorCode.INVALID_REQUEST, "Duplicate topic name.")
+            request.access.check(Operation.ALTER, ResourceType.TOPIC, topic.name)
             assignment = None
             if topic.assignments is not None:
                 assignment = [each.broker_ids for each in topic.assignments]

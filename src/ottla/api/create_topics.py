@@ -2,12 +2,14 @@
 
 from collections import Counter
 
+from ottla.api.authorization import Inside
 from ottla.api.pieces import pieces
 from ottla.api.registry import Request, api, error_of
 from ottla.broker.metadata.topics import create_topics as create
 from ottla.config import describe_topic
 from ottla.metadata.documents import Topic
 from ottla.metadata.topics import NewTopic
+from ottla.security.operations import Operation, ResourceType
 from ottla.wire.apis import ApiKey
 from ottla.wire.errors import ErrorCode, KafkaError
 from ottla.wire.messages.create_topics import (
@@ -19,7 +21,18 @@ from ottla.wire.messages.create_topics import (
 )
 
 
-@api(ApiKey.CREATE_TOPICS, 2, 7, CreateTopicsRequest, pieces("topics", "topics"))
+@api(
+    ApiKey.CREATE_TOPICS,
+    2,
+    7,
+    CreateTopicsRequest,
+    pieces("topics", "topics"),
+    authorize=Inside(
+        (Operation.CREATE, ResourceType.CLUSTER),
+        (Operation.CREATE, ResourceType.TOPIC),
+        (Operation.DESCRIBE_CONFIGS, ResourceType.TOPIC),
+    ),
+)
 async def create_topics(request: Request, asked: CreateTopicsRequest) -> CreateTopicsResponse:
     """Create each topic, or only check it; answered when it can be written to."""
     named = Counter(topic.name for topic in asked.topics)
@@ -44,8 +57,14 @@ async def _create(
 ) -> list[CreatableTopicResult]:
     results: dict[str, CreatableTopicResult] = {}
     wanted: list[NewTopic] = []
+    access = request.access
+    may_create_any = access.allows(Operation.CREATE, ResourceType.CLUSTER)
     for topic in asked:
         try:
+            if not may_create_any and not access.may(
+                Operation.CREATE, ResourceType.TOPIC, topic.name
+            ):
+                raise KafkaError(ErrorCode.TOPIC_AUTHORIZATION_FAILED, "Authorization failed.")
             wanted.append(_wanted(topic))
         except KafkaError as problem:
             results[topic.name] = _refused(topic.name, problem)
@@ -69,6 +88,13 @@ def _refused(name: str, problem: Exception) -> CreatableTopicResult:
 
 
 def _created(request: Request, created: Topic) -> CreatableTopicResult:
+    if not request.access.allows(Operation.DESCRIBE_CONFIGS, ResourceType.TOPIC, created.name):
+        return CreatableTopicResult(
+            name=created.name,
+            topic_id=created.id,
+            error_message=None,
+            topic_config_error_code=ErrorCode.TOPIC_AUTHORIZATION_FAILED,
+        )
     return CreatableTopicResult(
         name=created.name,
         topic_id=created.id,

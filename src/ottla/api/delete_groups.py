@@ -1,8 +1,11 @@
 """DeleteGroups, versions 0 to 2: forget groups without members, with their offsets."""
 
+from ottla.api.authorization import Inside
 from ottla.api.pieces import pieces
 from ottla.api.registry import Request, api
+from ottla.security.operations import Operation, ResourceType
 from ottla.wire.apis import ApiKey
+from ottla.wire.errors import ErrorCode
 from ottla.wire.messages.delete_groups import (
     DeletableGroupResult,
     DeleteGroupsRequest,
@@ -10,12 +13,30 @@ from ottla.wire.messages.delete_groups import (
 )
 
 
-@api(ApiKey.DELETE_GROUPS, 0, 2, DeleteGroupsRequest, pieces("groups_names", "results"))
+@api(
+    ApiKey.DELETE_GROUPS,
+    0,
+    2,
+    DeleteGroupsRequest,
+    pieces("groups_names", "results"),
+    authorize=Inside((Operation.DELETE, ResourceType.GROUP)),
+)
 async def delete_groups(request: Request, asked: DeleteGroupsRequest) -> DeleteGroupsResponse:
     """Delete each group."""
+    access = request.access
+    allowed = [
+        each
+        for each in asked.groups_names
+        if access.may(Operation.DELETE, ResourceType.GROUP, each)
+    ]
+    refused = [
+        DeletableGroupResult(group_id=each, error_code=ErrorCode.GROUP_AUTHORIZATION_FAILED)
+        for each in asked.groups_names
+        if each not in allowed
+    ]
     groups = await request.node.groups.ask_about(
-        asked.groups_names,
+        allowed,
         lambda shard, ids, now: shard.handle_delete_groups(ids, request.context, now),
         lambda group_id, code, _: DeletableGroupResult(group_id=group_id, error_code=code),
     )
-    return DeleteGroupsResponse(results=groups)
+    return DeleteGroupsResponse(results=[*refused, *groups])

@@ -7,6 +7,7 @@ start only where it is explained (`replication/follower.py`).
 
 import asyncio
 
+from ottla.api.authorization import Inside
 from ottla.api.pieces import pieces
 from ottla.api.registry import Request, api, error_of
 from ottla.broker.broker_server import BrokerServer
@@ -15,6 +16,7 @@ from ottla.config.topic_names import INTERNAL_TOPICS
 from ottla.metadata.deleted_records import record_deletions
 from ottla.metadata.image import PartitionKey
 from ottla.metadata.store import StoreError
+from ottla.security.operations import Operation, ResourceType
 from ottla.wire.apis import ApiKey
 from ottla.wire.errors import ErrorCode, KafkaError
 from ottla.wire.messages.delete_records import (
@@ -35,6 +37,7 @@ LOOK_AGAIN_SECONDS = 0.02
     2,
     DeleteRecordsRequest,
     pieces("topics.partitions", "topics.partitions"),
+    authorize=Inside((Operation.DELETE, ResourceType.TOPIC)),
 )
 async def delete_records(request: Request, asked: DeleteRecordsRequest) -> DeleteRecordsResponse:
     """Delete what lies before each offset named; answered when a restart cannot undo it."""
@@ -47,6 +50,7 @@ async def delete_records(request: Request, asked: DeleteRecordsRequest) -> Delet
             result = DeleteRecordsPartitionResult(partition_index=wanted.partition_index)
             results.partitions.append(result)
             try:
+                request.access.check(Operation.DELETE, ResourceType.TOPIC, topic.name)
                 partition = _find(request, topic.name, wanted.partition_index)
                 result.low_watermark = _checked(partition, wanted.offset)
             except Exception as problem:  # noqa: BLE001 one partition's failure is not the others'

@@ -2,9 +2,11 @@
 
 from collections import Counter
 
+from ottla.api.authorization import Inside
 from ottla.api.pieces import pieces
 from ottla.api.registry import Request, api, error_of
 from ottla.broker.metadata.topics import delete_topic
+from ottla.security.operations import Operation, ResourceType
 from ottla.wire.apis import ApiKey
 from ottla.wire.errors import ErrorCode, KafkaError
 from ottla.wire.message import NO_UUID
@@ -26,6 +28,11 @@ TOPIC_DELETION_DISABLED_FROM = 3
     DeleteTopicsRequest,
     pieces("topics", "responses"),
     pieces("topic_names", "responses"),
+    authorize=Inside(
+        (Operation.DELETE, ResourceType.CLUSTER),
+        (Operation.DELETE, ResourceType.TOPIC),
+        (Operation.DESCRIBE, ResourceType.TOPIC),
+    ),
 )
 async def delete_topics(request: Request, asked: DeleteTopicsRequest) -> DeleteTopicsResponse:
     """Delete each topic; its readers and writers learn it at once."""
@@ -60,7 +67,9 @@ async def _delete(
     try:
         if named_twice:
             raise KafkaError(ErrorCode.INVALID_REQUEST, "Duplicate topic name.")
-        result.name = _name_of(request, topic)
+        name = _name_of(request, topic)
+        _check(request, name, by_name=topic.name is not None, result=result)
+        result.name = name
         found = request.node.image.topics.get(result.name)
         by_id = None if topic.topic_id == NO_UUID else topic.topic_id
         await delete_topic(request.node.metadata, result.name, by_id)
@@ -69,6 +78,19 @@ async def _delete(
     except Exception as problem:  # noqa: BLE001 one topic's failure is not the others'
         result.error_code, result.error_message = error_of(problem)
     return result
+
+
+def _check(request: Request, name: str, *, by_name: bool, result: DeletableTopicResult) -> None:
+    """Refuse a client that may not delete; it learns no name, and not whether there is a topic."""
+    access = request.access
+    sees = access.allows(Operation.DESCRIBE, ResourceType.TOPIC, name)
+    if sees and not by_name:
+        result.name = name
+    if (not sees and by_name) or not (
+        access.allows(Operation.DELETE, ResourceType.CLUSTER)
+        or access.may(Operation.DELETE, ResourceType.TOPIC, name)
+    ):
+        raise KafkaError(ErrorCode.TOPIC_AUTHORIZATION_FAILED)
 
 
 def _name_of(request: Request, topic: DeleteTopicState) -> str:

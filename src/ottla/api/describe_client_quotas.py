@@ -1,4 +1,4 @@
-"""DescribeClientQuotas, versions 0 and 1: nobody has a quota; tools that show them ask.
+"""DescribeClientQuotas, versions 0 and 1: the quotas of entities that a filter matches (KIP-546).
 
 What cannot be asked for is refused in Kafka's words and order.
 """
@@ -6,16 +6,20 @@ What cannot be asked for is refused in Kafka's words and order.
 from collections.abc import Iterable
 from enum import IntEnum
 
+from ottla.api.authorization import OnCluster
 from ottla.api.registry import Request, api, error_of
+from ottla.security.operations import Operation
+from ottla.security.quotas import CLIENT_ID, IP, USER
 from ottla.wire.apis import ApiKey
 from ottla.wire.errors import ErrorCode, KafkaError
 from ottla.wire.messages.describe_client_quotas import (
     ComponentData,
     DescribeClientQuotasRequest,
     DescribeClientQuotasResponse,
+    EntityData,
+    EntryData,
+    ValueData,
 )
-
-USER, CLIENT_ID, IP = "user", "client-id", "ip"
 
 
 class Match(IntEnum):
@@ -26,17 +30,44 @@ class Match(IntEnum):
     SPECIFIED = 2
 
 
-@api(ApiKey.DESCRIBE_CLIENT_QUOTAS, 0, 1, DescribeClientQuotasRequest)
+@api(
+    ApiKey.DESCRIBE_CLIENT_QUOTAS,
+    0,
+    1,
+    DescribeClientQuotasRequest,
+    authorize=OnCluster(Operation.DESCRIBE_CONFIGS),
+)
 def describe_client_quotas(
-    _: Request, asked: DescribeClientQuotasRequest
+    request: Request, asked: DescribeClientQuotasRequest
 ) -> DescribeClientQuotasResponse:
-    """There are none to describe."""
+    """The quotas of each entity that has the types and names asked for."""
     try:
         _check(asked.components)
     except KafkaError as problem:
         code, message = error_of(problem)
         return DescribeClientQuotasResponse(error_code=code, error_message=message, entries=None)
-    return DescribeClientQuotasResponse(error_message=None, entries=[])
+    wanted = {
+        each.entity_type: None if each.match_type == Match.SPECIFIED else (each.match or "")
+        for each in asked.components
+    }
+    entries: list[EntryData] = []
+    for quota in request.node.image.quotas.values():
+        named = {USER: quota.user, CLIENT_ID: quota.client_id, IP: quota.ip}
+        entity = {kind: name for kind, name in named.items() if name is not None}
+        if asked.strict and entity.keys() != wanted.keys():
+            continue
+        if all(kind in entity and name in (None, entity[kind]) for kind, name in wanted.items()):
+            entries.append(_entry(entity, quota.values))
+    return DescribeClientQuotasResponse(error_message=None, entries=entries)
+
+
+def _entry(entity: dict[str, str], values: dict[str, float]) -> EntryData:
+    return EntryData(
+        entity=[
+            EntityData(entity_type=kind, entity_name=name or None) for kind, name in entity.items()
+        ],
+        values=[ValueData(key=key, value=value) for key, value in values.items()],
+    )
 
 
 def _check(components: Iterable[ComponentData]) -> None:

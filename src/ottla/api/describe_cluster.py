@@ -1,8 +1,9 @@
 """DescribeCluster, versions 0 to 2: the brokers and the controller (KIP-700)."""
 
-from ottla.api.metadata import brokers
+from ottla.api.authorization import Inside
+from ottla.api.metadata import brokers, cluster_operations
 from ottla.api.registry import Request, api
-from ottla.broker.metadata.authorized import NOT_TOLD, ON_THE_CLUSTER
+from ottla.security.operations import NOT_ASKED, Operation, ResourceType
 from ottla.wire.apis import ApiKey
 from ottla.wire.errors import ErrorCode
 from ottla.wire.messages.describe_cluster import (
@@ -15,7 +16,13 @@ BROKERS = 1
 CONTROLLERS = 2
 
 
-@api(ApiKey.DESCRIBE_CLUSTER, 0, 2, DescribeClusterRequest)
+@api(
+    ApiKey.DESCRIBE_CLUSTER,
+    0,
+    2,
+    DescribeClusterRequest,
+    authorize=Inside((Operation.DESCRIBE, ResourceType.CLUSTER)),
+)
 def describe_cluster(request: Request, asked: DescribeClusterRequest) -> DescribeClusterResponse:
     """List the live brokers."""
     if asked.endpoint_type != BROKERS:
@@ -37,7 +44,7 @@ def describe_cluster(request: Request, asked: DescribeClusterRequest) -> Describ
             )
             for each in brokers(request)
         ],
-        cluster_authorized_operations=ON_THE_CLUSTER
+        cluster_authorized_operations=cluster_operations(request)
         if asked.include_cluster_authorized_operations
-        else NOT_TOLD,
+        else NOT_ASKED,
     )

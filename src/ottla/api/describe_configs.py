@@ -3,6 +3,8 @@
 A request may name thousands of resources: others have their turns between them.
 """
 
+from ottla.api.authorization import Inside
+from ottla.api.config_rights import check_config_right
 from ottla.api.pieces import pieces
 from ottla.api.registry import Request, api, error_of
 from ottla.broker.metadata.config_resources import (
@@ -20,6 +22,8 @@ from ottla.config.describe import (
     describe_group,
 )
 from ottla.config.topic_names import check_topic_name
+from ottla.security.operations import Operation
+from ottla.security.operations import ResourceType as Resource
 from ottla.wire.apis import ApiKey
 from ottla.wire.errors import ErrorCode, KafkaError
 from ottla.wire.messages.describe_configs import (
@@ -32,7 +36,18 @@ from ottla.wire.messages.describe_configs import (
 )
 
 
-@api(ApiKey.DESCRIBE_CONFIGS, 1, 4, DescribeConfigsRequest, pieces("resources", "results"))
+@api(
+    ApiKey.DESCRIBE_CONFIGS,
+    1,
+    4,
+    DescribeConfigsRequest,
+    pieces("resources", "results"),
+    authorize=Inside(
+        (Operation.DESCRIBE_CONFIGS, Resource.TOPIC),
+        (Operation.DESCRIBE_CONFIGS, Resource.GROUP),
+        (Operation.DESCRIBE_CONFIGS, Resource.CLUSTER),
+    ),
+)
 async def describe_configs(
     request: Request, asked: DescribeConfigsRequest
 ) -> DescribeConfigsResponse:
@@ -47,6 +62,7 @@ async def describe_configs(
         )
         answer.results.append(result)
         try:
+            check_config_right(request.access, Operation.DESCRIBE_CONFIGS, resource)
             result.configs = [_shown(each, asked) for each in _describe(request, resource)]
         except Exception as problem:  # noqa: BLE001 one resource's failure is not the others'
             result.error_code, result.error_message = error_of(problem)

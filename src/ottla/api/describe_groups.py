@@ -1,9 +1,11 @@
 """DescribeGroups, versions 0 to 6: state and members of classic groups."""
 
+from ottla.api.authorization import Inside
 from ottla.api.pieces import pieces
 from ottla.api.registry import Request, api
-from ottla.broker.metadata.authorized import ON_A_GROUP
+from ottla.security.operations import Operation, ResourceType
 from ottla.wire.apis import ApiKey
+from ottla.wire.errors import ErrorCode
 from ottla.wire.messages.describe_groups import (
     DescribedGroup,
     DescribeGroupsRequest,
@@ -11,11 +13,27 @@ from ottla.wire.messages.describe_groups import (
 )
 
 
-@api(ApiKey.DESCRIBE_GROUPS, 0, 6, DescribeGroupsRequest, pieces("groups", "groups"))
+@api(
+    ApiKey.DESCRIBE_GROUPS,
+    0,
+    6,
+    DescribeGroupsRequest,
+    pieces("groups", "groups"),
+    authorize=Inside((Operation.DESCRIBE, ResourceType.GROUP)),
+)
 async def describe_groups(request: Request, asked: DescribeGroupsRequest) -> DescribeGroupsResponse:
     """Describe each group."""
+    access = request.access
+    seen = [
+        each for each in asked.groups if access.may(Operation.DESCRIBE, ResourceType.GROUP, each)
+    ]
+    hidden = [
+        DescribedGroup(group_id=each, error_code=ErrorCode.GROUP_AUTHORIZATION_FAILED)
+        for each in asked.groups
+        if each not in seen
+    ]
     groups = await request.node.groups.ask_about(
-        asked.groups,
+        seen,
         lambda shard, ids, now: shard.handle_describe_groups(ids, request.context, now),
         lambda group_id, code, message: DescribedGroup(
             group_id=group_id, error_code=code, error_message=message
@@ -24,5 +42,5 @@ async def describe_groups(request: Request, asked: DescribeGroupsRequest) -> Des
     if asked.include_authorized_operations:
         for group in groups:
             if not group.error_code:
-                group.authorized_operations = ON_A_GROUP
-    return DescribeGroupsResponse(groups=groups)
+                group.authorized_operations = access.operations(ResourceType.GROUP, group.group_id)
+    return DescribeGroupsResponse(groups=[*hidden, *groups])

@@ -2,7 +2,9 @@
 
 import os
 
+from ottla.api.authorization import OnCluster
 from ottla.api.registry import Request, api
+from ottla.security.operations import Operation
 from ottla.wire.apis import ApiKey
 from ottla.wire.errors import ErrorCode
 from ottla.wire.messages.describe_log_dirs import (
@@ -14,7 +16,9 @@ from ottla.wire.messages.describe_log_dirs import (
 )
 
 
-@api(ApiKey.DESCRIBE_LOG_DIRS, 1, 5, DescribeLogDirsRequest)
+@api(
+    ApiKey.DESCRIBE_LOG_DIRS, 1, 5, DescribeLogDirsRequest, authorize=OnCluster(Operation.DESCRIBE)
+)
 def describe_log_dirs(request: Request, asked: DescribeLogDirsRequest) -> DescribeLogDirsResponse:
     """Tell the size of every partition, or of those named."""
     folder = str(request.node.folder.path)

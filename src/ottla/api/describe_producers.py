@@ -1,8 +1,10 @@
 """DescribeProducers, version 0: who writes to a partition, with open transactions (KIP-664)."""
 
+from ottla.api.authorization import Inside
 from ottla.api.pieces import pieces
 from ottla.api.registry import Request, api, error_of
 from ottla.config.topic_names import check_topic_name
+from ottla.security.operations import Operation, ResourceType
 from ottla.wire.apis import ApiKey
 from ottla.wire.messages.describe_producers import (
     DescribeProducersRequest,
@@ -19,6 +21,7 @@ from ottla.wire.messages.describe_producers import (
     0,
     DescribeProducersRequest,
     pieces("topics.partition_indexes", "topics.partitions"),
+    authorize=Inside((Operation.READ, ResourceType.TOPIC)),
 )
 def describe_producers(
     request: Request, asked: DescribeProducersRequest
@@ -33,6 +36,7 @@ def describe_producers(
             results.partitions.append(result)
             try:
                 check_topic_name(topic.name)
+                request.access.check(Operation.READ, ResourceType.TOPIC, topic.name)
                 partitions = request.node.partitions
                 # A follower knows them too, and may be asked by name.
                 partition = partitions.replica(topic.name, index) or partitions.find(

@@ -1,10 +1,11 @@
 """DescribeTopicPartitions, version 0: topics in pages of a bounded size (KIP-966)."""
 
+from ottla.api.authorization import Inside
 from ottla.api.metadata import NO_LEADER, unreachable
 from ottla.api.registry import Request, api
-from ottla.broker.metadata.authorized import ON_A_TOPIC
 from ottla.config.topic_names import INTERNAL_TOPICS, topic_name_problem
 from ottla.metadata.image import TopicImage
+from ottla.security.operations import Operation, ResourceType
 from ottla.wire.apis import ApiKey
 from ottla.wire.errors import ErrorCode
 from ottla.wire.messages.describe_topic_partitions import (
@@ -16,13 +17,20 @@ from ottla.wire.messages.describe_topic_partitions import (
 )
 
 
-@api(ApiKey.DESCRIBE_TOPIC_PARTITIONS, 0, 0, DescribeTopicPartitionsRequest)
+@api(
+    ApiKey.DESCRIBE_TOPIC_PARTITIONS,
+    0,
+    0,
+    DescribeTopicPartitionsRequest,
+    authorize=Inside((Operation.DESCRIBE, ResourceType.TOPIC)),
+)
 def describe_topic_partitions(
     request: Request, asked: DescribeTopicPartitionsRequest
 ) -> DescribeTopicPartitionsResponse:
     """Describe the topics named, or all, in order of names, from the cursor on."""
     node = request.node
     topics = node.image.topics
+    may = request.access.may if asked.topics else request.access.allows
     names = sorted({topic.name for topic in asked.topics} if asked.topics else topics)
     left = max(1, min(asked.response_partition_limit, node.config.max_request_partition_size_limit))
     first = 0
@@ -42,6 +50,10 @@ def describe_topic_partitions(
                 continue
             first = cursor.partition_index if name == cursor.topic_name else 0
         topic = topics.get(name)
+        if not may(Operation.DESCRIBE, ResourceType.TOPIC, name):
+            if asked.topics:
+                answer.topics.append(_hidden(name))
+            continue
         if topic is None:
             answer.topics.append(_missing(name))
             continue
@@ -55,6 +67,14 @@ def describe_topic_partitions(
             answer.next_cursor = Cursor(topic_name=name, partition_index=stop)
             break
     return answer
+
+
+def _hidden(name: str) -> DescribeTopicPartitionsResponseTopic:
+    return DescribeTopicPartitionsResponseTopic(
+        error_code=ErrorCode.TOPIC_AUTHORIZATION_FAILED,
+        name=name,
+        is_internal=name in INTERNAL_TOPICS,
+    )
 
 
 def _missing(name: str) -> DescribeTopicPartitionsResponseTopic:
@@ -75,7 +95,7 @@ def _describe(
         name=topic.name,
         topic_id=topic.id,
         is_internal=topic.name in INTERNAL_TOPICS,
-        topic_authorized_operations=ON_A_TOPIC,
+        topic_authorized_operations=request.access.operations(ResourceType.TOPIC, topic.name),
     )
     hidden = unreachable(request)
     for index in indexes:

@@ -1,12 +1,16 @@
-"""DescribeUserScramCredentials, version 0: nobody has any, since there is no SASL."""
+"""DescribeUserScramCredentials, version 0: who has SCRAM credentials (KIP-554)."""
 
 from collections import Counter
 
+from ottla.api.authorization import OnCluster
 from ottla.api.pieces import pieces
 from ottla.api.registry import Request, api
+from ottla.broker.metadata.security import MECHANISMS, credentials_of, user_names
+from ottla.security.operations import Operation
 from ottla.wire.apis import ApiKey
 from ottla.wire.errors import ErrorCode
 from ottla.wire.messages.describe_user_scram_credentials import (
+    CredentialInfo,
     DescribeUserScramCredentialsRequest,
     DescribeUserScramCredentialsResponse,
     DescribeUserScramCredentialsResult,
@@ -19,18 +23,32 @@ from ottla.wire.messages.describe_user_scram_credentials import (
     0,
     DescribeUserScramCredentialsRequest,
     pieces("users", "results"),
+    authorize=OnCluster(Operation.DESCRIBE),
 )
 def describe_user_scram_credentials(
-    _: Request, asked: DescribeUserScramCredentialsRequest
+    request: Request, asked: DescribeUserScramCredentialsRequest
 ) -> DescribeUserScramCredentialsResponse:
-    """Of all users none is listed; each that is named is not there."""
+    """The mechanisms and iterations of each user named, or of all."""
     named = Counter(user.name for user in asked.users or [])
+    wanted = named or Counter(user_names(request.node.image))
     return DescribeUserScramCredentialsResponse(
-        error_message=None, results=[_absent(name, times) for name, times in named.items()]
+        error_message=None,
+        results=[_describe(request, name, times) for name, times in wanted.items()],
     )
 
 
-def _absent(name: str, times: int) -> DescribeUserScramCredentialsResult:
+def _describe(request: Request, name: str, times: int) -> DescribeUserScramCredentialsResult:
+    known = credentials_of(request.node.image, name)
+    if known and times == 1:
+        return DescribeUserScramCredentialsResult(
+            user=name,
+            error_message=None,
+            credential_infos=[
+                CredentialInfo(mechanism=number, iterations=known[mechanism].iterations)
+                for number, mechanism in MECHANISMS.items()
+                if mechanism in known
+            ],
+        )
     code = ErrorCode.RESOURCE_NOT_FOUND
     why = "Attempt to describe a user credential that does not exist"
     if times > 1:

@@ -1,9 +1,11 @@
 """ElectLeaders, versions 0 to 2: preferred leaders, or unclean elections (KIP-183, 460)."""
 
+from ottla.api.authorization import OnCluster
 from ottla.api.pieces import pieces
 from ottla.api.registry import Request, api, error_of
 from ottla.broker.metadata.reassigning import elect_leaders
 from ottla.metadata.elect_leaders import ElectionType
+from ottla.security.operations import Operation
 from ottla.wire.apis import ApiKey
 from ottla.wire.errors import ErrorCode
 from ottla.wire.messages.elect_leaders import (
@@ -20,6 +22,7 @@ from ottla.wire.messages.elect_leaders import (
     2,
     ElectLeadersRequest,
     pieces("topic_partitions.partitions", "replica_election_results.partition_result"),
+    authorize=OnCluster(Operation.ALTER),
 )
 async def elect(request: Request, asked: ElectLeadersRequest) -> ElectLeadersResponse:
     """Hold an election in each partition named, or in all that need one."""

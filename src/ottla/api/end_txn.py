@@ -1,11 +1,19 @@
 """EndTxn, versions 0 to 5: commit or abort a transaction (KIP-98, KIP-890)."""
 
+from ottla.api.authorization import OnTransaction
 from ottla.api.registry import Request, api, error_of
+from ottla.security.operations import Operation
 from ottla.wire.apis import ApiKey
 from ottla.wire.messages.end_txn import EndTxnRequest, EndTxnResponse
 
 
-@api(ApiKey.END_TXN, 0, 5, EndTxnRequest)
+@api(
+    ApiKey.END_TXN,
+    0,
+    5,
+    EndTxnRequest,
+    authorize=OnTransaction(Operation.WRITE, "transactional_id"),
+)
 async def end_txn(request: Request, asked: EndTxnRequest) -> EndTxnResponse:
     """Let the coordinator decide; the markers follow after the answer."""
     try:

@@ -7,6 +7,7 @@ KIPs: 74 (limits), 98 (isolation), 227 (sessions), 320 (leader epochs), 516 (top
 import asyncio
 from collections.abc import Sequence
 
+from ottla.api.authorization import Inside
 from ottla.api.registry import LONG_BYTES, Outcome, Request, raw_api
 from ottla.broker.replicas.decoding import unhurried
 from ottla.broker.replicas.delayed_fetch import MOST_AT_ONCE, Answer, DelayedFetch
@@ -14,15 +15,23 @@ from ottla.broker.replicas.fetch_arrival import arrived
 from ottla.broker.replicas.fetch_reader import unpin
 from ottla.broker.replicas.fetch_sessions import FetchSession
 from ottla.later import Ending, Later
+from ottla.security.operations import Operation, ResourceType
 from ottla.wire import fetch as wire
 from ottla.wire.apis import ApiKey
-from ottla.wire.errors import KafkaError
+from ottla.wire.errors import ErrorCode, KafkaError
 from ottla.wire.fields import DecodeError
 from ottla.wire.produce import NodeEndpoint
 from ottla.wire.reply import Parts, UnanswerableError
 
 
-@raw_api(ApiKey.FETCH, wire.FIRST_VERSION, wire.LAST_VERSION)
+@raw_api(
+    ApiKey.FETCH,
+    wire.FIRST_VERSION,
+    wire.LAST_VERSION,
+    authorize=Inside(
+        (Operation.READ, ResourceType.TOPIC), (Operation.CLUSTER_ACTION, ResourceType.CLUSTER)
+    ),
+)
 def fetch(request: Request, body: memoryview, at: int) -> Outcome:
     """Answer at once if there is enough, else when there is or when the wait is over."""
     version = request.version
@@ -30,16 +39,40 @@ def fetch(request: Request, body: memoryview, at: int) -> Outcome:
         return _fetch_many(request, bytes(body[at:]))
     asked = wire.read_request(body, at, version)
     node = request.node
+    if asked.replica_id >= 0 and not _may_follow(request):
+        return _refuse_follower(request, asked)
+    owner = request.access.principal
     try:
-        session, full = node.fetch_sessions.begin(asked, version, node.elapsed_ms())
+        session, full = node.fetch_sessions.begin(asked, version, node.elapsed_ms(), owner)
     except KafkaError as problem:
         return wire.response(version, [], error_code=problem.code)
-    answer = DelayedFetch(node.fetches, session, full, asked, request.listener).begin()
+    answer = DelayedFetch(
+        node.fetches, session, full, asked, request.listener, request.access
+    ).begin()
     if not isinstance(answer, Later):
         return _reply(request, session.id, answer)
     later: Later[Parts | None] = Later()
     _reply_later(request, session, answer, later)
     return later
+
+
+def _may_follow(request: Request) -> bool:
+    return request.access.may(Operation.CLUSTER_ACTION, ResourceType.CLUSTER)
+
+
+def _refuse_follower(request: Request, asked: wire.FetchRequest) -> Parts:
+    """Who may not copy as a broker gets nothing, and its positions are noted nowhere."""
+    if asked.session_epoch > 0:
+        code = ErrorCode.FETCH_SESSION_ID_NOT_FOUND
+        return wire.response(request.version, [], error_code=code)
+    code = ErrorCode.TOPIC_AUTHORIZATION_FAILED
+    return wire.response(
+        request.version,
+        [
+            (topic, [wire.PartitionData(ask.partition, code, -1, -1, -1, ()) for ask in asks])
+            for topic, asks in asked.topics
+        ],
+    )
 
 
 def _fetch_many(request: Request, body: bytes) -> Later[Parts | None]:
@@ -61,9 +94,13 @@ async def _begin_many(request: Request, body: bytes, later: Later[Parts | None])
             asked = await node.decoding.of_message(
                 lambda: wire.read_request(memoryview(body), 0, version, unhurried)
             )
-            session, full = await arrived(node.fetches, asked, version)
+            if asked.replica_id >= 0 and not _may_follow(request):
+                later.complete(_refuse_follower(request, asked))
+                return
+            owner = request.access.principal
+            session, full = await arrived(node.fetches, asked, version, owner)
         answer = DelayedFetch(
-            node.fetches, session, full, asked, request.listener, noted=True
+            node.fetches, session, full, asked, request.listener, request.access, noted=True
         ).begin()
     except KafkaError as problem:
         later.complete(wire.response(version, [], error_code=problem.code))

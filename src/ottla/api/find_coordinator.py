@@ -7,9 +7,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from ottla.api.authorization import Inside
 from ottla.api.pieces import pieces
 from ottla.api.registry import Request, api, error_of
 from ottla.broker.scheduling.turns import Turns
+from ottla.security.operations import Operation, ResourceType
 from ottla.wire.apis import ApiKey
 from ottla.wire.errors import ErrorCode, KafkaError
 from ottla.wire.messages.find_coordinator import (
@@ -34,6 +36,10 @@ SUCCESS = "NONE"  # what Kafka writes where versions 1 to 3 have room for an err
     6,
     FindCoordinatorRequest,
     pieces("coordinator_keys", "coordinators"),
+    authorize=Inside(
+        (Operation.DESCRIBE, ResourceType.GROUP),
+        (Operation.DESCRIBE, ResourceType.TRANSACTIONAL_ID),
+    ),
 )
 async def find_coordinator(
     request: Request, asked: FindCoordinatorRequest
@@ -60,6 +66,8 @@ async def _find(request: Request, key: str, kind: int) -> Coordinator:
     node = request.node
     try:
         coordinators = _coordinators(request, kind)
+        resource = ResourceType.GROUP if kind == GROUP else ResourceType.TRANSACTIONAL_ID
+        request.access.check(Operation.DESCRIBE, resource, key)
         await coordinators.ensure_topic()
         leader = node.leaders.of(coordinators.topic, coordinators.partition_of(key))
         broker = node.image.brokers.get(leader.id)

@@ -2,6 +2,8 @@
 
 from collections import Counter
 
+from ottla.api.authorization import Inside
+from ottla.api.config_rights import check_config_right
 from ottla.api.pieces import pieces
 from ottla.api.registry import Request, api, error_of
 from ottla.broker.metadata.config_resources import (
@@ -18,6 +20,8 @@ from ottla.broker.metadata.topics import (
 )
 from ottla.broker.metrics.log_level import alter_loggers
 from ottla.config.dynamic import Alteration, AlterOp
+from ottla.security.operations import Operation
+from ottla.security.operations import ResourceType as Resource
 from ottla.wire.apis import ApiKey
 from ottla.wire.errors import ErrorCode, KafkaError
 from ottla.wire.messages.incremental_alter_configs import (
@@ -35,6 +39,11 @@ from ottla.wire.messages.incremental_alter_configs import (
     1,
     IncrementalAlterConfigsRequest,
     pieces("resources", "responses"),
+    authorize=Inside(
+        (Operation.ALTER_CONFIGS, Resource.TOPIC),
+        (Operation.ALTER_CONFIGS, Resource.GROUP),
+        (Operation.ALTER_CONFIGS, Resource.CLUSTER),
+    ),
 )
 async def incremental_alter_configs(
     request: Request, asked: IncrementalAlterConfigsRequest
@@ -54,6 +63,7 @@ async def incremental_alter_configs(
                 raise KafkaError(
                     ErrorCode.INVALID_REQUEST, "Each resource must appear at most once."
                 )
+            check_config_right(request.access, Operation.ALTER_CONFIGS, resource)
             await _alter(request, resource, asked.validate_only)
         except Exception as problem:  # noqa: BLE001 one resource's failure is not the others'
             result.error_code, result.error_message = error_of(problem)

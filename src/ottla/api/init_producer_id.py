@@ -4,8 +4,10 @@ With a transactional id the transaction coordinator decides; without one any new
 As in Kafka, a timeout that none would accept is refused where there is no coordinator yet, too.
 """
 
+from ottla.api.authorization import Inside
 from ottla.api.registry import Request, api, error_of
 from ottla.coordinator.transactions.init import check_timeout
+from ottla.security.operations import Operation, ResourceType
 from ottla.wire.apis import ApiKey
 from ottla.wire.errors import ErrorCode, KafkaError
 from ottla.wire.messages.init_producer_id import InitProducerIdRequest, InitProducerIdResponse
@@ -14,13 +16,24 @@ NO_PRODUCER_ID = -1
 NO_EPOCH = -1
 
 
-@api(ApiKey.INIT_PRODUCER_ID, 0, 5, InitProducerIdRequest)
+@api(
+    ApiKey.INIT_PRODUCER_ID,
+    0,
+    5,
+    InitProducerIdRequest,
+    authorize=Inside(
+        (Operation.WRITE, ResourceType.TRANSACTIONAL_ID),
+        (Operation.IDEMPOTENT_WRITE, ResourceType.CLUSTER),
+        (Operation.WRITE, ResourceType.TOPIC),
+    ),
+)
 async def init_producer_id(
     request: Request, asked: InitProducerIdRequest
 ) -> InitProducerIdResponse:
     """Give a producer its id and epoch."""
     node = request.node
     try:
+        _check(request, asked.transactional_id)
         if (asked.producer_id == NO_PRODUCER_ID) != (asked.producer_epoch == NO_EPOCH):
             raise KafkaError(ErrorCode.INVALID_REQUEST)
         if asked.transactional_id is None:
@@ -36,3 +49,12 @@ async def init_producer_id(
         )
     except Exception as problem:  # noqa: BLE001 the reply says what went wrong
         return InitProducerIdResponse(error_code=error_of(problem)[0], producer_epoch=NO_EPOCH)
+
+
+def _check(request: Request, transactional_id: str | None) -> None:
+    """Who may write to any topic may have an id without a transaction (KIP-679)."""
+    access = request.access
+    if transactional_id is not None:
+        access.check(Operation.WRITE, ResourceType.TRANSACTIONAL_ID, transactional_id)
+    elif not access.allows_any(Operation.WRITE, ResourceType.TOPIC):
+        access.check(Operation.IDEMPOTENT_WRITE, ResourceType.CLUSTER)

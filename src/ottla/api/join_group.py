@@ -1,14 +1,16 @@
 """JoinGroup, versions 0 to 9: become a member of a classic group (KIP-345, KIP-394, KIP-800)."""
 
+from ottla.api.authorization import OnGroup
 from ottla.api.registry import Request, api
 from ottla.later import Later
+from ottla.security.operations import Operation
 from ottla.wire.apis import ApiKey
 from ottla.wire.messages.join_group import JoinGroupRequest, JoinGroupResponse
 
 FIRST_THAT_CAN_NAME_NO_PROTOCOL = 7
 
 
-@api(ApiKey.JOIN_GROUP, 0, 9, JoinGroupRequest)
+@api(ApiKey.JOIN_GROUP, 0, 9, JoinGroupRequest, authorize=OnGroup(Operation.READ, "group_id"))
 def join_group(
     request: Request, asked: JoinGroupRequest
 ) -> JoinGroupResponse | Later[JoinGroupResponse]:

@@ -1,13 +1,22 @@
 """LeaveGroup, versions 0 to 5: members leave a classic group (KIP-345, KIP-800)."""
 
+from ottla.api.authorization import OnGroup
 from ottla.api.pieces import pieces
 from ottla.api.registry import Request, api
 from ottla.later import Later
+from ottla.security.operations import Operation
 from ottla.wire.apis import ApiKey
 from ottla.wire.messages.leave_group import LeaveGroupRequest, LeaveGroupResponse
 
 
-@api(ApiKey.LEAVE_GROUP, 0, 5, LeaveGroupRequest, pieces("members", "members"))
+@api(
+    ApiKey.LEAVE_GROUP,
+    0,
+    5,
+    LeaveGroupRequest,
+    pieces("members", "members"),
+    authorize=OnGroup(Operation.READ, "group_id"),
+)
 def leave_group(
     request: Request, asked: LeaveGroupRequest
 ) -> LeaveGroupResponse | Later[LeaveGroupResponse]:

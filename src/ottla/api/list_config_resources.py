@@ -1,7 +1,9 @@
 """ListConfigResources, versions 0 and 1: what has settings (KIP-1142; version 0 was KIP-714's)."""
 
+from ottla.api.authorization import OnCluster
 from ottla.api.registry import Request, api
 from ottla.broker.metadata.config_resources import ResourceType
+from ottla.security.operations import Operation
 from ottla.wire.apis import ApiKey
 from ottla.wire.errors import ErrorCode
 from ottla.wire.messages.list_config_resources import (
@@ -11,7 +13,13 @@ from ottla.wire.messages.list_config_resources import (
 )
 
 
-@api(ApiKey.LIST_CONFIG_RESOURCES, 0, 1, ListConfigResourcesRequest)
+@api(
+    ApiKey.LIST_CONFIG_RESOURCES,
+    0,
+    1,
+    ListConfigResourcesRequest,
+    authorize=OnCluster(Operation.DESCRIBE_CONFIGS),
+)
 def list_config_resources(
     request: Request, asked: ListConfigResourcesRequest
 ) -> ListConfigResourcesResponse:

@@ -13,11 +13,13 @@ from collections import Counter
 from collections.abc import Awaitable
 from typing import NamedTuple
 
+from ottla.api.authorization import Inside
 from ottla.api.pieces import pieces
 from ottla.api.registry import Request, api, error_of
 from ottla.broker.replicas.cold_reads import look_again
 from ottla.broker.replicas.partition import Partition
 from ottla.log.storage.page_cache import ColdReadError
+from ottla.security.operations import Operation, ResourceType
 from ottla.wire.apis import ApiKey
 from ottla.wire.errors import ErrorCode, KafkaError
 from ottla.wire.fetch import READ_COMMITTED
@@ -65,7 +67,12 @@ _Cold = list[tuple[list[ListOffsetsPartitionResponse], int, _Lookup, ColdReadErr
 
 
 @api(
-    ApiKey.LIST_OFFSETS, 1, 11, ListOffsetsRequest, pieces("topics.partitions", "topics.partitions")
+    ApiKey.LIST_OFFSETS,
+    1,
+    11,
+    ListOffsetsRequest,
+    pieces("topics.partitions", "topics.partitions"),
+    authorize=Inside((Operation.DESCRIBE, ResourceType.TOPIC)),
 )
 def list_offsets(
     request: Request, asked: ListOffsetsRequest
@@ -82,8 +89,11 @@ def list_offsets(
     for topic in asked.topics:
         results = ListOffsetsTopicResponse(name=topic.name)
         answer.topics.append(results)
+        hidden = not request.access.may(Operation.DESCRIBE, ResourceType.TOPIC, topic.name)
         for wanted in topic.partitions:
-            if named[topic.name, wanted.partition_index] > 1:
+            if hidden:
+                found = _refusal(wanted, KafkaError(ErrorCode.TOPIC_AUTHORIZATION_FAILED))
+            elif named[topic.name, wanted.partition_index] > 1:
                 found = _refusal(wanted, KafkaError(ErrorCode.INVALID_REQUEST))
             else:
                 lookup = _Lookup(request, topic.name, wanted, committed)

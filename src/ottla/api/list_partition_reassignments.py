@@ -1,8 +1,10 @@
 """ListPartitionReassignments, version 0: which replicas are on the move (KIP-455)."""
 
+from ottla.api.authorization import OnCluster
 from ottla.api.pieces import pieces
 from ottla.api.registry import Request, api
 from ottla.metadata.reassignments import reassignments
+from ottla.security.operations import Operation
 from ottla.wire.apis import ApiKey
 from ottla.wire.messages.list_partition_reassignments import (
     ListPartitionReassignmentsRequest,
@@ -18,6 +20,7 @@ from ottla.wire.messages.list_partition_reassignments import (
     0,
     ListPartitionReassignmentsRequest,
     pieces("topics.partition_indexes", "topics.partitions"),
+    authorize=OnCluster(Operation.DESCRIBE),
 )
 def list_partition_reassignments(
     request: Request, asked: ListPartitionReassignmentsRequest

@@ -10,11 +10,12 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Iterable
 
+from ottla.api.authorization import Inside
 from ottla.api.pieces import pieces
 from ottla.api.registry import LONG_BYTES, Outcome, Request, handled, raw_api
-from ottla.broker.metadata.authorized import NOT_TOLD, ON_A_TOPIC, ON_THE_CLUSTER
 from ottla.config.topic_names import INTERNAL_TOPICS, topic_name_problem
 from ottla.metadata.image import TopicImage
+from ottla.security.operations import NOT_ASKED, Operation, ResourceType
 from ottla.wire.apis import ApiKey
 from ottla.wire.errors import ErrorCode
 from ottla.wire.message import NO_UUID
@@ -31,16 +32,27 @@ FIRST_WITH_CHOICE_OF_CREATION = 4
 FIRST_BY_ID = 12
 FIRST_WITH_LISTENER_NOT_FOUND = 6
 NO_LEADER = -1
+TOPIC = ResourceType.TOPIC
 _WAYS = (pieces("topics", "topics"),)
 
 
-@raw_api(ApiKey.METADATA, 0, 13)
+@raw_api(
+    ApiKey.METADATA,
+    0,
+    13,
+    authorize=Inside(
+        (Operation.DESCRIBE, ResourceType.TOPIC),
+        (Operation.CREATE, ResourceType.TOPIC),
+        (Operation.CREATE, ResourceType.CLUSTER),
+        (Operation.DESCRIBE, ResourceType.CLUSTER),
+    ),
+)
 def metadata(request: Request, body: memoryview, at: int) -> Outcome:
     """Describe the cluster and the topics named, or all; a large answer is kept for the next."""
     kept = request.node.metadata_responses
     if not kept.may_be_large or len(body) - at > LONG_BYTES:
         return handled(request, body, at, MetadataRequest, _metadata, _WAYS)
-    question = (request.version, request.listener, bytes(body[at:]))
+    question = (request.version, request.listener, request.access.view, bytes(body[at:]))
     known = kept.find(question)
     if known is not None:
         return (known,)
@@ -56,11 +68,15 @@ def _metadata(
     node = request.node
     if asked.topics is None or (request.version == 0 and not asked.topics):
         return _answer(
-            request, asked, [_describe(request, each) for each in node.image.topics.values()]
+            request,
+            asked,
+            [
+                _describe(request, each)
+                for each in node.image.topics.values()
+                if request.access.allows(Operation.DESCRIBE, TOPIC, each.name)
+            ],
         )
-    may_create = node.config.auto_create_topics_enable and (
-        request.version < FIRST_WITH_CHOICE_OF_CREATION or asked.allow_auto_topic_creation
-    )
+    may_create = creates(request, asked)
     named = (
         [
             wanted.name
@@ -70,7 +86,11 @@ def _metadata(
         if may_create
         else []
     )
-    missing = list(dict.fromkeys(name for name in named if _can_be_created(request, name)))
+    missing = list(
+        dict.fromkeys(
+            name for name in named if _can_be_created(request, name) and _may_create(request, name)
+        )
+    )
     if missing:
         return _create_then_answer(request, asked, missing)
     return _answer(request, asked, _look_up_each(request, asked))
@@ -78,6 +98,15 @@ def _metadata(
 
 def _can_be_created(request: Request, name: str) -> bool:
     return name not in request.node.image.topics and not topic_name_problem(name)
+
+
+def _may_create(request: Request, name: str) -> bool:
+    """Whether the client may have the topic made, and see it then."""
+    access = request.access
+    return access.allows(Operation.DESCRIBE, TOPIC, name) and (
+        access.allows(Operation.CREATE, ResourceType.CLUSTER)
+        or access.may(Operation.CREATE, TOPIC, name)
+    )
 
 
 async def _create_then_answer(
@@ -92,8 +121,9 @@ def _answer(
 ) -> MetadataResponse:
     if asked.include_topic_authorized_operations:
         for topic in topics:
-            if not topic.error_code:
-                topic.topic_authorized_operations = ON_A_TOPIC
+            if not topic.error_code and topic.name is not None:
+                operations = request.access.operations(TOPIC, topic.name)
+                topic.topic_authorized_operations = operations
     hidden = unreachable(request)
     if hidden:
         _leave_out(topics, hidden, request.version)
@@ -104,10 +134,18 @@ def _answer(
         cluster_id=request.node.cluster_id,
         controller_id=request.node.controller_id,
         topics=topics,
-        cluster_authorized_operations=ON_THE_CLUSTER
+        cluster_authorized_operations=cluster_operations(request)
         if asked.include_cluster_authorized_operations
-        else NOT_TOLD,
+        else NOT_ASKED,
     )
+
+
+def cluster_operations(request: Request) -> int:
+    """What the client may do with the cluster; nothing is told to one that may not describe it."""
+    access = request.access
+    if not access.allows(Operation.DESCRIBE, ResourceType.CLUSTER):
+        return 0
+    return access.operations(ResourceType.CLUSTER)
 
 
 def _leave_out(topics: list[MetadataResponseTopic], hidden: set[int], version: int) -> None:
@@ -138,10 +176,20 @@ def _leave_out_replicas(topics: list[MetadataResponseTopic]) -> None:
 def _look_up_each(request: Request, asked: MetadataRequest) -> list[MetadataResponseTopic]:
     """The topics asked for; one that is named twice is listed once, as in Kafka."""
     named = {(wanted.name, wanted.topic_id): wanted for wanted in asked.topics or ()}
-    return [_look_up(request, wanted) for wanted in named.values()]
+    may_create = creates(request, asked)
+    return [_look_up(request, wanted, may_create) for wanted in named.values()]
 
 
-def _look_up(request: Request, wanted: MetadataRequestTopic) -> MetadataResponseTopic:
+def creates(request: Request, asked: MetadataRequest) -> bool:
+    """Whether topics that are missing are to be made."""
+    return request.node.config.auto_create_topics_enable and (
+        request.version < FIRST_WITH_CHOICE_OF_CREATION or asked.allow_auto_topic_creation
+    )
+
+
+def _look_up(
+    request: Request, wanted: MetadataRequestTopic, may_create: bool
+) -> MetadataResponseTopic:
     image = request.node.image
     name = wanted.name
     if request.version < FIRST_BY_ID and (name is None or wanted.topic_id != NO_UUID):
@@ -156,8 +204,19 @@ def _look_up(request: Request, wanted: MetadataRequestTopic) -> MetadataResponse
                 return MetadataResponseTopic(error_code=ErrorCode.INVALID_REQUEST, name="")
             code = ErrorCode.UNKNOWN_TOPIC_ID
             return MetadataResponseTopic(error_code=code, name=None, topic_id=wanted.topic_id)
+        if not request.access.may(Operation.DESCRIBE, TOPIC, topic.name):
+            code = ErrorCode.TOPIC_AUTHORIZATION_FAILED
+            return MetadataResponseTopic(error_code=code, name=None, topic_id=wanted.topic_id)
         return _describe(request, topic)
     topic = image.topics.get(name)
+    if not request.access.may(Operation.DESCRIBE, TOPIC, name) or (
+        topic is None and may_create and not _may_create(request, name)
+    ):
+        return MetadataResponseTopic(
+            error_code=ErrorCode.TOPIC_AUTHORIZATION_FAILED,
+            name=name,
+            is_internal=name in INTERNAL_TOPICS,
+        )
     if topic is None:
         bad = topic_name_problem(name) is not None
         code = ErrorCode.INVALID_TOPIC_EXCEPTION if bad else ErrorCode.UNKNOWN_TOPIC_OR_PARTITION

@@ -2,17 +2,24 @@
 
 from collections.abc import Awaitable
 
+from msgspec.structs import replace
+
+from ottla.api.authorization import Inside
 from ottla.api.pieces import pieces
 from ottla.api.registry import Request, api
+from ottla.api.topic_rights import may_use_topic
 from ottla.broker.scheduling.waiting import settled
-from ottla.coordinator.offsets.fetch import groups_of, refuse, reply_of
+from ottla.coordinator.offsets.fetch import groups_of, refuse, reply_of, same_for_all
 from ottla.later import Later
+from ottla.security.operations import Operation, ResourceType
 from ottla.wire.apis import ApiKey
+from ottla.wire.errors import ErrorCode
 from ottla.wire.messages.offset_fetch import (
     OffsetFetchRequest,
     OffsetFetchRequestGroup,
     OffsetFetchResponse,
     OffsetFetchResponseGroup,
+    OffsetFetchResponseTopics,
 )
 
 Answer = OffsetFetchResponseGroup | Later[OffsetFetchResponseGroup]
@@ -25,6 +32,9 @@ Answer = OffsetFetchResponseGroup | Later[OffsetFetchResponseGroup]
     OffsetFetchRequest,
     pieces("groups.topics.partition_indexes", "groups.topics.partitions"),
     pieces("topics.partition_indexes", "topics.partitions"),
+    authorize=Inside(
+        (Operation.DESCRIBE, ResourceType.GROUP), (Operation.DESCRIBE, ResourceType.TOPIC)
+    ),
 )
 def offset_fetch(
     request: Request, asked: OffsetFetchRequest
@@ -38,6 +48,44 @@ def offset_fetch(
 
 
 def _ask(request: Request, group: OffsetFetchRequestGroup, asked: OffsetFetchRequest) -> Answer:
+    """The offsets of one group that the client may see."""
+    if not request.access.may(Operation.DESCRIBE, ResourceType.GROUP, group.group_id):
+        return refuse(group, ErrorCode.GROUP_AUTHORIZATION_FAILED, request.version)
+    if group.topics is None:
+        answer = _committed(request, group, asked)
+        if isinstance(answer, Later):
+            return answer.map(lambda found: _without_hidden(request, found))
+        return _without_hidden(request, answer)
+    hidden = [
+        topic
+        for topic in group.topics
+        if not may_use_topic(request, Operation.DESCRIBE, topic.name, topic.topic_id)
+    ]
+    if not hidden:
+        return _committed(request, group, asked)
+    refused = [same_for_all(topic, ErrorCode.TOPIC_AUTHORIZATION_FAILED) for topic in hidden]
+    rest = [topic for topic in group.topics if topic not in hidden]
+    answer = _committed(request, replace(group, topics=rest), asked)
+    if isinstance(answer, Later):
+        return answer.map(lambda found: replace(found, topics=found.topics + refused))
+    return replace(answer, topics=answer.topics + refused)
+
+
+def _without_hidden(request: Request, found: OffsetFetchResponseGroup) -> OffsetFetchResponseGroup:
+    """All that a group has committed, but for topics that the client may not see."""
+    by_id = request.node.image.topics_by_id
+
+    def sees(topic: OffsetFetchResponseTopics) -> bool:
+        known = by_id.get(topic.topic_id)
+        name = topic.name or ("" if known is None else known.name)
+        return request.access.allows(Operation.DESCRIBE, ResourceType.TOPIC, name)
+
+    return replace(found, topics=[topic for topic in found.topics if sees(topic)])
+
+
+def _committed(
+    request: Request, group: OffsetFetchRequestGroup, asked: OffsetFetchRequest
+) -> Answer:
     return request.node.groups.ask(
         group.group_id,
         lambda shard, now: shard.handle_offset_fetch(

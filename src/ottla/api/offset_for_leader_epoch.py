@@ -1,7 +1,9 @@
 """OffsetForLeaderEpoch, versions 2 to 4: where a leader epoch ends in this log (KIP-320)."""
 
+from ottla.api.authorization import Inside
 from ottla.api.pieces import pieces
 from ottla.api.registry import Request, api, error_of
+from ottla.security.operations import Operation, ResourceType
 from ottla.wire.apis import ApiKey
 from ottla.wire.errors import ErrorCode, KafkaError
 from ottla.wire.messages.offset_for_leader_epoch import (
@@ -19,17 +21,25 @@ from ottla.wire.messages.offset_for_leader_epoch import (
     4,
     OffsetForLeaderEpochRequest,
     pieces("topics.partitions", "topics.partitions"),
+    authorize=Inside(
+        (Operation.CLUSTER_ACTION, ResourceType.CLUSTER), (Operation.DESCRIBE, ResourceType.TOPIC)
+    ),
 )
 def offset_for_leader_epoch(
     request: Request, asked: OffsetForLeaderEpochRequest
 ) -> OffsetForLeaderEpochResponse:
     """Tell each partition's end offset for the epoch asked, or for the one before it."""
     answer = OffsetForLeaderEpochResponse()
+    access = request.access
+    is_broker = access.allows(Operation.CLUSTER_ACTION, ResourceType.CLUSTER)
     for topic in asked.topics:
         results = OffsetForLeaderTopicResult(topic=topic.topic)
         answer.topics.append(results)
+        sees = is_broker or access.may(Operation.DESCRIBE, ResourceType.TOPIC, topic.topic)
         for wanted in topic.partitions:
             try:
+                if not sees:
+                    raise KafkaError(ErrorCode.TOPIC_AUTHORIZATION_FAILED)
                 result = _end_of(request, topic.topic, wanted)
             except Exception as problem:  # noqa: BLE001 one partition's failure is not the others'
                 code, _ = error_of(problem)

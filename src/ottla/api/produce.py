@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections.abc import Coroutine
 from typing import Any
 
+from ottla.api.authorization import Inside
 from ottla.api.produce_batches import (
     answer_later,
     append,
@@ -22,6 +23,8 @@ from ottla.api.produce_batches import (
 from ottla.api.produce_many import MOST_READ_AT_ONCE, produce_many
 from ottla.api.produce_replies import (
     check_may_write_internal,
+    may_use_transaction,
+    not_allowed,
     refusal,
     refuse_all,
     refuse_without_id,
@@ -31,6 +34,8 @@ from ottla.api.registry import Outcome, Request, raw_api
 from ottla.broker.replicas.partition import Partition
 from ottla.broker.replicas.verification import Verdict, is_transactional, verify
 from ottla.log.validation.inspection import LongBodyError
+from ottla.security.authorizer import WRITE
+from ottla.security.operations import Operation, ResourceType
 from ottla.wire import produce as wire
 from ottla.wire.apis import ApiKey
 from ottla.wire.errors import ErrorCode
@@ -39,7 +44,14 @@ from ottla.wire.produce import ManyPartitionsError, PartitionResult, ProduceRequ
 from ottla.wire.reply import Parts
 
 
-@raw_api(ApiKey.PRODUCE, wire.FIRST_VERSION, wire.LAST_VERSION)
+@raw_api(
+    ApiKey.PRODUCE,
+    wire.FIRST_VERSION,
+    wire.LAST_VERSION,
+    authorize=Inside(
+        (Operation.WRITE, ResourceType.TOPIC), (Operation.WRITE, ResourceType.TRANSACTIONAL_ID)
+    ),
+)
 def produce(request: Request, body: memoryview, at: int) -> Outcome:
     """Append every batch, then answer when what acks promises is true."""
     version = request.version
@@ -76,6 +88,8 @@ def _append_one(
     partition: Partition | None = None
     try:
         partition = node.partitions.find(topic, index)
+        if not request.access.topics[partition.topic] & WRITE:
+            raise not_allowed(request, partition.topic)
         if partition.leadership is not None:
             return append(request, asked, None, is_own=is_own)
         if partition.is_internal:
@@ -109,7 +123,7 @@ def _append_one(
 
 
 def _produce_in_transaction(request: Request, asked: ProduceRequest, is_own: bool) -> Outcome:
-    if asked.transactional_id is None:
+    if asked.transactional_id is None or not may_use_transaction(request, asked):
         return (refuse_without_id(request.version, asked),)
     begun = [
         each

@@ -21,6 +21,7 @@ from ottla.api.produce_replies import (
     check_may_write_internal,
     endpoints_of,
     give_up,
+    not_allowed,
     refusal,
     response,
 )
@@ -39,6 +40,7 @@ from ottla.broker.scheduling.turns import Turns
 from ottla.broker.scheduling.waiting import settled
 from ottla.later import Later
 from ottla.log.validation.inspection import LongBodyError, Looked
+from ottla.security.authorizer import WRITE
 from ottla.wire import produce as wire
 from ottla.wire.errors import ErrorCode, KafkaError
 from ottla.wire.produce import PartitionResult, ProduceRequest, TopicKey
@@ -231,6 +233,8 @@ class Appending:
         partition: Partition | None = None
         try:
             partition = node.partitions.find(topic, index)
+            if not request.access.topics[partition.topic] & WRITE:
+                raise not_allowed(request, partition.topic)
             if partition.is_internal:
                 check_may_write_internal(request, partition)
             if looked is None:
@@ -341,6 +345,8 @@ def begun_in(
             check_may_write_internal(request, partition)
     except KafkaError:
         return None  # the append says what is wrong
+    if not request.access.topics[partition.topic] & WRITE:
+        return None  # as well
     return partition, records
 
 

@@ -20,6 +20,7 @@ from ottla.api.produce_batches import (
     note_moment,
 )
 from ottla.api.produce_replies import (
+    may_use_transaction,
     refuse_all,
     refuse_without_id,
 )
@@ -58,7 +59,7 @@ async def _produce_many(request: Request, body: memoryview) -> Parts | None:
             return (await decoding.of_message(lambda: refuse_all(version, asked, code)),)
         if not in_transaction:
             return await Appending(request, asked, None, is_own=True).in_turns()
-        if asked.transactional_id is None:
+        if asked.transactional_id is None or not may_use_transaction(request, asked):
             return (await decoding.of_message(lambda: refuse_without_id(version, asked)),)
         moments: Guards = {}
         verdict = await _verified(request, asked, asked.transactional_id, moments)

@@ -6,6 +6,8 @@ from collections.abc import Sequence
 
 from ottla.api.registry import Request, error_of
 from ottla.broker.replicas.partition import Partition
+from ottla.security.authorizer import WRITE
+from ottla.security.operations import Operation, ResourceType
 from ottla.wire import produce as wire
 from ottla.wire.errors import ErrorCode, KafkaError
 from ottla.wire.produce import PartitionResult, ProduceRequest, TopicKey
@@ -21,6 +23,7 @@ WITHOUT_LOG_START = frozenset(
         ErrorCode.MESSAGE_TOO_LARGE,
         ErrorCode.NOT_LEADER_OR_FOLLOWER,
         ErrorCode.RECORD_LIST_TOO_LARGE,
+        ErrorCode.TOPIC_AUTHORIZATION_FAILED,
         ErrorCode.UNKNOWN_TOPIC_ID,
         ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
     }
@@ -28,6 +31,18 @@ WITHOUT_LOG_START = frozenset(
 """Errors with which Kafka does not say where the log starts (-1)."""
 
 Results = list[tuple[TopicKey, list[PartitionResult]]]
+
+
+def not_allowed(request: Request, topic: str) -> KafkaError:
+    """The refusal of a client that may not write to a topic; it is logged."""
+    request.access.may(Operation.WRITE, ResourceType.TOPIC, topic)
+    return KafkaError(ErrorCode.TOPIC_AUTHORIZATION_FAILED)
+
+
+def may_use_transaction(request: Request, asked: ProduceRequest) -> bool:
+    """Whether the client may write in the transaction that it names."""
+    name = asked.transactional_id or ""
+    return request.access.may(Operation.WRITE, ResourceType.TRANSACTIONAL_ID, name)
 
 
 def check_may_write_internal(request: Request, partition: Partition) -> None:
@@ -60,6 +75,8 @@ def refusal(
 ) -> PartitionResult:
     """The result of a batch that was not appended."""
     node = request.node
+    if partition is None and isinstance(topic, str) and not request.access.topics[topic] & WRITE:
+        problem = not_allowed(request, topic)  # also where there is no such topic
     reason, message = error_of(problem)
     code = node.rejected_batches.told((topic, index), records, reason, node.elapsed_ms())
     start = -1

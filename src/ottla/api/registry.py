@@ -1,7 +1,8 @@
 """The table of Kafka APIs that this broker serves, filled by one decorator.
 
 Rules kept here:
-1. `@api(key, first, last, RequestClass)` on a function is the only registration of an API.
+1. `@api(key, first, last, RequestClass, authorize=...)` on a function is the only registration of
+   an API. What it authorizes has no default (`authorization.py`).
 2. A handler gets a `Request` and a decoded message and returns the reply message, a Later of
    it, or is a coroutine. Produce, Fetch and Metadata are `raw`: they take and give bytes.
 3. A handler reports what a client did wrong in its reply. What it did not foresee is logged
@@ -19,6 +20,7 @@ from typing import TYPE_CHECKING, Any, Final, TypeVar
 import structlog
 from msgspec import Struct
 
+from ottla.api.authorization import Authorize, Inside, Public
 from ottla.api.pieces import Pieces, divide, join, refuses_all
 from ottla.broker.replicas.decoding import WaitsFor
 from ottla.broker.scheduling.turns import Turns
@@ -26,6 +28,7 @@ from ottla.broker.scheduling.waiting import settled
 from ottla.coordinator.shard import RequestContext
 from ottla.later import Later
 from ottla.metadata.store import StoreError
+from ottla.security.authorizer import EVERYTHING, Access
 from ottla.wire import codec
 from ottla.wire.apis import ApiKey
 from ottla.wire.errors import ErrorCode, KafkaError
@@ -77,11 +80,15 @@ class Request(Struct, frozen=True, gc=False):
     client_host: str
     listener: str
     connection_id: int
+    access: Access = EVERYTHING
 
     @property
     def context(self) -> RequestContext:
         """What a coordinator may know of the request."""
-        return RequestContext(self.version, self.client_id or "", f"/{self.client_host}")
+        sees_topic = self.access.sees_topic if self.access.is_limited else None
+        return RequestContext(
+            self.version, self.client_id or "", f"/{self.client_host}", sees_topic
+        )
 
 
 Outcome = Parts | Later[Parts | None] | Coroutine[Any, Any, Parts | None] | None
@@ -93,10 +100,13 @@ RawHandler = Callable[[Request, memoryview, int], Outcome]
 class Endpoint:
     """One API as the server calls it: bytes in, parts out."""
 
-    __slots__ = ("first", "handle", "key", "last", "name")
+    __slots__ = ("authorize", "first", "handle", "key", "last", "name")
 
-    def __init__(self, key: ApiKey, first: int, last: int, handle: RawHandler) -> None:
+    def __init__(
+        self, key: ApiKey, first: int, last: int, handle: RawHandler, authorize: Authorize
+    ) -> None:
         self.key = key
+        self.authorize = authorize
         self.name = key.name
         self.first = first
         self.last = last
@@ -106,29 +116,51 @@ class Endpoint:
 ENDPOINTS: dict[int, Endpoint] = {}
 
 
-def raw_api(key: ApiKey, first: int, last: int) -> Callable[[RawHandler], RawHandler]:
+def raw_api(
+    key: ApiKey, first: int, last: int, *, authorize: Public | Inside
+) -> Callable[[RawHandler], RawHandler]:
     """Register a handler that reads and writes its own bytes."""
 
     def register(handler: RawHandler) -> RawHandler:
-        _add(Endpoint(key, first, last, handler))
+        _add(Endpoint(key, first, last, handler, authorize))
         return handler
 
     return register
 
 
 def api(
-    key: ApiKey, first: int, last: int, request_class: type[Q], *ways: Pieces
+    key: ApiKey,
+    first: int,
+    last: int,
+    request_class: type[Q],
+    *ways: Pieces,
+    authorize: Authorize,
 ) -> Callable[[Handler[Q, R]], Handler[Q, R]]:
     """Register a handler of decoded messages, and the ways to divide long ones."""
 
     def register(handler: Handler[Q, R]) -> Handler[Q, R]:
-        def handle(request: Request, body: memoryview, at: int) -> Outcome:
-            return handled(request, body, at, request_class, handler, ways)
+        guarded = _guarded(handler, authorize)
 
-        _add(Endpoint(key, first, last, handle))
+        def handle(request: Request, body: memoryview, at: int) -> Outcome:
+            return handled(request, body, at, request_class, guarded, ways)
+
+        _add(Endpoint(key, first, last, handle, authorize))
         return handler
 
     return register
+
+
+def _guarded(handler: Handler[Q, R], authorize: Authorize) -> Handler[Q, Any]:
+    """The handler behind what is checked before it."""
+    if isinstance(authorize, Public | Inside):
+        return handler
+    before = authorize
+
+    def guarded(request: Request, asked: Q) -> Any:
+        refusal = before.refusal(request, asked)
+        return handler(request, asked) if refusal is None else refusal
+
+    return guarded
 
 
 def handled(

@@ -7,12 +7,16 @@ A partition that does not exist gets its error first, for any producer: where no
 neither the transaction nor the group sees the request.
 """
 
+from msgspec.structs import replace
+
+from ottla.api.authorization import Inside
 from ottla.api.pieces import MOST_TOGETHER, pieces
 from ottla.api.registry import Request, api, error_of
 from ottla.broker.replicas.verification import VerificationGuard
 from ottla.broker.scheduling.waiting import settled
 from ottla.coordinator.group_state import check_group_id
 from ottla.metadata.image import Image
+from ottla.security.operations import Operation, ResourceType
 from ottla.wire.apis import ApiKey
 from ottla.wire.errors import ErrorCode, KafkaError
 from ottla.wire.messages.add_partitions_to_txn import (
@@ -46,11 +50,36 @@ while some take the others for the end of their transaction."""
     5,
     TxnOffsetCommitRequest,
     pieces("topics.partitions", "topics.partitions", MOST_TOGETHER),
+    authorize=Inside(
+        (Operation.WRITE, ResourceType.TRANSACTIONAL_ID),
+        (Operation.READ, ResourceType.GROUP),
+        (Operation.READ, ResourceType.TOPIC),
+    ),
 )
 async def txn_offset_commit(
     request: Request, asked: TxnOffsetCommitRequest
 ) -> TxnOffsetCommitResponse:
     """Write the offsets as part of the producer's transaction."""
+    access = request.access
+    if not access.may(Operation.WRITE, ResourceType.TRANSACTIONAL_ID, asked.transactional_id):
+        return _refuse_all(asked, ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED)
+    if not access.may(Operation.READ, ResourceType.GROUP, asked.group_id):
+        return _refuse_all(asked, ErrorCode.GROUP_AUTHORIZATION_FAILED)
+    hidden = [
+        topic
+        for topic in asked.topics
+        if not access.may(Operation.READ, ResourceType.TOPIC, topic.name)
+    ]
+    if not hidden:
+        return await _commit(request, asked)
+    refused = _refuse_all(replace(asked, topics=hidden), ErrorCode.TOPIC_AUTHORIZATION_FAILED)
+    rest = [topic for topic in asked.topics if topic not in hidden]
+    if rest:
+        refused.topics += (await _commit(request, replace(asked, topics=rest))).topics
+    return refused
+
+
+async def _commit(request: Request, asked: TxnOffsetCommitRequest) -> TxnOffsetCommitResponse:
     image = request.node.image
     if not any(_exists(image, topic, part) for topic in asked.topics for part in topic.partitions):
         return _refuse(image, asked, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
@@ -96,6 +125,23 @@ async def _verify(request: Request, asked: TxnOffsetCommitRequest, partition: in
         if code == ErrorCode.PRODUCER_FENCED:
             code = ErrorCode.INVALID_PRODUCER_EPOCH  # as Kafka's brokers say it to each other
         raise KafkaError(ErrorCode(code))
+
+
+def _refuse_all(asked: TxnOffsetCommitRequest, code: ErrorCode) -> TxnOffsetCommitResponse:
+    return TxnOffsetCommitResponse(
+        topics=[
+            TxnOffsetCommitResponseTopic(
+                name=topic.name,
+                partitions=[
+                    TxnOffsetCommitResponsePartition(
+                        partition_index=partition.partition_index, error_code=code
+                    )
+                    for partition in topic.partitions
+                ],
+            )
+            for topic in asked.topics
+        ]
+    )
 
 
 def _refuse(image: Image, asked: TxnOffsetCommitRequest, code: int) -> TxnOffsetCommitResponse:

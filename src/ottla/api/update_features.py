@@ -5,7 +5,9 @@ lowered: this broker does what its levels say, and has no older ways.
 """
 
 from ottla.api.api_versions import FEATURES
+from ottla.api.authorization import OnCluster
 from ottla.api.registry import Request, api
+from ottla.security.operations import Operation
 from ottla.wire.apis import ApiKey
 from ottla.wire.errors import ErrorCode
 from ottla.wire.messages.update_features import (
@@ -20,7 +22,7 @@ FIRST_WITH_KINDS = 1
 UPGRADE, SAFE_DOWNGRADE, UNSAFE_DOWNGRADE = 1, 2, 3
 
 
-@api(ApiKey.UPDATE_FEATURES, 0, 2, UpdateFeaturesRequest)
+@api(ApiKey.UPDATE_FEATURES, 0, 2, UpdateFeaturesRequest, authorize=OnCluster(Operation.ALTER))
 def update_features(request: Request, asked: UpdateFeaturesRequest) -> UpdateFeaturesResponse:
     """Say of each level whether it could be had."""
     for update in asked.feature_updates:

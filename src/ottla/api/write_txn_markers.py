@@ -3,11 +3,13 @@
 import asyncio
 from collections.abc import Awaitable
 
+from ottla.api.authorization import Inside
 from ottla.api.pieces import pieces
 from ottla.api.registry import Request, api
 from ottla.broker.coordinators.txn_markers import write_marker
 from ottla.coordinator.transactions.effects import TxnMarkers
 from ottla.coordinator.transactions.state import TopicPartition
+from ottla.security.operations import Operation, ResourceType
 from ottla.wire.apis import ApiKey
 from ottla.wire.errors import ErrorCode
 from ottla.wire.messages.write_txn_markers import (
@@ -28,11 +30,18 @@ Uncommitted = list[tuple[WritableTxnMarkerPartitionResult, asyncio.Future[ErrorC
     2,
     WriteTxnMarkersRequest,
     pieces("markers.topics.partition_indexes", "markers.topics.partitions"),
+    authorize=Inside(
+        (Operation.ALTER, ResourceType.CLUSTER), (Operation.CLUSTER_ACTION, ResourceType.CLUSTER)
+    ),
 )
 def write_txn_markers(
     request: Request, asked: WriteTxnMarkersRequest
 ) -> WriteTxnMarkersResponse | Awaitable[WriteTxnMarkersResponse]:
     """Write a control batch into every partition named; answered when all are committed."""
+    access = request.access
+    may_write = access.allows(Operation.ALTER, ResourceType.CLUSTER) or access.may(
+        Operation.CLUSTER_ACTION, ResourceType.CLUSTER
+    )
     uncommitted: Uncommitted = []
     answer = WriteTxnMarkersResponse(
         markers=[
@@ -43,6 +52,8 @@ def write_txn_markers(
                         name=topic.name,
                         partitions=[
                             _write(request, marker, TopicPartition(topic.name, index), uncommitted)
+                            if may_write
+                            else _refused(index)
                             for index in topic.partition_indexes
                         ],
                     )
@@ -53,6 +64,12 @@ def write_txn_markers(
         ]
     )
     return _when_committed(request, answer, uncommitted) if uncommitted else answer
+
+
+def _refused(index: int) -> WritableTxnMarkerPartitionResult:
+    return WritableTxnMarkerPartitionResult(
+        partition_index=index, error_code=ErrorCode.CLUSTER_AUTHORIZATION_FAILED
+    )
 
 
 def _write(

@@ -35,16 +35,19 @@ from ottla.broker.logs.log_loader import LogLoader
 from ottla.broker.logs.log_manager import LogManager
 from ottla.broker.logs.replica_removal import ReplicaRemoval
 from ottla.broker.logs.storage import storage_of
+from ottla.broker.metadata.authorization import Authorization
 from ottla.broker.metadata.auto_topic_creation import AutoTopicCreation
 from ottla.broker.metadata.broker_lifecycle import BrokerLifecycleManager
 from ottla.broker.metadata.cluster_id import check_not_lost, ensure_cluster_id
 from ottla.broker.metadata.controller import ControllerRole
+from ottla.broker.metadata.delegation_tokens import sweep_tokens
 from ottla.broker.metadata.leader_balancer import LeaderBalancer
 from ottla.broker.metadata.metadata_loader import MetadataLoader
 from ottla.broker.metadata.metadata_publisher import MetadataPublisher
 from ottla.broker.metadata.metadata_response_cache import MetadataResponseCache
 from ottla.broker.metadata.own_address import own_host, warn_of_lost_clients
 from ottla.broker.metadata.producer_id_manager import ProducerIdManager
+from ottla.broker.metadata.security import ensure_secret
 from ottla.broker.metadata.stores import own_file
 from ottla.broker.metrics.counters import TopicMetrics
 from ottla.broker.replicas.decoding import Decoding
@@ -110,6 +113,8 @@ class BrokerServer:
         self.elapsed_ms = self.clock.elapsed_ms
         self.image = Image()
         self.metadata = MetadataLoader(self.dynamic_config, self.image)
+        self.authorization = Authorization(config)
+        self._sweeping: asyncio.Task[None] | None = None
         self.background = Background()
         self.partitions = Partitions()
         self.topic_metrics: dict[str, TopicMetrics] = {}
@@ -226,6 +231,7 @@ class BrokerServer:
             replica_manager=self.replica_manager,
             controller=self.controller,
             groups=self.groups,
+            authorization=self.authorization,
             session_ended=self.lifecycle.session_ended,
         )
 
@@ -276,7 +282,9 @@ class BrokerServer:
                 # Before the store makes a new one: its files would not go with one put back.
                 check_not_lost(folder, self.config)
             await self.metadata.open(self._publisher)
+            self.authorization.loaded(self.image)
             await ensure_cluster_id(self.image, self.metadata, folder, self.config)
+            await ensure_secret(self.config, self.metadata)
             self.lifecycle.storage = storage_of(folder, self.cluster_id, self.id)
         except (StoreError, FolderError) as problem:
             await self.close()
@@ -301,6 +309,9 @@ class BrokerServer:
         await self.replica_manager.claims.settle()
         self.replica_manager.start()
         self.leader_balancer.start()
+        if self.config.delegation_token_secret_key:
+            sweep = sweep_tokens(self.dynamic_config, self.clock, self.image, self.metadata)
+            self._sweeping = asyncio.get_running_loop().create_task(sweep)
         self.log_manager.start()
         self.log_cleaner.start()
         try:
@@ -357,6 +368,8 @@ class BrokerServer:
         await self.lifecycle.stop()
         await self.controller.stop()
         await self.leader_balancer.stop()
+        if self._sweeping is not None:
+            self._sweeping.cancel()
         await self.replica_manager.stop()
         self.transactions.stop()
         self.groups.stop()

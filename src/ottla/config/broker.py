@@ -12,6 +12,7 @@ from typing import Self
 
 from ottla.config.broker_configs import BROKER_CONFIGS, broker_definition
 from ottla.config.consistency import check_consistency
+from ottla.config.errors import invalid_value
 from ottla.config.listener_configs import PER_LISTENER, names
 from ottla.config.listeners import (
     Listener,
@@ -45,6 +46,12 @@ class BrokerConfig:
     security_inter_broker_protocol: str
     controller_listener_names: tuple[str, ...]
     authorizer_class_name: str
+    super_users: str
+    allow_everyone_if_no_acl_found: bool
+    delegation_token_secret_key: str | None
+    delegation_token_max_lifetime_ms: int
+    delegation_token_expiry_time_ms: int
+    delegation_token_expiry_check_interval_ms: int
     create_topic_policy_class_name: str | None
     alter_config_policy_class_name: str | None
     socket_request_max_bytes: int
@@ -251,6 +258,7 @@ class BrokerConfig:
         self.connections_per_ip_overrides = connections_per_ip(
             self.max_connections_per_ip_overrides
         )
+        self.super_user_names = principals(self.super_users)
         self._protocols = protocol_map(self.listener_security_protocol_map)
         self.bound_listeners: tuple[Listener, ...] = parse_listeners(
             self.listeners, self._protocols, self.controller_listener_names
@@ -304,6 +312,15 @@ class BrokerConfig:
         return BrokerConfig(
             BrokerSettings(self.settings.static, dynamic_default, dynamic_broker),
         )
+
+
+def principals(text: str) -> frozenset[str]:
+    """The principals of `super.users`: `User:admin;User:CN=x,O=y`."""
+    found = frozenset(part.strip() for part in text.split(";") if part.strip())
+    for each in found:
+        if ":" not in each:
+            raise invalid_value("super.users", each, "a principal has the form User:name")
+    return found
 
 
 def _fill_in(values: dict[str, Value], settings: BrokerSettings) -> None:

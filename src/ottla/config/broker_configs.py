@@ -6,6 +6,7 @@ table, a listener's own setting of it, or ignored with a warning, so that a Kafk
 """
 
 from ottla.config.audit_configs import AUDIT_CONFIGS
+from ottla.config.authorization_configs import AUTHORIZATION_CONFIGS
 from ottla.config.broker_log_configs import LOG_CONFIGS
 from ottla.config.broker_network_configs import NETWORK_CONFIGS
 from ottla.config.broker_replica_configs import REPLICA_CONFIGS
@@ -21,6 +22,7 @@ from ottla.config.topic_configs import TOPIC_CONFIGS
 BROKER_CONFIGS: dict[str, ConfigDef] = table(
     *NETWORK_CONFIGS,
     *SECURITY_CONFIGS,
+    *AUTHORIZATION_CONFIGS,
     *LOG_CONFIGS,
     *REPLICA_CONFIGS,
     *COORDINATOR_CONFIGS,

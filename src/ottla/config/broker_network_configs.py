@@ -20,6 +20,8 @@ from ottla.config.rows import (
 )
 from ottla.config.types import INT_MAX
 
+STANDARD_AUTHORIZER = "org.apache.kafka.metadata.authorizer.StandardAuthorizer"
+
 NETWORK_CONFIGS = (
     broker(
         "node.id", INT, 1, AT_LEAST_0, HIGH, READ_ONLY,
@@ -70,10 +72,9 @@ NETWORK_CONFIGS = (
         "KRaft `server.properties` works.",
     ),
     broker(
-        "authorizer.class.name", STRING, "", Only("", "authorization is not supported yet"), LOW,
-        READ_ONLY,
-        "Access control is not supported yet. The broker refuses to start if it is set, rather "
-        "than run unprotected.",
+        "authorizer.class.name", STRING, "", OneOf(("", STANDARD_AUTHORIZER)), LOW, READ_ONLY,
+        "Set to Kafka's StandardAuthorizer to let clients do only what ACLs allow. Without it, "
+        "everybody may do everything. Other authorizers are Java classes and are refused.",
     ),
     broker(
         "create.topic.policy.class.name", CLASS, None,

@@ -13,7 +13,6 @@ from ottla.config.definition import DynamicMode
 # listeners or features are refused elsewhere.
 _PREFIXES = (
     "controller.quorum.",
-    "delegation.token.",
     "group.share.",
     "group.streams.",
     "metadata.log.",

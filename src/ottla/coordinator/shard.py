@@ -30,7 +30,7 @@ Rules kept by the runtime:
    handler is known to have changed nothing.
 """
 
-from collections.abc import Hashable
+from collections.abc import Callable, Hashable
 from typing import Generic, NamedTuple, TypeVar
 
 from msgspec import Struct
@@ -58,6 +58,8 @@ class RequestContext(Struct, frozen=True, gc=False):
     client_id: str = ""
     client_host: str = ""
     """The client's address as Kafka prints it: "/127.0.0.1"."""
+    sees_topic: Callable[[str], bool] | None = None
+    """Whether the client may describe a topic: patterns match no other. None: it may all."""
 
 
 class Deferred(Struct, frozen=True, gc=False):

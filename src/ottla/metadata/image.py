@@ -22,6 +22,7 @@ import msgspec
 from ottla.config.topic_names import collision_key, topic_name_problem
 from ottla.metadata import documents
 from ottla.metadata.documents import Endpoint, Storage
+from ottla.metadata.security_image import SecurityDelta, SecurityImage
 from ottla.metadata.store import Change, Document, StoreError
 
 
@@ -110,12 +111,14 @@ class Delta(msgspec.Struct):
     # Broker ids; None stands for the cluster's defaults.
     changed_broker_configs: list[int | None] = []
     controller_changed: bool = False
+    security: SecurityDelta = msgspec.field(default_factory=SecurityDelta)
 
 
-class Image:
+class Image(SecurityImage):
     """Everything the cluster agrees on, as of one commit."""
 
     def __init__(self) -> None:
+        super().__init__()
         self.topics: dict[str, TopicImage] = {}
         self.topics_by_id: dict[UUID, TopicImage] = {}
         self.topic_ids: set[UUID] = set()
@@ -156,6 +159,7 @@ class Image:
         known += [documents.broker_configs_key(broker) for broker in self.broker_configs]
         known += [documents.group_configs_key(group_id) for group_id in self.group_configs]
         known += map(documents.client_metrics_configs_key, self.client_metrics_configs)
+        known += self.security_keys()
         known += [documents.CONTROLLER, documents.CLUSTER]
         gone = [Change(key, None, -1, -1) for key in known if key not in stored]
         return gone + [Change(*document) for document in snapshot]
@@ -201,6 +205,8 @@ class Image:
                 self.deleted_topics[UUID(rest)] = change.epoch
         elif change.key == documents.CLUSTER:
             self.cluster_id = _CLUSTER.decode(change.value).cluster_id if change.value else None
+        else:
+            self.take_security(change, before.security)
 
     def _take_partition(self, rest: str, change: Change, before: "_Before") -> None:
         topic, _, number = rest.rpartition("/")
@@ -294,9 +300,10 @@ class _Before:
         self.brokers: dict[int, BrokerImage | None] = {}
         self.broker_configs: dict[int | None, ConfigsImage | None] = {}
         self.controller = False
+        self.security = SecurityDelta()
 
     def delta(self, image: Image) -> Delta:
-        delta = Delta(controller_changed=self.controller)
+        delta = Delta(controller_changed=self.controller, security=self.security)
         for name, old in self.topics.items():
             new = image.topics.get(name)
             if old is not None and new is not None and old.id == new.id:

@@ -145,6 +145,10 @@ class Access:
         if not self.may(operation, kind, name):
             raise KafkaError(REFUSED[kind])
 
+    def sees_topic(self, name: str) -> bool:
+        """Whether the client may describe a topic; nothing is logged."""
+        return bool(self.topics[name] & DESCRIBE)
+
     def allows_any(self, operation: Operation, kind: ResourceType) -> bool:
         """Whether the client may do it on some resource of the type."""
         if self.allows(operation, kind, _SOME_NAME):

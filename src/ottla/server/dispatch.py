@@ -35,7 +35,7 @@ _NOT_A_TASK: Final = (tuple, list, Later)
 class Dispatcher:
     """Calls the handlers for the requests of one connection."""
 
-    __slots__ = ("_client_host", "_connection_id", "_count", "_listener", "_principal", "_server")
+    __slots__ = ("_access", "_client_host", "_connection_id", "_count", "_listener", "_server")
 
     def __init__(self, server: Server, client_host: str, listener: str, number: int) -> None:
         self._server = server
@@ -43,16 +43,17 @@ class Dispatcher:
         self._listener = listener
         self._connection_id = number
         self._count = server.metrics.answered
-        self._principal = ANONYMOUS
+        self._access = server.node.authorization.access(ANONYMOUS, client_host)
 
     @property
     def principal(self) -> Principal:
         """Who the client is."""
-        return self._principal
+        return self._access.principal
 
-    def authenticated(self, principal: Principal) -> None:
-        """The client is known by name from now on."""
-        self._principal = principal
+    def authenticated(self, principal: Principal, *, via_token: bool = False) -> None:
+        """The client is known now; `via_token`: it logged in with a delegation token."""
+        authorization = self._server.node.authorization
+        self._access = authorization.access(principal, self._client_host, via_token=via_token)
 
     @property
     def largest_request(self) -> int:
@@ -80,6 +81,7 @@ class Dispatcher:
             self._client_host,
             self._listener,
             self._connection_id,
+            self._access,
         )
         try:
             outcome = endpoint.handle(request, frame, header.body_at)

@@ -14,6 +14,7 @@ from typing import Final
 
 from ottla.broker.metadata.stores import SQLITE, WORKERS_FILE
 from ottla.config import BrokerConfig, ConfigError
+from ottla.security.principal import WORKER
 
 STORE_FILE: Final = WORKERS_FILE
 _FOLDER: Final = re.compile(r"broker-([0-9]{1,10})")
@@ -54,6 +55,7 @@ def worker_settings(static: Mapping[str, str], number: int, password: str = "") 
         settings["advertised.listeners"] = ",".join(moved)
     if password and (config.inter_broker.has_sasl or config.inter_broker.has_tls):
         settings["ottla.worker.password"] = password
+        settings["super.users"] = ";".join(filter(None, (config.super_users, str(WORKER))))
     if config.ottla_metrics_port > 0:
         settings[_METRICS_PORT] = str(config.ottla_metrics_port + number)
     BrokerConfig.from_static(settings)  # a port or an id may be past the last one

@@ -20,6 +20,7 @@ from ottla.broker.context.dynamic_config import DynamicConfig
 from ottla.broker.logs.log_loader import LogLoader
 from ottla.broker.logs.log_settings import log_config
 from ottla.broker.logs.replica_removal import ReplicaRemoval
+from ottla.broker.metadata.authorization import Authorization
 from ottla.broker.metadata.controller import ControllerRole
 from ottla.broker.replicas.fetch_sessions import FetchSessions
 from ottla.broker.replicas.partitions import Partitions
@@ -50,6 +51,7 @@ class MetadataPublisher:
         replica_manager: ReplicaManager,
         controller: ControllerRole,
         groups: TopicsListener,
+        authorization: Authorization,
         session_ended: Callable[[str], None],
     ) -> None:
         self._broker = broker
@@ -60,6 +62,7 @@ class MetadataPublisher:
         self._replica_manager = replica_manager
         self._controller = controller
         self._groups = groups
+        self._authorization = authorization
         self.session_ended = session_ended
         self._log_loader: LogLoader | None = None
         self._removal: ReplicaRemoval | None = None
@@ -71,6 +74,8 @@ class MetadataPublisher:
 
     def learned(self, delta: Delta) -> None:
         """The image has changed."""
+        if delta.security:
+            self._authorization.learned(delta.security)
         self._controller.learned(delta)
 
     async def publish(self, delta: Delta) -> None:

@@ -31,6 +31,7 @@ from ottla.broker.replicas.fetch_sessions import NO_SESSION, CachedPartition, Fe
 from ottla.broker.scheduling.turns import Turns
 from ottla.later import Later
 from ottla.log.storage.file_cache import Slice
+from ottla.security.authorizer import EVERYTHING, Access
 from ottla.wire.fetch import FetchRequest, PartitionData
 from ottla.wire.produce import TopicKey
 
@@ -85,6 +86,7 @@ class DelayedFetch:
         full: bool,
         request: FetchRequest,
         listener: str,
+        access: Access = EVERYTHING,
         *,
         noted: bool = False,
     ) -> None:
@@ -95,7 +97,7 @@ class DelayedFetch:
         self._max_bytes = min(request.max_bytes, context.config.current.fetch_max_bytes)
         self._min_bytes = min(request.min_bytes, self._max_bytes)
         self._max_wait_ms = request.max_wait_ms
-        self._looking = FetchReader(context, request, listener)
+        self._looking = FetchReader(context, request, listener, access)
         is_new = self._looking.follower is not None and not noted
         self._positions = request.topics if is_new else None
         """Where a follower has come to, until that is noted."""

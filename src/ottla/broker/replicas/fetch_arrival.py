@@ -25,11 +25,11 @@ T = TypeVar("T")
 
 
 async def arrived(
-    context: FetchContext, request: FetchRequest, version: int
+    context: FetchContext, request: FetchRequest, version: int, owner: object = None
 ) -> tuple[FetchSession, bool]:
     """As `FetchSessions.begin`, and with the positions of a follower noted."""
     turns = Turns()
-    found = await _begun(context, request, version, turns)
+    found = await _begun(context, request, version, turns, owner)
     follower = follower_fetches.follower_of(request)
     if follower is not None:
         for piece in _pieces(request.topics):
@@ -39,11 +39,11 @@ async def arrived(
 
 
 async def _begun(
-    context: FetchContext, request: FetchRequest, version: int, turns: Turns
+    context: FetchContext, request: FetchRequest, version: int, turns: Turns, owner: object
 ) -> tuple[FetchSession, bool]:
     sessions = context.sessions
     now = context.clock.elapsed_ms()
-    session, full = sessions.open(request, version, now)
+    session, full = sessions.open(request, version, now, owner)
     for piece in _pieces(request.topics):
         session.want(piece)
         await turns.give_way()

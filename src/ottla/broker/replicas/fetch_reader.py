@@ -24,6 +24,8 @@ from ottla.broker.replicas.fetch_context import FetchContext
 from ottla.broker.replicas.fetch_sessions import CachedPartition
 from ottla.log.storage.file_cache import Slice
 from ottla.log.storage.page_cache import ColdReadError, in_page_cache, read_stretch
+from ottla.security.authorizer import READ, Access
+from ottla.security.operations import Operation, ResourceType
 from ottla.wire.errors import ErrorCode, KafkaError
 from ottla.wire.fetch import READ_COMMITTED, FetchRequest, PartitionData
 
@@ -35,16 +37,20 @@ Look = tuple[CachedPartition, "Partition | None", PartitionData]
 """What was looked at, and what was seen."""
 SENT_TO_THE_LEADER: Final = (ErrorCode.NOT_LEADER_OR_FOLLOWER, ErrorCode.FENCED_LEADER_EPOCH)
 """Errors that come with a hint at the present leader (KIP-951)."""
+NAMELESS: Final = (ErrorCode.TOPIC_AUTHORIZATION_FAILED,)
 UNKNOWN: Final = (ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, ErrorCode.UNKNOWN_TOPIC_ID)
 
 
 class FetchReader:
     """How one fetch looks at partitions."""
 
-    __slots__ = ("_committed", "_context", "_listener", "_rack", "follower")
+    __slots__ = ("_access", "_committed", "_context", "_listener", "_rack", "follower")
 
-    def __init__(self, context: FetchContext, request: FetchRequest, listener: str) -> None:
+    def __init__(
+        self, context: FetchContext, request: FetchRequest, listener: str, access: Access
+    ) -> None:
         self._context = context
+        self._access = access
         self._committed = request.isolation_level == READ_COMMITTED
         self._rack = request.rack_id
         self._listener = listener
@@ -58,6 +64,8 @@ class FetchReader:
         partition: Partition | None = None
         try:
             partition = self._find(wanted)
+            if self.follower is None and not self._access.topics[partition.topic] & READ:
+                raise self._not_allowed(partition.topic)
             log = partition.log
             diverging = None
             if self.follower is not None:
@@ -120,7 +128,8 @@ class FetchReader:
                 aborted,
                 records,
             )
-        except KafkaError as problem:
+        except KafkaError as error:
+            problem = self._as_told(wanted, partition, error)
             start = -1
             if partition is not None:
                 partition.metrics.failed_fetches += 1
@@ -130,10 +139,24 @@ class FetchReader:
             if problem.code in SENT_TO_THE_LEADER:
                 leader = self._context.leaders.hint(wanted.topic, ask.partition)
             # Kafka has an empty list here where its metadata lack the partition, else a null.
-            aborted = () if problem.code in UNKNOWN else None
+            aborted = () if problem.code in (*UNKNOWN, *NAMELESS) else None
             return partition, PartitionData(
                 ask.partition, problem.code, -1, -1, start, aborted, leader=leader
             )
+
+    def _not_allowed(self, topic: str) -> KafkaError:
+        """The refusal of a client that may not read a topic; it is logged."""
+        self._access.may(Operation.READ, ResourceType.TOPIC, topic)
+        return KafkaError(ErrorCode.TOPIC_AUTHORIZATION_FAILED)
+
+    def _as_told(
+        self, wanted: CachedPartition, partition: Partition | None, problem: KafkaError
+    ) -> KafkaError:
+        """Who may not read a topic does not learn whether it exists."""
+        name = wanted.topic
+        if partition is not None or self.follower is not None or not isinstance(name, str):
+            return problem
+        return problem if self._access.topics[name] & READ else self._not_allowed(name)
 
     def _find(self, wanted: CachedPartition) -> Partition:
         ask = wanted.ask

@@ -148,6 +148,7 @@ class FetchSession:
         "id",
         "isolation_level",
         "last_used",
+        "owner",
         "parked",
         "privileged",
         "ready",
@@ -156,8 +157,11 @@ class FetchSession:
         "wanted",
     )
 
-    def __init__(self, uses_topic_ids: bool, privileged: bool, now: int) -> None:
+    def __init__(
+        self, uses_topic_ids: bool, privileged: bool, now: int, owner: object = None
+    ) -> None:
         self.id = NO_SESSION
+        self.owner = owner
         self.epoch = INITIAL_EPOCH
         self.uses_topic_ids = uses_topic_ids
         self.privileged = privileged
@@ -237,12 +241,15 @@ class FetchSessions:
         """Partitions cached in all sessions."""
         return sum(len(session.wanted) for session in self._sessions.values())
 
-    def begin(self, request: FetchRequest, version: int, now: int) -> tuple[FetchSession, bool]:
+    def begin(
+        self, request: FetchRequest, version: int, now: int, owner: object = None
+    ) -> tuple[FetchSession, bool]:
         """The session a fetch runs on, and whether its reply must name every partition.
 
+        A session belongs to who began it (`owner`): for others it is not there.
         Raises KafkaError where the session named is not there or not in this state.
         """
-        session, full = self.open(request, version, now)
+        session, full = self.open(request, version, now, owner)
         session.want(request.topics)
         if full:
             self.keep_if_asked(session, request, now)
@@ -254,19 +261,23 @@ class FetchSessions:
         session.want(request.topics)
         return session, True
 
-    def open(self, request: FetchRequest, version: int, now: int) -> tuple[FetchSession, bool]:
+    def open(
+        self, request: FetchRequest, version: int, now: int, owner: object = None
+    ) -> tuple[FetchSession, bool]:
         """The session as it was before the request, and whether that is a new one.
 
         Raises KafkaError as `begin`.
         """
         uses_topic_ids = version >= FIRST_WITH_TOPIC_IDS
         if request.session_epoch in (INITIAL_EPOCH, FINAL_EPOCH):
-            self.remove(request.session_id)
-            session = FetchSession(uses_topic_ids, request.replica_id >= 0, now)
+            found = self._sessions.get(request.session_id)
+            if found is not None and found.owner == owner:
+                self.remove(request.session_id)
+            session = FetchSession(uses_topic_ids, request.replica_id >= 0, now, owner)
             session.isolate(request.isolation_level)
             return session, True
         found = self._sessions.get(request.session_id)
-        if found is None:
+        if found is None or found.owner != owner:
             raise KafkaError(ErrorCode.FETCH_SESSION_ID_NOT_FOUND)
         if found.epoch != request.session_epoch:
             raise KafkaError(ErrorCode.INVALID_FETCH_SESSION_EPOCH)
@@ -288,7 +299,7 @@ class FetchSessions:
         names, even if it forgets it too, is fetched without one.
         """
         self.remove(session.id)
-        single = FetchSession(session.uses_topic_ids, request.replica_id >= 0, now)
+        single = FetchSession(session.uses_topic_ids, request.replica_id >= 0, now, session.owner)
         single.isolate(request.isolation_level)
         return single
 

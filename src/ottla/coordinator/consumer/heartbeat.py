@@ -64,7 +64,9 @@ def heartbeat(
     else:
         before = _static_member(group, member_id, request.instance_id, request, step)
     after = _with_request(before, request, context)
-    moved = MemberUpdate(state, group, before, after, step).apply(request.topic_partitions)
+    moved = MemberUpdate(state, group, before, after, step, context.sees_topic).apply(
+        request.topic_partitions
+    )
     if classic is not None:
         dismiss_all(classic, step)
     config = state.config_of(group.group_id)

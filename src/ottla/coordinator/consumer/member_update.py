@@ -10,7 +10,7 @@ Rules kept here:
 """
 
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Set
 from uuid import UUID
 
 from ottla.coordinator.consumer.assignment import Assignment, MemberSpec
@@ -54,7 +54,9 @@ class MemberUpdate:
         before: ConsumerMember,
         after: ConsumerMember,
         step: Step,
+        sees_topic: Callable[[str], bool] | None = None,
     ) -> None:
+        self._sees_topic = sees_topic
         self._state = state
         self._group = group
         self._before = before
@@ -104,6 +106,11 @@ class MemberUpdate:
             del members[replaced.member_id]
         return members
 
+    def _matching_topics(self, regex: str) -> Set[str]:
+        """As in Kafka a pattern matches what the member that has it looked up may describe."""
+        found, sees = self._state.matching_topics(regex), self._sees_topic
+        return found if sees is None else {name for name in found if sees(name)}
+
     def _update_epoch(self) -> int:
         group, topics, step = self._group, self._state.topics, self._step
         due = self._regexes_were_due
@@ -111,7 +118,7 @@ class MemberUpdate:
             return group.epoch
         members = self._members().values()
         self._regexes = look_up_regexes(
-            group, members, self._state.matching_topics, topics.version, step, all_of_them=due
+            group, members, self._matching_topics, topics.version, step, all_of_them=due
         )
         now_hash = metadata_hash(topic_names(members, self._regexes), topics)
         epoch = group.epoch

@@ -82,7 +82,7 @@ def refuse(
     reply = OffsetFetchResponseGroup(group_id=request.group_id, error_code=error)
     if version < GROUP_ERROR_FROM:
         reply.topics = [
-            _same_for_all(topic, error) for topic in request.topics or () if topic.partition_indexes
+            same_for_all(topic, error) for topic in request.topics or () if topic.partition_indexes
         ]
     return reply
 
@@ -109,7 +109,7 @@ def fetch(
         if version >= TOPIC_IDS_FROM:
             info = state.topics.by_id(topic.topic_id)
             if info is None:
-                reply.topics.append(_same_for_all(topic, ErrorCode.UNKNOWN_TOPIC_ID))
+                reply.topics.append(same_for_all(topic, ErrorCode.UNKNOWN_TOPIC_ID))
                 continue
             name = info.name
         else:
@@ -173,7 +173,7 @@ def _partition(
     )
 
 
-def _same_for_all(topic: OffsetFetchRequestTopics, error: ErrorCode) -> OffsetFetchResponseTopics:
+def same_for_all(topic: OffsetFetchRequestTopics, error: ErrorCode) -> OffsetFetchResponseTopics:
     return OffsetFetchResponseTopics(
         name=topic.name,
         topic_id=topic.topic_id,
