@@ -28,6 +28,7 @@ COMMANDS = {
     "audit": "Show what was produced, stored and consumed, and what is missing.",
     "cluster": "Describe brokers and leaders; move partitions between brokers.",
     "config": "Describe and alter the settings of topics, brokers and groups.",
+    "security": "Set up TLS, authentication and authorization.",
     "registry": "Run a schema registry (Avro, JSON Schema, Protobuf).",
     "log": "Dump and check the log files of a partition.",
 }
