@@ -10,6 +10,7 @@ from ottla.broker.coordinators import coordinators
 from ottla.broker.coordinators.coordinators import java_hash
 from ottla.coordinator.group_shard import GroupShard
 from ottla.coordinator.shard import Result
+from ottla.replication.lease import Lease
 from ottla.wire.errors import ErrorCode, KafkaError
 from testkit.waiting import until_on_loop as until
 from tests.broker.nodes import running
@@ -62,12 +63,12 @@ def test_a_partition_that_moves_away_while_all_are_asked_is_left_to_its_next_coo
 
 
 def test_who_may_have_been_replaced_does_not_say_that_there_is_nothing(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path,
 ) -> None:
     async def live() -> None:
         async with running(tmp_path, {"offsets.topic.num.partitions": "3"}) as node:
             await _with_groups(node)
-            monkeypatch.setattr(node, "holds_lease", lambda: False)
+            node.state.lease = Lease()  # one that the store never answered
             with pytest.raises(KafkaError) as problem:
                 await node.groups.ask_all(lambda shard, now: Result(1))
             assert problem.value.code == ErrorCode.COORDINATOR_NOT_AVAILABLE

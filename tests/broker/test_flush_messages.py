@@ -160,7 +160,7 @@ def test_what_was_cut_off_is_not_waited_for(tmp_path: Path) -> None:
             assert partition.safe_offset == 0
             partition.log.truncate_to(1)
             disk.go()
-            partition.was_cut()
+            partition.was_truncated()
             await until(lambda: partition.safe_offset == 1)
             await until(lambda: partition._flushing is None)
 

@@ -266,7 +266,7 @@ def test_an_error_is_logged_and_told_without_its_details(
 
     asyncio.run(live())
     written = capsys.readouterr()
-    assert "metrics endpoint failed" in written.out
+    assert "metrics endpoint failed" in written.out + written.err
     assert "Traceback" not in written.out + written.err
 
 

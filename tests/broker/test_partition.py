@@ -78,10 +78,10 @@ def test_the_high_watermark_is_not_past_the_end_of_a_log_that_was_cut(tmp_path: 
             partition.follow(0, Following(LEADER, 0))
             assert partition.high_watermark == WRITTEN
             partition.log.truncate_to(KEPT)
-            partition.was_cut()
+            partition.was_truncated()
             assert (partition.high_watermark, partition.log.high_watermark) == (KEPT, KEPT)
             partition.mark(1, 0)
-            partition.was_cut()
+            partition.was_truncated()
             assert partition.high_watermark == 1
 
     asyncio.run(live())
@@ -94,7 +94,7 @@ def test_a_flush_that_was_owed_for_what_was_cut_is_owed_no_more(tmp_path: Path) 
             write(partition, WRITTEN)
             partition._owed = WRITTEN
             partition.log.truncate_to(KEPT)
-            partition.was_cut()
+            partition.was_truncated()
             assert partition._owed == KEPT
 
     asyncio.run(live())

@@ -222,7 +222,7 @@ def test_effects_are_executed_once_their_records_are_committed(
 ) -> None:
     async def live() -> None:
         async with running(tmp_path) as node:
-            runner = Executing(node, await topic(node, "state"), Told)
+            runner = Executing(node.coordinators, await topic(node, "state"), Told)
             runner.load()
             await until(lambda: runner._shard is not None)
             waiting: list[Callable[[], object]] = []

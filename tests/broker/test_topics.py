@@ -84,7 +84,7 @@ def test_an_internal_topic_is_the_same_whoever_asks_for_it_first(tmp_path: Path,
 
     async def live() -> None:
         async with running(tmp_path, settings) as node:
-            await create_topic(node.metadata, node.new_topic(name))
+            await create_topic(node.metadata, node._by_topic.new_topic(name))
             made = node.image.topics[name]
             assert len(made.assignment) == 3
             assert made.configs["cleanup.policy"] == "compact"

@@ -20,8 +20,8 @@ from ottla.coordinator.group_timers import GroupTimer, GroupTimerKind
 from ottla.coordinator.offsets.records import OffsetCommitKey
 from ottla.coordinator.record_codec import write_tombstone
 from ottla.coordinator.record_kinds import RECORD_KINDS
+from ottla.coordinator.result_draft import ResultDraft
 from ottla.coordinator.shard import CoordinatorRecord, SetTimer
-from ottla.coordinator.step import Step
 from ottla.wire.errors import ErrorCode, KafkaError
 from ottla.wire.messages.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest
 from ottla.wire.messages.heartbeat import HeartbeatRequest
@@ -72,7 +72,7 @@ class _OtherGroup(Group):
     def check_commit(self, committer: Committer, topics: Iterable[CommitTopic]) -> None:
         raise KafkaError(ErrorCode.GROUP_ID_NOT_FOUND)
 
-    def keep_session(self, committer: Committer, step: Step) -> None:
+    def keep_session(self, committer: Committer, draft: ResultDraft) -> None:
         raise AssertionError("nobody can commit")
 
     def check_fetch(self, member_id: str | None, member_epoch: int) -> None:
@@ -89,10 +89,12 @@ class _OtherGroup(Group):
 
 
 class _OtherKind(GroupKind[_OtherGroup]):
-    def start_timers(self, state: GroupState, group: _OtherGroup, step: Step) -> None:
-        step.set_timer(GroupTimer(_OtherTimer.SESSION, group.group_id), 7)
+    def start_timers(self, state: GroupState, group: _OtherGroup, draft: ResultDraft) -> None:
+        draft.set_timer(GroupTimer(_OtherTimer.SESSION, group.group_id), 7)
 
-    def expire(self, state: GroupState, group: _OtherGroup, timer: GroupTimer, step: Step) -> None:
+    def expire(
+        self, state: GroupState, group: _OtherGroup, timer: GroupTimer, draft: ResultDraft
+    ) -> None:
         if timer.kind is _OtherTimer.SESSION:
             group.members = 0
 

@@ -18,7 +18,7 @@ from tests.server.inside import on_loop, running, until
 
 
 def _metrics(broker: Broker, topic: str) -> TopicMetrics:
-    return on_loop(broker, lambda: running(broker).node.metrics_of(topic))
+    return on_loop(broker, lambda: running(broker).node.topic_metrics.of(topic))
 
 
 @pytest.mark.parametrize("max_bytes", [1, 700, 3000, 1 << 20])

@@ -151,5 +151,5 @@ def test_a_request_that_is_cancelled_while_it_waits_for_the_commit_takes_nobody_
                 task.cancel()
 
         on_loop(broker, cancel)
-        on_loop(broker, partition.send_away)
+        on_loop(broker, partition.fail_waiters)
         assert codes(other) == [ErrorCode.NOT_LEADER_OR_FOLLOWER]

@@ -31,6 +31,7 @@ from ottla.api.produce_replies import (
     response,
 )
 from ottla.api.registry import Outcome, Request, raw_api
+from ottla.broker.replicas.delayed_produce import ALL, Uncommitted, check_append
 from ottla.broker.replicas.partition import Partition
 from ottla.broker.replicas.verification import Verdict, is_transactional, verify
 from ottla.log.validation.inspection import LongBodyError
@@ -90,30 +91,40 @@ def _append_one(
         partition = node.partitions.find(topic, index)
         if not request.access.topics[partition.topic] & WRITE:
             raise not_allowed(request, partition.topic)
-        if partition.leadership is not None:
-            return append(request, asked, None, is_own=is_own)
         if partition.is_internal:
             check_may_write_internal(request, partition)
         partition.metrics.produces += 1
+        leadership = partition.leadership
+        if leadership is not None:
+            check_append(node.state, leadership, asked.acks)
         now = node.now_ms()
-        refusals = node.rejected_batches or None
-        if refusals is not None:
-            refusals.check(
+        rejected = node.rejected_batches or None
+        if rejected is not None:
+            rejected.check(
                 (topic, index), records, partition.log.producers.by_id, node.elapsed_ms()
             )
         appended = partition.append(records, now, request.version)
-        if refusals is not None and not appended.duplicate:
-            refusals.accepted((topic, index), records)
+        if rejected is not None and not appended.duplicate:
+            rejected.accepted((topic, index), records)
     except LongBodyError:
+        assert partition is not None  # it has looked into the batch
+        partition.metrics.produces -= 1  # it is counted below
         return append(request, asked, None, is_own=is_own)
     except Exception as problem:  # noqa: BLE001 the reply says what went wrong
         result = refusal(request, topic, partition, index, records, problem)
         return (response(request, [(topic, [result])]),)
     base_offset, append_time = appended.base_offset, appended.append_time
     start_offset = appended.log_start_offset
-    if appended.must_flush:
-        result = PartitionResult(index, 0, base_offset, append_time, start_offset)
-        return answer_later(request, asked, [(topic, [result])], [partition], [])
+    must_commit = leadership is not None and (
+        asked.acks == ALL and appended.last_offset >= partition.high_watermark
+    )
+    if must_commit or appended.must_flush:
+        answers = [PartitionResult(index, 0, base_offset, append_time, start_offset)]
+        to_flush = [partition] if appended.must_flush else []
+        uncommitted = []
+        if must_commit:
+            uncommitted.append(Uncommitted(partition, appended.last_offset + 1, answers, 0))
+        return answer_later(request, asked, [(topic, answers)], to_flush, uncommitted)
     return (
         wire.one_success(request.version, topic, index, base_offset, append_time, start_offset),
     )

@@ -27,7 +27,12 @@ from ottla.api.produce_replies import (
 )
 from ottla.api.registry import Outcome, Request, error_of
 from ottla.broker.replicas.decoding import unhurried
-from ottla.broker.replicas.delayed_produce import ALL, Uncommitted, check_append, when_committed
+from ottla.broker.replicas.delayed_produce import (
+    ALL,
+    DelayedProduce,
+    Uncommitted,
+    check_append,
+)
 from ottla.broker.replicas.partition import Partition
 from ottla.broker.replicas.verification import (
     FIRST_THAT_ADDS,
@@ -52,7 +57,7 @@ MOST_AT_ONCE: Final = 100
 MOST_WRITTEN_AT_ONCE: Final = 1000
 """Results of one reply that are written on the loop, and appends that are waited for in one go."""
 
-Guards = dict[tuple[TopicKey, int], VerificationGuard]
+Moments = dict[tuple[TopicKey, int], VerificationGuard]
 
 
 class _Batch(NamedTuple):
@@ -99,7 +104,7 @@ class Appending:
         asked: ProduceRequest,
         refused: Verdict | None,
         is_own: bool,
-        moments: Guards | None = None,
+        moments: Moments | None = None,
     ) -> None:
         self._is_own = is_own
         """True where the records stay as they are for as long as they are needed."""
@@ -191,7 +196,7 @@ class Appending:
         for start in range(0, len(self._uncommitted), MOST_WRITTEN_AT_ONCE):
             later: Later[None] = Later()
             some = self._uncommitted[start : start + MOST_WRITTEN_AT_ONCE]
-            when_committed(some, self._asked.timeout_ms, partial(later.complete, None))
+            DelayedProduce(some, partial(later.complete, None)).start(self._asked.timeout_ms)
             waiting.append(later)
             await turns.give_way()
         for later in waiting:
@@ -250,14 +255,14 @@ class Appending:
             if partition.leadership is not None:
                 check_append(node.state, partition.leadership, self._asked.acks)
             now = node.now_ms()
-            refusals = node.rejected_batches or None
-            if refusals is not None:
-                refusals.check(
+            rejected = node.rejected_batches or None
+            if rejected is not None:
+                rejected.check(
                     (topic, index), records, partition.log.producers.by_id, node.elapsed_ms()
                 )
             appended = partition.append(records, now, request.version, looked)
-            if refusals is not None and not appended.duplicate:
-                refusals.accepted((topic, index), records)
+            if rejected is not None and not appended.duplicate:
+                rejected.accepted((topic, index), records)
         except LongBodyError as long:
             return long.look
         except Exception as problem:  # noqa: BLE001 one batch's failure is not the others'
@@ -351,7 +356,7 @@ def begun_in(
 
 
 def note_moment(
-    request: Request, topic: TopicKey, index: int, records: memoryview | None, moments: Guards
+    request: Request, topic: TopicKey, index: int, records: memoryview | None, moments: Moments
 ) -> None:
     """Note what the partition knows of the transaction of a batch, if that can end meanwhile."""
     if request.version < FIRST_THAT_ADDS and records is not None and is_transactional(records):
@@ -389,7 +394,7 @@ def answer_later(
         later.make(lambda: (response(request, results),))
 
     def answer_when_committed() -> None:
-        when_committed(uncommitted, asked.timeout_ms, answer)
+        DelayedProduce(uncommitted, answer).start(asked.timeout_ms)
 
     if to_flush:
         node.background.run(_flush_first(results, to_flush, answer_when_committed))

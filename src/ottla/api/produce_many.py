@@ -14,7 +14,7 @@ from typing import Any, Final
 
 from ottla.api.produce_batches import (
     Appending,
-    Guards,
+    Moments,
     begun_in,
     each_batch,
     note_moment,
@@ -61,7 +61,7 @@ async def _produce_many(request: Request, body: memoryview) -> Parts | None:
             return await Appending(request, asked, None, is_own=True).in_turns()
         if asked.transactional_id is None or not may_use_transaction(request, asked):
             return (await decoding.of_message(lambda: refuse_without_id(version, asked)),)
-        moments: Guards = {}
+        moments: Moments = {}
         verdict = await _verified(request, asked, asked.transactional_id, moments)
         return await Appending(request, asked, verdict, True, moments).in_turns()
 
@@ -73,7 +73,7 @@ def _read(body: memoryview, version: int) -> tuple[ProduceRequest, bool]:
 
 
 async def _verified(
-    request: Request, asked: ProduceRequest, transactional_id: str, moments: Guards
+    request: Request, asked: ProduceRequest, transactional_id: str, moments: Moments
 ) -> Verdict:
     turns = Turns()
     begun: list[tuple[Partition, memoryview]] = []

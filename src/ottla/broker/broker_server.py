@@ -10,16 +10,13 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Mapping
-from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
-from random import Random
-from typing import Final
 
 import structlog
-from msgspec.structs import replace
 
 from ottla.audit.events import AUDIT_TOPIC
 from ottla.broker.audit.log_counts import Audit
+from ottla.broker.context.broker_context import BrokerContext
 from ottla.broker.context.broker_state import BrokerState
 from ottla.broker.context.clock import Clock
 from ottla.broker.context.dynamic_config import DynamicConfig
@@ -33,7 +30,6 @@ from ottla.broker.logs.log_cleaner import LogCleaner
 from ottla.broker.logs.log_dir import LogDir
 from ottla.broker.logs.log_loader import LogLoader
 from ottla.broker.logs.log_manager import LogManager
-from ottla.broker.logs.replica_removal import ReplicaRemoval
 from ottla.broker.logs.storage import storage_of
 from ottla.broker.metadata.authorization import Authorization
 from ottla.broker.metadata.auto_topic_creation import AutoTopicCreation
@@ -45,14 +41,12 @@ from ottla.broker.metadata.leader_balancer import LeaderBalancer
 from ottla.broker.metadata.metadata_loader import MetadataLoader
 from ottla.broker.metadata.metadata_publisher import MetadataPublisher
 from ottla.broker.metadata.metadata_response_cache import MetadataResponseCache
-from ottla.broker.metadata.own_address import own_host, warn_of_lost_clients
+from ottla.broker.metadata.own_address import log_started, own_host
 from ottla.broker.metadata.producer_id_manager import ProducerIdManager
 from ottla.broker.metadata.security import ensure_secret
 from ottla.broker.metadata.stores import own_file
-from ottla.broker.metrics.counters import TopicMetrics
-from ottla.broker.replicas.decoding import Decoding
-from ottla.broker.replicas.fetch_context import DelayedOperations, FetchContext
-from ottla.broker.replicas.fetch_sessions import FetchSessions
+from ottla.broker.metrics.counters import BrokerTopicMetrics
+from ottla.broker.replicas.fetch_context import FetchContext
 from ottla.broker.replicas.isr_leaving import IsrLeaving
 from ottla.broker.replicas.leaders import Leaders
 from ottla.broker.replicas.partitions import Partitions
@@ -65,17 +59,12 @@ from ottla.broker.scheduling.background import Background
 from ottla.broker.start_error import StartError
 from ottla.config import BrokerConfig
 from ottla.log.storage.folder import FolderError
-from ottla.metadata.controller import has_controller
+from ottla.metadata.controller import controller_id
 from ottla.metadata.image import Image
 from ottla.metadata.store import StoreError
 from ottla.security.listeners import link_settings
 
 log = structlog.get_logger()
-
-_CHANCE = Random()  # of its own: a program that embeds a broker may seed the other
-COLD_READERS: Final = 2
-"""Threads for what is not in the page cache. Each competes with the loop for the interpreter's lock
-after every read: with six of them the p99 of a small produce was twice as long."""
 
 
 class BrokerServer:
@@ -85,17 +74,15 @@ class BrokerServer:
         self.id = config.node_id
         self.ready = False
         self.ports: Mapping[str, int] = {}
+        self.topic_metrics = BrokerTopicMetrics()
         self._build_context(config)
-        self._build_logs()
         self._build_replicas()
+        self._build_logs()
         self._build_coordinators()
         self._build_replication()
         self._build_metadata()
         self.audit = Audit(
-            broker=self.state,
-            config=self.dynamic_config,
-            clock=self.clock,
-            image=self.image,
+            self.context,
             partitions=self.partitions,
             folder=self.folder,
             leaders=self.leaders,
@@ -112,23 +99,38 @@ class BrokerServer:
         self.now_ms = self.clock.now_ms
         self.elapsed_ms = self.clock.elapsed_ms
         self.image = Image()
-        self.metadata = MetadataLoader(self.dynamic_config, self.image)
+        self.context = BrokerContext(self.state, self.dynamic_config, self.clock, self.image)
         self.authorization = Authorization(config)
         self._sweeping: asyncio.Task[None] | None = None
         self.background = Background()
+        self.metadata = MetadataLoader(self.dynamic_config, self.image)
+
+    def _build_replicas(self) -> None:
         self.partitions = Partitions()
-        self.topic_metrics: dict[str, TopicMetrics] = {}
+        self.leaders = Leaders(self.image, self.state, self.partitions)
+        self.rejected_batches = RejectedBatches()
         self.isr_leaving = IsrLeaving(self.id, self.metadata, self.background)
+        self.alter_partition = AlterPartitionManager(
+            self.dynamic_config, self.image, self.partitions, self.metadata, self.isr_leaving
+        )
+        self.fetches = FetchContext(
+            self.context,
+            partitions=self.partitions,
+            leaders=self.leaders,
+            isr_watch=self.alter_partition,
+            background=self.background,
+        )
+        self.fetch_sessions = self.fetches.sessions
+        self.delayed = self.fetches.delayed
+        self.decoding = self.fetches.decoding
+        self.cold_readers = self.fetches.cold_readers
 
     def _build_logs(self) -> None:
         self.log_dir = LogDir.of(Path(self.config.log_dirs[0]), self.state)
         self.folder, self.files, self.file_cache, _, self.full_disk = self.log_dir
         self.log_manager = LogManager(
-            broker=self.state,
-            config=self.dynamic_config,
-            clock=self.clock,
+            self.context,
             log_dir=self.log_dir,
-            image=self.image,
             partitions=self.partitions,
             isr_leaving=self.isr_leaving,
             background=self.background,
@@ -138,42 +140,12 @@ class BrokerServer:
         )
         self._log_loader: LogLoader | None = None
 
-    def _build_replicas(self) -> None:
-        self.leaders = Leaders(self.image, self.state, self.partitions)
-        self.rejected_batches = RejectedBatches()
-        self.delayed = DelayedOperations()
-        self.decoding = Decoding()
-        self.cold_readers = ThreadPoolExecutor(COLD_READERS, "ottla-cold-reads")
-        self.fetch_sessions = FetchSessions(
-            self.config.max_incremental_fetch_session_cache_slots,
-            lambda: _CHANCE.randrange(1, 2**31),
-        )
-        self.alter_partition = AlterPartitionManager(
-            self.dynamic_config, self.image, self.partitions, self.metadata, self.isr_leaving
-        )
-        self.fetches = FetchContext(
-            partitions=self.partitions,
-            sessions=self.fetch_sessions,
-            leaders=self.leaders,
-            image=self.image,
-            config=self.dynamic_config,
-            clock=self.clock,
-            isr_watch=self.alter_partition,
-            delayed=self.delayed,
-            decoding=self.decoding,
-            cold_readers=self.cold_readers,
-            background=self.background,
-        )
-
     def _build_coordinators(self) -> None:
         links = LinkSecurity(link_settings(self.config))
         self.peers = Peers(self.dynamic_config, self.image, links)
         self.producer_ids = ProducerIdManager(self.metadata, self.background)
         self.coordinators = CoordinatorContext(
-            broker=self.state,
-            config=self.dynamic_config,
-            clock=self.clock,
-            image=self.image,
+            self.context,
             partitions=self.partitions,
             leaders=self.leaders,
             isr_leaving=self.isr_leaving,
@@ -184,16 +156,14 @@ class BrokerServer:
         self.transactions = TransactionCoordinator(self.coordinators)
         self.groups = GroupCoordinator(self.coordinators)
         self._by_topic = CoordinatorsByTopic(self.groups, self.transactions)
-        self.new_topic = self._by_topic.new_topic
-        self.auto_topic_creation = AutoTopicCreation(self.metadata, self.background, self.new_topic)
+        self.auto_topic_creation = AutoTopicCreation(
+            self.metadata, self.background, self._by_topic.new_topic
+        )
         self.coordinators.join(self.groups, self.auto_topic_creation)
 
     def _build_replication(self) -> None:
         self.replica_manager = ReplicaManager(
-            broker=self.state,
-            config=self.dynamic_config,
-            clock=self.clock,
-            image=self.image,
+            self.context,
             partitions=self.partitions,
             metadata=self.metadata,
             log_dir=self.log_dir,
@@ -214,8 +184,7 @@ class BrokerServer:
         )
         self.metadata_responses = MetadataResponseCache(self.metadata, self.partitions)
         self.lifecycle = BrokerLifecycleManager(
-            broker=self.state,
-            config=self.dynamic_config,
+            self.context,
             metadata=self.metadata,
             replica_manager=self.replica_manager,
             controller=self.controller,
@@ -223,11 +192,12 @@ class BrokerServer:
             peers=self.peers,
         )
         self._publisher = MetadataPublisher(
-            broker=self.state,
-            config=self.dynamic_config,
-            image=self.image,
+            self.context,
             partitions=self.partitions,
             fetch_sessions=self.fetch_sessions,
+            topic_metrics=self.topic_metrics,
+            log_manager=self.log_manager,
+            log_cleaner=self.log_cleaner,
             replica_manager=self.replica_manager,
             controller=self.controller,
             groups=self.groups,
@@ -258,17 +228,7 @@ class BrokerServer:
     @property
     def controller_id(self) -> int:
         """The broker that clients send changes of topics to. Any broker would do."""
-        controller = self.image.controller
-        if controller is None or not has_controller(self.image):
-            return self.id
-        return controller.broker
-
-    def metrics_of(self, topic: str) -> TopicMetrics:
-        """The counters of a topic."""
-        found = self.topic_metrics.get(topic)
-        if found is None:
-            found = self.topic_metrics[topic] = TopicMetrics()
-        return found
+        return controller_id(self.image, self.id)
 
     # Starting and stopping ----------------------------------------------------------------
 
@@ -314,52 +274,24 @@ class BrokerServer:
             self._sweeping = asyncio.get_running_loop().create_task(sweep)
         self.log_manager.start()
         self.log_cleaner.start()
-        try:
-            self.audit.start()
-        except ValueError as problem:
-            raise StartError(
-                f"ottla.audit.topics is not a valid regular expression: {problem}"
-            ) from None
-        bound = [replace(each, port=ports[each.name]) for each in self.config.bound_listeners]
-        log.info(
-            "broker started",
-            listeners=", ".join(map(str, bound)),
-            advertised=", ".join(map(str, advertised)),
-            id=self.id,
-            data=str(self.folder.path),
-            topics=len(self.image.topics),
-            partitions=len(self.partitions),
-        )
-        warn_of_lost_clients(self.config, advertised)
+        self.audit.start()
+        log_started(self.config, ports, advertised, self.image, len(self.partitions))
 
     def _begin_to_open_logs(self) -> LogLoader:
         try:
             log_loader = self._log_loader = LogLoader(
-                broker=self.state,
-                config=self.dynamic_config,
-                clock=self.clock,
-                image=self.image,
+                self.context,
                 log_dir=self.log_dir,
                 partitions=self.partitions,
                 log_manager=self.log_manager,
                 isr_leaving=self.isr_leaving,
                 background=self.background,
-                metrics_of=self.metrics_of,
+                metrics_of=self.topic_metrics.of,
                 serve=self.replica_manager.serve,
             )
         except OSError as problem:
             raise StartError(f"cannot use data folder {self.folder.path}: {problem}") from None
-        removal = ReplicaRemoval(
-            self.id,
-            image=self.image,
-            partitions=self.partitions,
-            topic_metrics=self.topic_metrics,
-            log_manager=self.log_manager,
-            log_cleaner=self.log_cleaner,
-            log_loader=log_loader,
-            give_up=self.replica_manager.give_up,
-        )
-        self._publisher.begin(log_loader, removal)
+        self._publisher.begin(log_loader)
         return log_loader
 
     async def close(self) -> None:
@@ -379,8 +311,7 @@ class BrokerServer:
         self.auto_topic_creation.stop()
         await asyncio.gather(self.metadata.stop(), *self.background, return_exceptions=True)
         await self.log_manager.stop()
-        self.cold_readers.shutdown(wait=False)
-        self.decoding.stop()
+        self.fetches.stop()
         if was_running and self.ports and self._log_loader is not None:
             await self._log_loader.stop()
             clean = await close_logs(self.log_dir, self.partitions) and self._log_loader.all_open

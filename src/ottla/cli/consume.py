@@ -115,6 +115,13 @@ def parse_start(
     help="Format of each record, with the fields {topic} {partition} {offset} {timestamp} {time} "
     "{key} {value} {headers}, and \\n or \\t.",
 )
+@click.option(
+    "--schema-registry",
+    "registry_url",
+    metavar="URL",
+    help="Decode Avro, JSON Schema and Protobuf values by the schema id in them; they are printed "
+    "as JSON. A user and password may be in the URL.",
+)
 @bootstrap_option
 @json_option
 def command(
@@ -128,6 +135,7 @@ def command(
     style: str,
     key_separator: str | None,
     template: str | None,
+    registry_url: str | None,
     bootstrap: str,
     as_json: bool,
 ) -> None:
@@ -143,12 +151,17 @@ def command(
       ottla consume events --from 2026-01-31T12:00:00Z --max 10
       ottla consume events clicks --follow --format json
       ottla consume events --group billing --follow
+      ottla consume events --schema-registry http://127.0.0.1:8081
       ottla consume events --template '{time} {key}={value}\\n'
     """
     from ottla.client.admin import Admin
     from ottla.client.group_reader import GroupReader
 
     writer = _writer(style == "json" or as_json, key_separator, template)
+    if registry_url is not None:
+        from ottla.cli.schema_output import decoding_writer
+
+        writer = decoding_writer(writer, registry_url)
     printing = Printing(bootstrap, writer, most)
     if wanted and (len(topics) > 1 or group is not None):
         raise click.UsageError("--partition goes with one topic and no --group.")

@@ -2,7 +2,7 @@
 
 | module | what it is |
 |---|---|
-| `shard`, `step`, `batch_sizes` | what every shard and its runtime say to each other |
+| `shard`, `result_draft`, `batch_sizes` | what every shard and its runtime say to each other |
 | `group_shard` | the group coordinator of one partition: one handler for each request |
 | `group`, `group_kind` | the interface of a group, and of what is done with groups of one kind |
 | `group_kinds`, `record_kinds` | the tables: kinds of groups, types of records |

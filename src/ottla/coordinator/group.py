@@ -21,8 +21,8 @@ from typing import ClassVar
 from msgspec import Struct
 
 from ottla.coordinator.offsets.store import OffsetAndMetadata
+from ottla.coordinator.result_draft import ResultDraft
 from ottla.coordinator.shard import CoordinatorRecord
-from ottla.coordinator.step import Step
 from ottla.coordinator.topics import TopicSummary
 from ottla.wire.errors import ErrorCode, KafkaError
 from ottla.wire.messages.offset_commit import OffsetCommitRequestPartition
@@ -110,7 +110,7 @@ class Group(ABC):
         """Refuse a commit that the committer may not make."""
 
     @abstractmethod
-    def keep_session(self, committer: Committer, step: Step) -> None:
+    def keep_session(self, committer: Committer, draft: ResultDraft) -> None:
         """A member has committed: where that counts as a heartbeat, note it."""
 
     @abstractmethod

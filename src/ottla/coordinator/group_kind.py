@@ -13,8 +13,8 @@ from typing import Generic, TypeVar
 from ottla.coordinator.group import Group
 from ottla.coordinator.group_state import GroupState
 from ottla.coordinator.group_timers import GroupTimer
+from ottla.coordinator.result_draft import ResultDraft
 from ottla.coordinator.shard import Deferred, RequestContext
-from ottla.coordinator.step import Step
 from ottla.wire.errors import ErrorCode, KafkaError
 from ottla.wire.messages.heartbeat import HeartbeatRequest
 from ottla.wire.messages.join_group import JoinGroupRequest, JoinGroupResponse
@@ -28,11 +28,11 @@ class GroupKind(ABC, Generic[G]):
     """One kind of group."""
 
     @abstractmethod
-    def start_timers(self, state: GroupState, group: G, step: Step) -> None:
+    def start_timers(self, state: GroupState, group: G, draft: ResultDraft) -> None:
         """The group was loaded: start the sessions of its members."""
 
     @abstractmethod
-    def expire(self, state: GroupState, group: G, timer: GroupTimer, step: Step) -> None:
+    def expire(self, state: GroupState, group: G, timer: GroupTimer, draft: ResultDraft) -> None:
         """A timer is due that names this group."""
 
     def join(
@@ -41,25 +41,25 @@ class GroupKind(ABC, Generic[G]):
         group: G,
         request: JoinGroupRequest,
         context: RequestContext,
-        step: Step,
+        draft: ResultDraft,
     ) -> JoinGroupResponse | Deferred:
         """Handle a JoinGroup."""
         raise KafkaError(ErrorCode.INCONSISTENT_GROUP_PROTOCOL)
 
     def sync(
-        self, state: GroupState, group: G, request: SyncGroupRequest, step: Step
+        self, state: GroupState, group: G, request: SyncGroupRequest, draft: ResultDraft
     ) -> SyncGroupResponse | Deferred:
         """Handle a SyncGroup."""
         raise KafkaError(ErrorCode.UNKNOWN_MEMBER_ID)
 
     def heartbeat(
-        self, state: GroupState, group: G, request: HeartbeatRequest, step: Step
+        self, state: GroupState, group: G, request: HeartbeatRequest, draft: ResultDraft
     ) -> ErrorCode:
         """Handle a Heartbeat."""
         raise KafkaError(ErrorCode.UNKNOWN_MEMBER_ID)
 
     def leave(
-        self, state: GroupState, group: G, leaving: Iterable[MemberIdentity], step: Step
+        self, state: GroupState, group: G, leaving: Iterable[MemberIdentity], draft: ResultDraft
     ) -> list[MemberResponse]:
         """Handle a LeaveGroup."""
         return unknown_members(leaving)

@@ -39,15 +39,14 @@ from ottla.coordinator.offsets.removal import (
 )
 from ottla.coordinator.offsets.store import NO_PRODUCER_ID
 from ottla.coordinator.record_kinds import read_record, replay
+from ottla.coordinator.result_draft import ResultDraft
 from ottla.coordinator.shard import (
     CoordinatorRecord,
-    Deferred,
     ProducerIdentity,
     RequestContext,
     Result,
     UnknownRecordError,
 )
-from ottla.coordinator.step import Step
 from ottla.coordinator.topics import TopicMatcher, TopicSummary, TopicView
 from ottla.wire.errors import ErrorCode, KafkaError
 from ottla.wire.messages import consumer_group_describe as consumer_messages
@@ -105,8 +104,8 @@ class GroupShard:
         """What `replay` skipped because nobody here knows it, with the number of records."""
         self._to_expire: list[str] = []
 
-    def _step(self, now: int) -> Step:
-        return Step(now, self._largest_batch)
+    def _draft(self, now: int) -> ResultDraft:
+        return ResultDraft(now, self._largest_batch)
 
     def replay(self, record: CoordinatorRecord, producer_id: int = NO_PRODUCER_ID) -> None:
         """Apply a record, with the producer id of its batch where that is transactional."""
@@ -124,134 +123,108 @@ class GroupShard:
     def loaded(self, now: int) -> Result[None]:
         """Start the sessions of all members."""
         self._state.is_loading = False
-        step = self._step(now)
+        draft = self._draft(now)
         for group in self._state.groups.values():
-            kind_of(group).start_timers(self._state, group, step)
+            kind_of(group).start_timers(self._state, group, draft)
         config = self._state.config
-        step.set_timer(_EXPIRY, config.offsets_retention_check_interval_ms)
-        return step.result(None)
+        draft.set_timer(_EXPIRY, config.offsets_retention_check_interval_ms)
+        return draft.result(None)
 
     def expire(self, key: Hashable, now: int) -> Result[None]:
         """A timer is due."""
-        step = self._step(now)
+        draft = self._draft(now)
         if not isinstance(key, GroupTimer):
             raise TypeError(f"{key!r} is not a timer of groups")
         if key == _EXPIRY:
-            self._expire_offsets(step)
-            return step.result(None)
+            self._expire_offsets(draft)
+            return draft.result(None)
         group = self._state.groups.get(key.group_id)
         if group is not None:
             try:
-                kind_of(group).expire(self._state, group, key, step)
+                kind_of(group).expire(self._state, group, key, draft)
             except KafkaError:
-                step = self._step(now)
-                step.set_timer(key, RETRY_MS)
-        return step.result(None)
+                draft = self._draft(now)
+                draft.set_timer(key, RETRY_MS)
+        return draft.result(None)
 
-    def _expire_offsets(self, step: Step) -> None:
-        step.is_atomic = False
+    def _expire_offsets(self, draft: ResultDraft) -> None:
+        draft.is_atomic = False
         if not self._to_expire:
             self._to_expire = list(self._state.groups)
         for _ in range(min(GROUPS_IN_A_SLICE, len(self._to_expire))):
-            room = OFFSETS_IN_A_SLICE - len(step.records)
+            room = OFFSETS_IN_A_SLICE - len(draft.records)
             group_id = self._to_expire[-1]
             if group_id in self._state.groups and not expire_group(
-                self._state, group_id, step, room
+                self._state, group_id, draft, room
             ):
                 break  # it has more, and comes first in the next slice
             self._to_expire.pop()
         interval = self._state.config.offsets_retention_check_interval_ms
-        step.set_timer(_EXPIRY, 0 if self._to_expire else interval)
+        draft.set_timer(_EXPIRY, 0 if self._to_expire else interval)
 
     def topics_deleted(self, topics: Iterable[TopicSummary], now: int) -> Result[None]:
         """Delete the offsets of topics that are gone.
 
         Groups that use the topics see it, as every other change, by the version of the view.
         """
-        step = self._step(now)
-        step.is_atomic = False
-        delete_offsets_of_topics(self._state, topics, step)
-        return step.result(None)
-
-    def _decide(
-        self,
-        group_id: str,
-        now: int,
-        decide: Callable[[Step], R | Deferred],
-        refuse: Callable[[KafkaError], R],
-    ) -> Result[R]:
-        """Decide on a request that names a group; `refuse` makes the reply to a refused one."""
-        step = self._step(now)
-        try:
-            check_group_id(group_id)
-            return step.result(decide(step))
-        except KafkaError as problem:
-            return Step(now).result(refuse(problem))
+        draft = self._draft(now)
+        draft.is_atomic = False
+        delete_offsets_of_topics(self._state, topics, draft)
+        return draft.result(None)
 
     def handle_join_group(
         self, request: JoinGroupRequest, context: RequestContext, now: int
     ) -> Result[JoinGroupResponse]:
         """JoinGroup, versions 0 to 9."""
+        draft = ResultDraft(now, self._largest_batch)
         state, config = self._state, self._state.config
-
-        def join(step: Step) -> JoinGroupResponse | Deferred:
+        try:
+            check_group_id(request.group_id)
             if not (
                 config.group_min_session_timeout_ms
                 <= request.session_timeout_ms
                 <= config.group_max_session_timeout_ms
             ):
-                return refuse(ErrorCode.INVALID_SESSION_TIMEOUT, request.member_id)
+                return draft.result(refuse(ErrorCode.INVALID_SESSION_TIMEOUT, request.member_id))
             group = state.groups.get(request.group_id)
             if group is None:
-                return join_new_group(state, request, context, step)
-            return kind_of(group).join(state, group, request, context, step)
-
-        def refused(problem: KafkaError) -> JoinGroupResponse:
-            # As in Kafka, only this one has the member's id.
-            is_nameless = problem.code is ErrorCode.INVALID_GROUP_ID
-            return refuse(problem.code, request.member_id if is_nameless else UNKNOWN_MEMBER_ID)
-
-        return self._decide(request.group_id, now, join, refused)
+                return draft.result(join_new_group(state, request, context, draft))
+            return draft.result(kind_of(group).join(state, group, request, context, draft))
+        except KafkaError as problem:
+            # As in Kafka, of these only the refusal of a nameless group has the member's id.
+            member_id = UNKNOWN_MEMBER_ID if request.group_id else request.member_id
+            return ResultDraft(now).result(refuse(problem.code, member_id))
 
     def handle_sync_group(
         self, request: SyncGroupRequest, context: RequestContext, now: int
     ) -> Result[SyncGroupResponse]:
         """SyncGroup, versions 0 to 5."""
-
-        def sync(step: Step) -> SyncGroupResponse | Deferred:
+        draft = ResultDraft(now, self._largest_batch)
+        try:
             if context.version >= PROTOCOL_NAMED_FROM and (
                 request.protocol_type is None or request.protocol_name is None
             ):
                 raise KafkaError(ErrorCode.INCONSISTENT_GROUP_PROTOCOL)
-            group = self._member_group(request.group_id)
-            return kind_of(group).sync(self._state, group, request, step)
-
-        return self._decide(
-            request.group_id,
-            now,
-            sync,
-            lambda problem: SyncGroupResponse(error_code=problem.code),
-        )
+            group = self._group_of_member(request.group_id)
+            return draft.result(kind_of(group).sync(self._state, group, request, draft))
+        except KafkaError as problem:
+            return ResultDraft(now).result(SyncGroupResponse(error_code=problem.code))
 
     def handle_heartbeat(
         self, request: HeartbeatRequest, context: RequestContext, now: int
     ) -> Result[HeartbeatResponse]:
         """Heartbeat, versions 0 to 4."""
+        draft = ResultDraft(now, self._largest_batch)
+        try:
+            group = self._group_of_member(request.group_id)
+            error = kind_of(group).heartbeat(self._state, group, request, draft)
+            return draft.result(HeartbeatResponse(error_code=error))
+        except KafkaError as problem:
+            return ResultDraft(now).result(HeartbeatResponse(error_code=problem.code))
 
-        def heartbeat(step: Step) -> HeartbeatResponse:
-            group = self._member_group(request.group_id)
-            error = kind_of(group).heartbeat(self._state, group, request, step)
-            return HeartbeatResponse(error_code=error)
-
-        return self._decide(
-            request.group_id,
-            now,
-            heartbeat,
-            lambda problem: HeartbeatResponse(error_code=problem.code),
-        )
-
-    def _member_group(self, group_id: str) -> Group:
+    def _group_of_member(self, group_id: str) -> Group:
         """The group of a member's request. Where there is none, nobody can be its member."""
+        check_group_id(group_id)
         group = self._state.groups.get(group_id)
         if group is None:
             raise KafkaError(ErrorCode.UNKNOWN_MEMBER_ID)
@@ -261,48 +234,44 @@ class GroupShard:
         self, request: LeaveGroupRequest, context: RequestContext, now: int
     ) -> Result[LeaveGroupResponse]:
         """LeaveGroup, versions 0 to 5."""
-
-        def leave(step: Step) -> LeaveGroupResponse:
-            leaving = request.members
-            if context.version < BATCHED_LEAVE_FROM:
-                leaving = [MemberIdentity(member_id=request.member_id)]
+        draft = self._draft(now)
+        leaving = request.members
+        if context.version < BATCHED_LEAVE_FROM:
+            leaving = [MemberIdentity(member_id=request.member_id)]
+        try:
+            check_group_id(request.group_id)
             group = self._state.groups.get(request.group_id)
             if group is None:
                 results = unknown_members(leaving)
             else:
-                results = kind_of(group).leave(self._state, group, leaving, step)
-            if context.version < BATCHED_LEAVE_FROM:
-                return LeaveGroupResponse(error_code=results[0].error_code)
-            return LeaveGroupResponse(members=results)
-
-        return self._decide(
-            request.group_id,
-            now,
-            leave,
-            lambda problem: LeaveGroupResponse(error_code=problem.code),
-        )
+                results = kind_of(group).leave(self._state, group, leaving, draft)
+        except KafkaError as problem:
+            return ResultDraft(now).result(LeaveGroupResponse(error_code=problem.code))
+        if context.version < BATCHED_LEAVE_FROM:
+            return draft.result(LeaveGroupResponse(error_code=results[0].error_code))
+        return draft.result(LeaveGroupResponse(members=results))
 
     def handle_consumer_group_heartbeat(
         self, request: ConsumerGroupHeartbeatRequest, context: RequestContext, now: int
     ) -> Result[ConsumerGroupHeartbeatResponse]:
         """ConsumerGroupHeartbeat, versions 0 and 1."""
-        step = self._step(now)
+        draft = self._draft(now)
         try:
-            reply = consumer_heartbeat.heartbeat(self._state, request, context, step)
+            reply = consumer_heartbeat.heartbeat(self._state, request, context, draft)
         except KafkaError as problem:
-            return Step(now).result(
+            return ResultDraft(now).result(
                 ConsumerGroupHeartbeatResponse(
                     error_code=problem.code, error_message=problem.message
                 )
             )
-        return step.result(reply)
+        return draft.result(reply)
 
     def handle_offset_commit(
         self, request: OffsetCommitRequest, context: RequestContext, now: int
     ) -> Result[OffsetCommitResponse]:
         """OffsetCommit, versions 2 to 10."""
-        step = Step(now, self._largest_batch)
-        return step.result(commit(self._state, request, context, step))
+        draft = ResultDraft(now, self._largest_batch)
+        return draft.result(commit(self._state, request, context, draft))
 
     def handle_txn_offset_commit(
         self, request: TxnOffsetCommitRequest, context: RequestContext, now: int
@@ -312,12 +281,12 @@ class GroupShard:
         Only the replay of its records changes anything, so where the log refuses the producer,
         the Result can be thrown away, and the shard goes on.
         """
-        result = self._decide(
-            request.group_id,
-            now,
-            lambda step: commit_in_transaction(self._state, request, context, step),
-            lambda problem: refuse_txn_commit(request, problem.code),
-        )
+        draft = self._draft(now)
+        try:
+            check_group_id(request.group_id)
+        except KafkaError as problem:
+            return draft.result(refuse_txn_commit(request, problem.code))
+        result = draft.result(commit_in_transaction(self._state, request, context, draft))
         if result.records:
             result.producer = ProducerIdentity(request.producer_id, request.producer_epoch)
         return result
@@ -330,47 +299,43 @@ class GroupShard:
         *,
         require_stable: bool = False,
     ) -> Result[OffsetFetchResponseGroup]:
-        """One group of an OffsetFetch; `offset_fetch.groups_of` and `reply_of` do the rest."""
+        """One group of an OffsetFetch; `offsets.fetch` has the way from and to a whole request."""
         reply = fetch(self._state, request, context.version, require_stable=require_stable)
-        return Step(now).result(reply)
+        return ResultDraft(now).result(reply)
 
     def handle_offset_delete(
         self, request: OffsetDeleteRequest, context: RequestContext, now: int
     ) -> Result[OffsetDeleteResponse]:
         """OffsetDelete, version 0."""
-
-        def delete(step: Step) -> OffsetDeleteResponse:
-            step.is_atomic = False
-            return delete_offsets(self._state, request, step)
-
-        return self._decide(
-            request.group_id,
-            now,
-            delete,
-            lambda problem: OffsetDeleteResponse(error_code=problem.code),
-        )
+        draft = self._draft(now)
+        draft.is_atomic = False
+        try:
+            check_group_id(request.group_id)
+            return draft.result(delete_offsets(self._state, request, draft))
+        except KafkaError as problem:
+            return ResultDraft(now).result(OffsetDeleteResponse(error_code=problem.code))
 
     def handle_delete_groups(
         self, group_ids: Sequence[str], context: RequestContext, now: int
     ) -> Result[list[DeletableGroupResult]]:
         """The groups of a DeleteGroups that are in this shard."""
-        step = self._step(now)
-        step.is_atomic = False
+        draft = self._draft(now)
+        draft.is_atomic = False
         results = []
         for group_id in dict.fromkeys(group_ids):
             error = ErrorCode.NONE
             try:
-                delete_group(self._state, group_id, step)
+                delete_group(self._state, group_id, draft)
             except KafkaError as problem:
                 error = problem.code
             results.append(DeletableGroupResult(group_id=group_id, error_code=error))
-        return step.result(results)
+        return draft.result(results)
 
     def handle_describe_groups(
         self, group_ids: Sequence[str], context: RequestContext, now: int
     ) -> Result[list[DescribedGroup]]:
         """The groups of a DescribeGroups that are in this shard."""
-        return Step(now).result(
+        return ResultDraft(now).result(
             [described(self._state, group_id, context.version) for group_id in group_ids]
         )
 
@@ -378,7 +343,7 @@ class GroupShard:
         self, group_ids: Sequence[str], context: RequestContext, now: int
     ) -> Result[list[consumer_messages.DescribedGroup]]:
         """The groups of a ConsumerGroupDescribe that are in this shard."""
-        return Step(now).result(
+        return ResultDraft(now).result(
             [described_consumer_group(self._state, group_id) for group_id in group_ids]
         )
 
@@ -387,4 +352,4 @@ class GroupShard:
     ) -> Result[list[ListedGroup]]:
         """The groups of this shard that a ListGroups asks for."""
         groups = self._state.groups.values()
-        return Step(now).result(listed(groups, request.states_filter, request.types_filter))
+        return ResultDraft(now).result(listed(groups, request.states_filter, request.types_filter))

@@ -80,7 +80,9 @@ class LogAppender:
     """Appends to one log."""
 
     __slots__ = (
+        "_after_max_ms",
         "_append_time",
+        "_before_max_ms",
         "_codec",
         "_compacted",
         "_config",
@@ -108,6 +110,8 @@ class LogAppender:
         self._config = config
         self.largest_batch = min(config.max_message_bytes, config.segment_bytes)
         self._flush_messages = config.flush_messages
+        self._after_max_ms = config.message_timestamp_after_max_ms
+        self._before_max_ms = config.message_timestamp_before_max_ms
         self._append_time = config.message_timestamp_type == "LogAppendTime"
         self._compacted = "compact" in config.cleanup_policy
         self._codec = wanted(config)
@@ -186,8 +190,8 @@ class LogAppender:
             append_time = base_timestamp = timestamp = now
         elif from_client and (
             timestamp < base_timestamp
-            or timestamp - now > self._config.message_timestamp_after_max_ms
-            or now - base_timestamp > self._config.message_timestamp_before_max_ms
+            or timestamp - now > self._after_max_ms
+            or now - base_timestamp > self._before_max_ms
         ):
             # A compressed batch may not say its largest timestamp: Sarama's did not until 1.45.
             if codec and timestamp < base_timestamp:
@@ -255,10 +259,9 @@ class LogAppender:
             restamp_attributes(batch, attributes | LOG_APPEND_TIME)
         file = segment.file
         file.used = True
+        fd = file.fd
         try:
-            written = local.files.pwrite(
-                file.fd if file.fd >= 0 else file.descriptor(), batch, position
-            )
+            written = local.files.pwrite(fd if fd >= 0 else file.descriptor(), batch, position)
         except OSError as error:
             raise local.undo_write(segment, error) from error
         if written != size:

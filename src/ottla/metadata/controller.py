@@ -50,6 +50,12 @@ def has_controller(image: Image) -> bool:
     return broker is not None and broker.epoch == controller.broker_epoch
 
 
+def controller_id(image: Image, otherwise: int) -> int:
+    """The broker that is the controller; `otherwise` where there is none."""
+    controller = image.controller
+    return otherwise if controller is None or not has_controller(image) else controller.broker
+
+
 def is_controller(image: Image, broker: int, broker_epoch: int) -> bool:
     """Whether this broker, with this epoch, is the controller."""
     controller = image.controller

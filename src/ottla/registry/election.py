@@ -206,6 +206,9 @@ class Election:
         if chosen.error == DUPLICATE_URLS:
             log.error("two registries have the same address; no writer", url=self._identity.url)
         writer = chosen.master_identity if chosen.error == NO_ERROR else None
+        if writer is not None:
+            # Whether it wrote before is for the choice alone, and no change to tell of.
+            writer = msgspec.structs.replace(writer, leader=False)
         self._tell(writer, is_me=writer is not None and chosen.master == self._member_id)
 
     def _beat(self, client: Client, coordinator: int) -> None:

@@ -6,6 +6,7 @@ The HTTP status is the first three digits of the code.
 from typing import Final
 
 INCOMPATIBLE_SCHEMA: Final = 409
+UNKNOWN_LEADER: Final = 50004
 
 
 class RegistryError(Exception):
@@ -163,4 +164,4 @@ def forwarding_failed(why: str) -> RegistryError:
 
 def unknown_leader() -> RegistryError:
     """50004."""
-    return RegistryError(50004, "Leader not known.")
+    return RegistryError(UNKNOWN_LEADER, "Leader not known.")

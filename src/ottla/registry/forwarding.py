@@ -2,7 +2,7 @@
 
 Rules kept here:
 1. A request is sent on once: the header `X-Forward` says that it was, and a registry that gets one
-   and is not the writer refuses it.
+   and is not the writer refuses it. A writer that is gone is as good as none.
 2. The answer goes back as it is. Where the writer says at which offset its record is, this registry
    answers once it has read it: a client reads what it wrote.
 """
@@ -16,7 +16,7 @@ from typing import Final
 from msgspec import Struct
 
 from ottla.registry.election import Identity
-from ottla.registry.errors import forwarding_failed
+from ottla.registry.errors import forwarding_failed, unknown_leader
 
 FORWARDED: Final = "x-forward"
 OFFSET: Final = "x-schemas-offset"
@@ -51,6 +51,8 @@ class Forwarder:
             return await asyncio.get_running_loop().run_in_executor(
                 self._threads, self._send, writer, method, target, headers, body
             )
+        except ConnectionRefusedError:
+            raise unknown_leader() from None  # it is gone, and has got nothing
         except (OSError, http.client.HTTPException) as problem:
             raise forwarding_failed(f"{writer.url}: {problem}") from None
 

@@ -5,22 +5,25 @@ Rules kept here:
    anywhere else. `/contexts/NAME/...` is the same path in that context.
 2. A body is read up to a limit. Every refusal is JSON with Confluent's code; what was not foreseen
    is a 500 without details, and is logged.
-3. A changing request to a registry that does not write is sent on to the one that does.
+3. A changing request to a registry that does not write is sent on to the one that does. What was
+   refused because the writer changes, before anything was written, is tried again for a while.
 """
 
 import asyncio
 from collections.abc import Awaitable, Callable, MutableMapping
+from time import monotonic
 from typing import Any, Final
 from urllib.parse import parse_qsl, unquote_to_bytes
 
 import msgspec
 import structlog
 
-from ottla.registry.errors import RegistryError, forwarding_failed
+from ottla.registry.election import Identity
+from ottla.registry.errors import UNKNOWN_LEADER, RegistryError, unknown_leader
 from ottla.registry.forwarding import FORWARDED, OFFSET, Forwarded, Forwarder
 from ottla.registry.names import qualify
 from ottla.registry.security import ANYBODY, User, Users
-from ottla.registry.service import Service
+from ottla.registry.service import ELECTION_SECONDS, Service
 
 log = structlog.get_logger()
 
@@ -37,6 +40,7 @@ MEDIA_TYPES: Final = (
 )
 LARGEST_BODY: Final = 8 << 20
 LONGEST_TARGET: Final = 16 << 10
+PAUSE_SECONDS: Final = 0.2
 
 
 class Call:
@@ -170,16 +174,33 @@ class Application:
             return 200, _encoded(await route.handler(call))
         if route.known is not None and (reply := await route.known(call)) is not None:
             return 200, _encoded(reply)
-        writer = await self._service.writer()
-        if writer is None:
-            reply = await route.handler(call)
-            headers.append((OFFSET.encode(), b"%d" % self._service.last_written))
-            return 200, _encoded(reply)
-        if FORWARDED in call.headers:
-            raise forwarding_failed("this registry is not the leader any more")
-        return await self._forwarded(call, route, writer)
+        return await self._changed(call, route, headers)
 
-    async def _forwarded(self, call: Call, route: Route, writer: Any) -> tuple[int, bytes]:
+    async def _changed(
+        self, call: Call, route: Route, headers: list[tuple[bytes, bytes]]
+    ) -> tuple[int, bytes]:
+        """Make a change here or at the writer; while the writer changes, try again."""
+        give_up = monotonic() + ELECTION_SECONDS
+        while True:
+            try:
+                writer = await self._service.writer()
+                if writer is None:
+                    reply = await route.handler(call)
+                    headers.append((OFFSET.encode(), b"%d" % self._service.last_written))
+                    return 200, _encoded(reply)
+                if FORWARDED in call.headers:
+                    raise unknown_leader()
+                status, body = await self._forwarded(call, writer)
+                if status != 500 or not _is_unknown_leader(body) or monotonic() > give_up:
+                    return status, body
+            except RegistryError as problem:
+                # It was refused before anything was written.
+                is_refused = problem.code == UNKNOWN_LEADER and FORWARDED not in call.headers
+                if not is_refused or monotonic() > give_up:
+                    raise
+            await asyncio.sleep(PAUSE_SECONDS)
+
+    async def _forwarded(self, call: Call, writer: Identity) -> tuple[int, bytes]:
         headers = {
             name: value
             for name, value in call.headers.items()
@@ -220,6 +241,13 @@ def _decoded(segment: bytes) -> str:
         return unquote_to_bytes(segment).decode()
     except UnicodeDecodeError:
         raise RegistryError(400, "The path is not valid UTF-8") from None
+
+
+def _is_unknown_leader(body: bytes) -> bool:
+    try:
+        return bool(msgspec.json.decode(body)["error_code"] == UNKNOWN_LEADER)
+    except (msgspec.DecodeError, TypeError, KeyError):
+        return False
 
 
 def _encoded(reply: object) -> bytes:

@@ -22,7 +22,7 @@ import structlog
 import uvicorn
 from msgspec import Struct
 
-from ottla.client import ClientSettings, KafkaError
+from ottla.client import ClientSettings, KafkaError, NoBroker
 from ottla.registry.election import Election, Identity
 from ottla.registry.errors import RegistryError
 from ottla.registry.forwarding import Forwarder
@@ -128,7 +128,8 @@ async def _opened(store: Store, stop: asyncio.Event, *, patient: bool) -> int:
         try:
             return await store.start()
         except KafkaError as problem:
-            if not patient:
+            is_away = problem.retriable or isinstance(problem, NoBroker)
+            if not (patient and is_away):
                 raise
             log.debug("waiting for a broker", reason=str(problem))
         try:

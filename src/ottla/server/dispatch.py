@@ -35,7 +35,15 @@ _NOT_A_TASK: Final = (tuple, list, Later)
 class Dispatcher:
     """Calls the handlers for the requests of one connection."""
 
-    __slots__ = ("_access", "_client_host", "_connection_id", "_count", "_listener", "_server")
+    __slots__ = (
+        "_access",
+        "_client_host",
+        "_config",
+        "_connection_id",
+        "_count",
+        "_listener",
+        "_server",
+    )
 
     def __init__(self, server: Server, client_host: str, listener: str, number: int) -> None:
         self._server = server
@@ -43,6 +51,7 @@ class Dispatcher:
         self._listener = listener
         self._connection_id = number
         self._count = server.metrics.answered
+        self._config = server.node.dynamic_config
         self._access = server.node.authorization.access(ANONYMOUS, client_host)
 
     @property
@@ -58,7 +67,7 @@ class Dispatcher:
     @property
     def largest_request(self) -> int:
         """`socket.request.max.bytes`."""
-        return self._server.node.config.socket_request_max_bytes
+        return self._config.current.socket_request_max_bytes
 
     now = staticmethod(perf_counter)
 

@@ -447,6 +447,8 @@ class ServerProtocol:
             later.result()
         except BaseException as error:  # noqa: BLE001 it is only reported
             self._shell.reply_failed(error)
+            # Its frames hold it, and the request: that circle would wait for the garbage collector.
+            error.__traceback__ = error.__context__ = None
 
     def _queue(
         self, key: int, correlation_id: int, flexible: bool, started: float, parts: Parts
@@ -512,6 +514,8 @@ class ServerProtocol:
         self._end_large()
         self._abandon_exchanges()
         self.outbox.clear()
+        self.inbox.drop()
+        self.inbox.release()
 
     def _abandon_exchanges(self) -> None:
         exchanges = list(self._exchanges)

@@ -72,7 +72,7 @@ read."""
 
 
 class AuditTopic:
-    """The audit topic, for one node."""
+    """The audit topic, for one broker."""
 
     def __init__(
         self,

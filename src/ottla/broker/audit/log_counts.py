@@ -27,9 +27,7 @@ import structlog
 from ottla.audit.events import AUDIT_TOPIC, Count, Event, Span, Tier
 from ottla.audit.scan import LogOrder, Order, Scanned
 from ottla.broker.audit.audit_topic import AuditTopic, Counted
-from ottla.broker.context.broker_state import BrokerState
-from ottla.broker.context.clock import Clock
-from ottla.broker.context.dynamic_config import DynamicConfig
+from ottla.broker.context.broker_context import BrokerContext
 from ottla.broker.logs.child import Child
 from ottla.broker.metadata.stores import own_file
 from ottla.broker.metadata.topics import ConfiguredWriter
@@ -39,9 +37,9 @@ from ottla.broker.replicas.partition import Partition
 from ottla.broker.replicas.partitions import Partitions
 from ottla.broker.replication.peers import Peers
 from ottla.broker.scheduling.turns import in_turns
+from ottla.broker.start_error import StartError
 from ottla.config.topic_names import INTERNAL_TOPICS
 from ottla.log.storage.folder import DataFolder, uuid_to_text
-from ottla.metadata.image import Image
 from ottla.wire.errors import KafkaError
 
 log = structlog.get_logger()
@@ -68,21 +66,19 @@ class _Job(NamedTuple):
 
 
 class Audit:
-    """The audit of one node."""
+    """The audit of one broker."""
 
     def __init__(
         self,
+        context: BrokerContext,
         *,
-        broker: BrokerState,
-        config: DynamicConfig,
-        clock: Clock,
-        image: Image,
         partitions: Partitions,
         folder: DataFolder,
         leaders: Leaders,
         peers: Peers,
         metadata: ConfiguredWriter,
     ) -> None:
+        broker, config, clock, image = context
         self._broker = broker
         self._config = config
         self._clock = clock
@@ -108,10 +104,15 @@ class Audit:
         self._problems_before: set[str] = set()
 
     def start(self) -> None:
-        """Begin, if `ottla.audit.enable` says so; raises ValueError for a wrong pattern."""
+        """Begin, if `ottla.audit.enable` says so; raises StartError for a wrong pattern."""
         config = self._config.current
         if config.ottla_audit_enable:
-            self._is_chosen = full_matcher(config.ottla_audit_topics)
+            try:
+                self._is_chosen = full_matcher(config.ottla_audit_topics)
+            except ValueError as problem:
+                raise StartError(
+                    f"ottla.audit.topics is not a valid regular expression: {problem}"
+                ) from None
             self._counted = self._folder.read_checkpoint(AUDIT_OFFSETS)
             self._task = asyncio.get_running_loop().create_task(self._repeat())
 

@@ -9,9 +9,7 @@ from __future__ import annotations
 import asyncio
 from typing import Protocol
 
-from ottla.broker.context.broker_state import BrokerState
-from ottla.broker.context.clock import Clock
-from ottla.broker.context.dynamic_config import DynamicConfig
+from ottla.broker.context.broker_context import BrokerContext
 from ottla.broker.coordinators.lingering import LingeringWrites
 from ottla.broker.coordinators.markers import marker_batch
 from ottla.broker.replicas.isr_leaving import IsrLeaving
@@ -22,7 +20,6 @@ from ottla.broker.replication.peers import Peers
 from ottla.broker.scheduling.background import Background
 from ottla.config import BrokerConfig
 from ottla.config.topic_names import GROUP_METADATA
-from ottla.metadata.image import Image
 from ottla.records.control import Marker
 
 
@@ -58,11 +55,8 @@ class CoordinatorContext:
 
     def __init__(
         self,
+        context: BrokerContext,
         *,
-        broker: BrokerState,
-        config: DynamicConfig,
-        clock: Clock,
-        image: Image,
         partitions: Partitions,
         leaders: Leaders,
         isr_leaving: IsrLeaving,
@@ -70,6 +64,7 @@ class CoordinatorContext:
         producer_ids: ProducerIdAllocation,
         background: Background,
     ) -> None:
+        broker, config, clock, image = context
         self.id = broker.id
         self.image = image
         self.partitions = partitions

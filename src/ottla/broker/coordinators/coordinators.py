@@ -64,8 +64,8 @@ class Coordinators(ABC, Generic[T]):
 
     topic: str
 
-    def __init__(self, node: CoordinatorContext) -> None:
-        self.node = node
+    def __init__(self, context: CoordinatorContext) -> None:
+        self.context = context
         self._runners: dict[int, T] = {}
 
     def __iter__(self) -> Iterator[T]:
@@ -111,24 +111,24 @@ class Coordinators(ABC, Generic[T]):
 
     def new_topic(self) -> NewTopic:
         """The internal topic as it is created, at the first request for it."""
-        replicas = min(self.replication_factor(), len(self.node.image.brokers))
+        replicas = min(self.replication_factor(), len(self.context.image.brokers))
         return NewTopic(self.topic, self.partition_count(), replicas, configs=self.settings())
 
     async def ensure_topic(self) -> None:
         """Make the internal topic if it is not there; it may take longer than this waits."""
-        if self.topic not in self.node.image.topics:
-            await self.node.topic_creation.create([self.topic])
+        if self.topic not in self.context.image.topics:
+            await self.context.topic_creation.create([self.topic])
 
     def partition_of(self, key: str) -> int:
         """The partition that an id belongs to; raises KafkaError before the topic exists."""
-        topic = self.node.image.topics.get(self.topic)
+        topic = self.context.image.topics.get(self.topic)
         if topic is None:
             raise KafkaError(ErrorCode.COORDINATOR_NOT_AVAILABLE)
         return java_hash(key) % len(topic.assignment)
 
     def runner_of(self, key: str) -> T:
         """The runner that an id belongs to; raises KafkaError where it is not here."""
-        topic = self.node.image.topics.get(self.topic)
+        topic = self.context.image.topics.get(self.topic)
         if topic is None:
             raise KafkaError(ErrorCode.NOT_COORDINATOR)
         runner = self._runners.get(java_hash(key) % len(topic.assignment))

@@ -50,22 +50,22 @@ R = TypeVar("R")
 class Topics:
     """The image's topics as groups see them."""
 
-    def __init__(self, node: CoordinatorContext) -> None:
-        self._node = node
+    def __init__(self, context: CoordinatorContext) -> None:
+        self._context = context
         self.version = 0
 
     def by_name(self, name: str) -> TopicSummary | None:
         """The topic of a name."""
-        return _info(self._node.image.topics.get(name))
+        return _info(self._context.image.topics.get(name))
 
     def by_id(self, topic_id: uuid.UUID) -> TopicSummary | None:
         """The topic of an id."""
-        return _info(self._node.image.topics_by_id.get(topic_id))
+        return _info(self._context.image.topics_by_id.get(topic_id))
 
     def matching(self, regex: str) -> Set[str]:
         """The topics whose whole name a pattern matches; raises ValueError for a wrong one."""
         matches = full_matcher(regex)
-        return {name for name in self._node.image.topics if matches(name)}
+        return {name for name in self._context.image.topics if matches(name)}
 
 
 def _info(topic: TopicImage | None) -> TopicSummary | None:
@@ -117,34 +117,34 @@ class GroupCoordinator(Coordinators[GroupRunner]):
 
     topic = GROUP_METADATA
 
-    def __init__(self, node: CoordinatorContext) -> None:
-        super().__init__(node)
-        self._topics = Topics(node)
-        self._config_from, self._config = node.config, _settings(node)
+    def __init__(self, context: CoordinatorContext) -> None:
+        super().__init__(context)
+        self._topics = Topics(context)
+        self._config_from, self._config = context.config, _settings(context)
 
     def partition_count(self) -> int:
         """`offsets.topic.num.partitions`."""
-        return self.node.config.offsets_topic_num_partitions
+        return self.context.config.offsets_topic_num_partitions
 
     def replication_factor(self) -> int:
         """`offsets.topic.replication.factor`."""
-        return self.node.config.offsets_topic_replication_factor
+        return self.context.config.offsets_topic_replication_factor
 
     def settings(self) -> dict[str, str]:
         """Compacted, in small segments."""
         return {
             "cleanup.policy": "compact",
             "compression.type": "producer",
-            "segment.bytes": segment_bytes(self.node.config.offsets_topic_segment_bytes),
+            "segment.bytes": segment_bytes(self.context.config.offsets_topic_segment_bytes),
         }
 
     def make_runner(self, partition: Partition) -> GroupRunner:
-        """A runner with the node's settings."""
+        """A runner with the broker's settings."""
         topics = self._topics
 
         def make_shard() -> GroupShard:
             return GroupShard(
-                _settings(self.node),
+                _settings(self.context),
                 topics,
                 topics.matching,
                 lambda: str(uuid.uuid4()),
@@ -152,14 +152,14 @@ class GroupCoordinator(Coordinators[GroupRunner]):
                 lambda: runner.largest_batch,
             )
 
-        runner = GroupRunner(self.node, partition, make_shard)
+        runner = GroupRunner(self.context, partition, make_shard)
         return runner
 
     def _config_of(self, group_id: str) -> GroupConfig:
-        config = self.node.config
+        config = self.context.config
         if config is not self._config_from:
-            self._config_from, self._config = config, _settings(self.node)
-        own = self.node.image.group_configs.get(group_id)
+            self._config_from, self._config = config, _settings(self.context)
+        own = self.context.image.group_configs.get(group_id)
         if own is None:
             return self._config
         broker = {name: getattr(config, name.replace(".", "_")) for name in BROKER_SETTINGS}
@@ -273,8 +273,8 @@ def _or_refusal(reply: Later[R], refuse: Callable[[ErrorCode, str | None], R]) -
     return reply.otherwise(refused)
 
 
-def _settings(node: CoordinatorContext) -> GroupConfig:
-    config = node.config
+def _settings(context: CoordinatorContext) -> GroupConfig:
+    config = context.config
     return GroupConfig(
         group_min_session_timeout_ms=config.group_min_session_timeout_ms,
         group_max_session_timeout_ms=config.group_max_session_timeout_ms,

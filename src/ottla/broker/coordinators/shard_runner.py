@@ -98,13 +98,13 @@ class ShardRunner(Generic[S]):
     """True where handlers of requests change nothing: all that they decide is in their records."""
 
     def __init__(
-        self, node: CoordinatorContext, partition: Partition, make_shard: Callable[[], S]
+        self, context: CoordinatorContext, partition: Partition, make_shard: Callable[[], S]
     ) -> None:
-        self._node = node
+        self._context = context
         self.partition = partition
         self._make_shard = make_shard
         self._shard: S | None = None
-        self._timers = ShardTimers(node.holds_lease, lambda key: self._expire(key))
+        self._timers = ShardTimers(context.holds_lease, lambda key: self._expire(key))
         self._parked: dict[int, Later[Any]] = {}
         self._held: dict[Later[Any], _Held] = {}
         """Replies that wait for what was appended before them to be committed."""
@@ -126,7 +126,7 @@ class ShardRunner(Generic[S]):
             if self._loading is not None:
                 raise KafkaError(ErrorCode.COORDINATOR_LOAD_IN_PROGRESS)
             raise KafkaError(ErrorCode.NOT_COORDINATOR)
-        if not self._node.holds_lease():
+        if not self._context.holds_lease():
             self._timers.refused()
             raise KafkaError(ErrorCode.NOT_COORDINATOR, "this broker may have been replaced")
         return self._shard
@@ -169,7 +169,7 @@ class ShardRunner(Generic[S]):
 
     async def _load(self) -> None:
         try:
-            async with self._node.loading:
+            async with self._context.loading:
                 began = monotonic()
                 shard = self._make_shard()
                 gathered = LatestRecords(shard.replay)
@@ -265,7 +265,7 @@ class ShardRunner(Generic[S]):
         shard = self.shard
         self._is_asked = True
         try:
-            result = decide(shard, self._node.now_ms())
+            result = decide(shard, self._context.now_ms())
         finally:
             self._is_asked = False
         if result.records:
@@ -290,7 +290,7 @@ class ShardRunner(Generic[S]):
         `ask` does.
         """
         shard = self.shard
-        result = decide(shard, self._node.now_ms())
+        result = decide(shard, self._context.now_ms())
         records, result.records = result.records, []
         lingering = self._lingering
         if records:
@@ -303,7 +303,7 @@ class ShardRunner(Generic[S]):
                     if self._shard is not shard:
                         raise KafkaError(ErrorCode.NOT_COORDINATOR)
             if not lingering.records:
-                self._node.lingering.pending.append(self)
+                self._context.lingering.pending.append(self)
             lingering.add(records, size)
             for record in records:
                 self.replay_own(shard, record, result)
@@ -336,7 +336,7 @@ class ShardRunner(Generic[S]):
         if shard is None:
             return
         try:
-            self._carry_out(shard, decide(shard, self._node.now_ms()))
+            self._carry_out(shard, decide(shard, self._context.now_ms()))
         except KafkaError as problem:
             self._tell_dropped(problem)
 
@@ -418,7 +418,7 @@ class ShardRunner(Generic[S]):
     def _append_batch(
         self, records: list[CoordinatorRecord], producer: ProducerIdentity | None
     ) -> None:
-        now = self._node.now_ms()
+        now = self._context.now_ms()
         batch = encode_batch(
             [
                 Record(offset, now, record.key, record.value)
@@ -433,7 +433,7 @@ class ShardRunner(Generic[S]):
             self._was_refused = False
         except KafkaError as problem:
             self._was_refused = True
-            self._node.isr_leaving.append_failed(self.partition, problem.code)
+            self._context.isr_leaving.append_failed(self.partition, problem.code)
             raise
 
     def replay_own(self, shard: S, record: CoordinatorRecord, result: Result[Any]) -> None:
@@ -463,7 +463,7 @@ class ShardRunner(Generic[S]):
             self._release(later)
             later.fail(KafkaError(ErrorCode.COORDINATOR_NOT_AVAILABLE))
 
-        patience = self._node.config.offsets_commit_timeout_ms / 1000
+        patience = self._context.config.offsets_commit_timeout_ms / 1000
         waiter = self.partition.when_committed(end, committed)
         timer = asyncio.get_running_loop().call_later(patience, time_is_up)
         self._held[later] = _Held(waiter, timer)

@@ -54,17 +54,17 @@ class TransactionRunner(ShardRunner[TransactionShard]):
             if self._shard is shard:
                 self.perform(lambda its, now: its.markers_written(markers, outcomes, now))
 
-        write_markers(self._node, markers, told)
+        write_markers(self._context, markers, told)
 
     def _expire(self, key: Any) -> None:
         try:
             super()._expire(key)
         except NeedsProducerId:
-            self._node.background.run(self._expire_with_new_id(key))
+            self._context.background.run(self._expire_with_new_id(key))
 
     async def _expire_with_new_id(self, key: Any) -> None:
         try:
-            producer_id = await self._node.new_producer_id()
+            producer_id = await self._context.new_producer_id()
         except KafkaError:
             if key not in self._timers:
                 self.perform(lambda *_: Result(None, timers=[SetTimer(key, RETRY_MS)]))
@@ -79,7 +79,7 @@ class TransactionRunner(ShardRunner[TransactionShard]):
         try:
             reply = self.ask(lambda shard, now: decide(shard, now, None))
         except NeedsProducerId:
-            producer_id = await self._node.new_producer_id()
+            producer_id = await self._context.new_producer_id()
             reply = self.ask(lambda shard, now: decide(shard, now, producer_id))
         return await settled(reply)
 
@@ -91,32 +91,32 @@ class TransactionCoordinator(Coordinators[TransactionRunner]):
 
     def partition_count(self) -> int:
         """`transaction.state.log.num.partitions`."""
-        return self.node.config.transaction_state_log_num_partitions
+        return self.context.config.transaction_state_log_num_partitions
 
     def replication_factor(self) -> int:
         """`transaction.state.log.replication.factor`."""
-        return self.node.config.transaction_state_log_replication_factor
+        return self.context.config.transaction_state_log_replication_factor
 
     def settings(self) -> dict[str, str]:
         """Compacted, in small segments."""
         return {
             "cleanup.policy": "compact",
             "compression.type": "producer",
-            "min.insync.replicas": str(self.node.config.transaction_state_log_min_isr),
-            "segment.bytes": segment_bytes(self.node.config.transaction_state_log_segment_bytes),
+            "min.insync.replicas": str(self.context.config.transaction_state_log_min_isr),
+            "segment.bytes": segment_bytes(self.context.config.transaction_state_log_segment_bytes),
             "unclean.leader.election.enable": "false",
         }
 
     def make_runner(self, partition: Partition) -> TransactionRunner:
-        """A runner with the node's settings."""
-        config = self.node.config
+        """A runner with the broker's settings."""
+        config = self.context.config
         settings = TransactionConfig(
             config.transaction_max_timeout_ms,
             config.transactional_id_expiration_ms,
             config.transaction_remove_expired_transaction_cleanup_interval_ms,
         )
         return TransactionRunner(
-            self.node,
+            self.context,
             partition,
             lambda: TransactionShard(
                 settings, partition.leader_epoch, lambda: partition.log.largest_batch
@@ -131,14 +131,14 @@ class TransactionCoordinator(Coordinators[TransactionRunner]):
         Raises KafkaError where there is none.
         """
         index = self.partition_of(question.transactional_id)
-        leader = self.node.leader_of(self.topic, index).id
-        if leader in (NO_LEADER, self.node.id):
+        leader = self.context.leader_of(self.topic, index).id
+        if leader in (NO_LEADER, self.context.id):
             context = RequestContext(ADD_PARTITIONS_VERSION)
             return self.runner_of(question.transactional_id).ask(
                 lambda shard, now: shard.handle_add_partitions(question, context, now)
             )
         answer: Later[AddPartitionsToTxnResult] = Later()
-        self.node.background.run(self._ask_peer(leader, question, answer))
+        self.context.background.run(self._ask_peer(leader, question, answer))
         return answer
 
     async def _ask_peer(
@@ -149,7 +149,7 @@ class TransactionCoordinator(Coordinators[TransactionRunner]):
     ) -> None:
         request = AddPartitionsToTxnRequest(transactions=[question])
         try:
-            reply = await self.node.peers.ask(
+            reply = await self.context.peers.ask(
                 leader, request, AddPartitionsToTxnResponse, ADD_PARTITIONS_VERSION
             )
             if reply.error_code or len(reply.results_by_transaction) != 1:

@@ -38,7 +38,7 @@ VERSION: Final = 2
 
 
 def write_marker(
-    node: CoordinatorContext,
+    context: CoordinatorContext,
     where: TopicPartition,
     markers: TxnMarkers,
     told: Callable[[ErrorCode], object],
@@ -50,16 +50,16 @@ def write_marker(
     kind = MarkerType.COMMIT if markers.commit else MarkerType.ABORT
     marker = Marker(kind, markers.coordinator_epoch, markers.producer_id, markers.producer_epoch)
     try:
-        partition = node.partitions.find(where.topic, where.partition)
+        partition = context.partitions.find(where.topic, where.partition)
     except KafkaError as problem:
         return problem.code
     leadership = partition.leadership
     if leadership is not None and not leadership.has_enough:
         return ErrorCode.NOT_ENOUGH_REPLICAS
     try:
-        node.end_transaction(partition, marker, markers.transaction_version)
+        context.end_transaction(partition, marker, markers.transaction_version)
     except KafkaError as problem:
-        node.isr_leaving.append_failed(partition, problem.code)
+        context.isr_leaving.append_failed(partition, problem.code)
         return problem.code
     end = partition.log.end_offset
     if partition.safe_offset >= end:
@@ -73,7 +73,7 @@ def write_marker(
 
 
 def write_markers(
-    node: CoordinatorContext, markers: TxnMarkers, told: Callable[[Outcomes], object]
+    context: CoordinatorContext, markers: TxnMarkers, told: Callable[[Outcomes], object]
 ) -> None:
     """End a transaction in all of its partitions; each outcome is reported once."""
     at_once: Outcomes = {}
@@ -83,25 +83,25 @@ def write_markers(
         return lambda code: told({where: code})
 
     for where in markers.partitions:
-        topic = node.image.topics.get(where.topic)
+        topic = context.image.topics.get(where.topic)
         if topic is None or not 0 <= where.partition < len(topic.assignment):
             at_once[where] = ErrorCode.NONE
             continue
-        leader = node.leader_of(where.topic, where.partition).id
-        if leader not in (node.id, NO_LEADER):
+        leader = context.leader_of(where.topic, where.partition).id
+        if leader not in (context.id, NO_LEADER):
             elsewhere.setdefault(leader, []).append(where)
         else:
-            outcome = write_marker(node, where, markers, told_later(where))
+            outcome = write_marker(context, where, markers, told_later(where))
             if outcome is not None:
                 at_once[where] = outcome
     for leader, partitions in elsewhere.items():
-        node.background.run(_send(node, leader, markers, partitions, told))
+        context.background.run(_send(context, leader, markers, partitions, told))
     if at_once:
         told(at_once)
 
 
 async def _send(
-    node: CoordinatorContext,
+    context: CoordinatorContext,
     leader: int,
     markers: TxnMarkers,
     partitions: list[TopicPartition],
@@ -121,7 +121,7 @@ async def _send(
     )
     outcomes: Outcomes = dict.fromkeys(partitions, ErrorCode.NETWORK_EXCEPTION)
     try:
-        answer = await node.peers.ask(leader, request, WriteTxnMarkersResponse, VERSION)
+        answer = await context.peers.ask(leader, request, WriteTxnMarkersResponse, VERSION)
         outcomes |= _outcomes(answer, outcomes)
     except LinkError:
         pass

@@ -49,7 +49,7 @@ class _Clean(NamedTuple):
 
 
 class OffsetCheckpoints:
-    """The checkpoint files of one node."""
+    """The checkpoint files of one broker."""
 
     def __init__(
         self,
@@ -78,7 +78,7 @@ class OffsetCheckpoints:
         self._leaving: set[Key] = set()
 
     def load(self) -> None:
-        """Read what the last life of the broker left."""
+        """Read what the broker left when it last ran."""
         for name in self._kept:
             self._written[name] = self._folder.read_checkpoint(name)
 
@@ -143,7 +143,7 @@ class OffsetCheckpoints:
         await self._write(HIGH_WATERMARKS)
 
     async def write_recovery_points(self) -> None:
-        """Promise no more than is there, before a log is cut; raises OSError."""
+        """Promise no more than is there, before a log is truncated; raises OSError."""
         await self._write(RECOVERY_POINTS)
         await self._write(CLEANER_OFFSETS)
 

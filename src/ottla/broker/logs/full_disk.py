@@ -33,7 +33,7 @@ RESERVE_BYTES: Final = 256 << 10
 
 
 class FullDisk:
-    """What is known of the room on one node's disk."""
+    """What is known of the room on one broker's disk."""
 
     def __init__(self, folder: DataFolder, files: Files, broker: BrokerState) -> None:
         self._folder = folder

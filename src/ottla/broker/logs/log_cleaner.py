@@ -6,8 +6,9 @@ Rules kept here:
    log is given to one of them, and without work there is none.
 2. Before a log is touched it is flushed, and its recovery point is in the checkpoint: so a crash
    never makes anybody read compacted batches to know the log's producers.
-3. What was made for a log that was deleted, cut, retained or configured otherwise meanwhile is
-   thrown away. Groups of segments are put in place in their order, each durable before the next.
+3. What was made for a log that was deleted, truncated, shortened by retention or reconfigured
+   meanwhile is thrown away. Groups of segments are put in place in their order, each durable before
+   the next.
 4. A log that cannot be compacted is said to be so, once, and left alone; others are not. Where the
    disk was full, or the child was killed, it is tried again later.
 5. `cleaner-offset-checkpoint` says where the dirty part of each log begins (`checkpoints` keeps it:
@@ -54,7 +55,7 @@ class _Job(NamedTuple):
 
 
 class LogCleaner:
-    """The log cleaner of one node."""
+    """The log cleaner of one broker."""
 
     def __init__(
         self,

@@ -11,10 +11,8 @@ Rules kept here:
 4. Opening many gives way to clients, and to the session with the metadata store.
 5. What a checkpoint says was on disk and is not there any more is an error, never an empty log
    without a word (see `lost_logs`).
-6. A folder belongs to a topic's id, not to its name; that of another topic is set aside, or deleted
-   if the store has a record of that topic's deletion. What checkpoints say of it is forgotten
-   first. So it is where there is no folder but one that was deleted: the partition is new. Nobody
-   works on a folder when its topic goes.
+6. A folder belongs to a topic's id, not to its name (see `partition_folders`). Nobody works on a
+   folder when its topic goes.
 7. Only replicas that are assigned to this broker are opened.
 """
 
@@ -25,21 +23,22 @@ import errno
 from collections.abc import Callable, Collection
 from dataclasses import asdict
 from functools import partial
-from pathlib import Path
-from typing import Any, Final, NamedTuple
-from uuid import UUID
+from typing import Any, Final
 
 import structlog
 
-from ottla.broker.context.broker_state import BrokerState
-from ottla.broker.context.clock import Clock
-from ottla.broker.context.dynamic_config import DynamicConfig
+from ottla.broker.context.broker_context import BrokerContext
 from ottla.broker.logs.checkpoints import Key
 from ottla.broker.logs.log_dir import LogDir
 from ottla.broker.logs.log_manager import LogManager
 from ottla.broker.logs.log_settings import log_config
 from ottla.broker.logs.lost_logs import LostLogs
 from ottla.broker.logs.memory_recovery import NO_ROOM, MemoryRecovery
+from ottla.broker.logs.partition_folders import (
+    LocalReplica,
+    OfAnotherTopicError,
+    PartitionFolders,
+)
 from ottla.broker.logs.recovery_process import RecoveryProcess
 from ottla.broker.logs.strays import StraySweep
 from ottla.broker.metrics.counters import TopicMetrics
@@ -53,8 +52,8 @@ from ottla.log.recovery.recovery import Recovered, needs_recovery_bytes, recover
 from ottla.log.segments.scan import CorruptLog
 from ottla.log.storage.file_cache import FileCache
 from ottla.log.storage.files import DISK_IS_FULL, Files
-from ottla.log.storage.folder import FolderError, deleted_name, deleted_stem, stray_name
-from ottla.metadata.image import Image, TopicImage
+from ottla.log.storage.folder import FolderError
+from ottla.metadata.image import TopicImage
 from ottla.wire.errors import ErrorCode, KafkaError
 
 log = structlog.get_logger()
@@ -67,34 +66,13 @@ MAY_PASS: Final = DISK_IS_FULL | {errno.EAGAIN}
 """The last is what a system says that has no more room for processes."""
 
 
-class _Replica(NamedTuple):
-    topic: TopicImage
-    partition: int
-    directory: Path
-    recovery_point: int
-    start_offset: int
-    term: int
-    """How often the replica had been taken away from this broker when this was noted."""
-
-    @property
-    def key(self) -> Key:
-        return self.topic.name, self.partition
-
-
-class _OfAnotherTopicError(Exception):
-    """What the checkpoints say is of another folder: of another topic's, or of one that is gone."""
-
-
 class LogLoader:
-    """Opens logs for one node."""
+    """Opens logs for one broker."""
 
     def __init__(
         self,
+        context: BrokerContext,
         *,
-        broker: BrokerState,
-        config: DynamicConfig,
-        clock: Clock,
-        image: Image,
         log_dir: LogDir,
         partitions: Partitions,
         log_manager: LogManager,
@@ -104,6 +82,7 @@ class LogLoader:
         serve: Callable[[Partition], None],
     ) -> None:
         """`serve` is called with each partition that was opened."""
+        broker, config, clock, image = context
         self._broker = broker
         self._config = config
         self._clock = clock
@@ -127,8 +106,7 @@ class LogLoader:
         }
         self._checkpoints = log_manager.checkpoints
         self._checkpoints.load()
-        self._deleted = {stem for stem, _ in log_dir.folder.deleted()}
-        """Partitions that were deleted in an earlier life, by the stem of their folders' names."""
+        self._folders = PartitionFolders(image, log_dir, log_manager, self.lost)
         self._clean = log_dir.folder.take_clean_mark()
 
     def _own(self, topic: TopicImage) -> list[int]:
@@ -143,8 +121,8 @@ class LogLoader:
     async def open_all(self) -> None:
         """Open every replica of this broker; large recoveries go on after this returns."""
         await self._strays.sweep(self._unopened)
-        large: list[tuple[int, _Replica]] = []
-        new: list[_Replica] = []
+        large: list[tuple[int, LocalReplica]] = []
+        new: list[LocalReplica] = []
         turns = Turns()
         for topic in list(self._image.topics.values()):
             self._partitions.expect(topic.name, topic.id, len(topic.assignment))
@@ -158,7 +136,7 @@ class LogLoader:
                 else:
                     try:
                         self._try_to_open(place, clean=self._clean or to_scan == 0)
-                    except _OfAnotherTopicError:
+                    except OfAnotherTopicError:
                         new.append(place)
                 await turns.give_way()
         if new:
@@ -188,7 +166,7 @@ class LogLoader:
         self._unopened.update(place.key for place in places)
         await self._open_new(places)
 
-    async def _open_new(self, places: list[_Replica]) -> None:
+    async def _open_new(self, places: list[LocalReplica]) -> None:
         try:
             await self._checkpoints.forget(place.key for place in places)
         except OSError as problem:
@@ -207,7 +185,7 @@ class LogLoader:
         try:
             await self._leave(gone)
         finally:
-            self._delete_folders(topic, gone)
+            self._folders.delete_all(topic, gone)
 
     async def set_unopened_aside(self, topic: TopicImage) -> list[str]:
         """A topic is missing: rename the folders of partitions that are not open; the new names.
@@ -216,15 +194,10 @@ class LogLoader:
         """
         gone = self._forget_unopened(topic)
         await self._leave(gone)
-        names = []
-        for place in gone:
-            if self._is_of(topic, place):
-                names.append(stray_name(*place.key))
-                target = place.directory.with_name(names[-1])
-                self._log_dir.files.rename(str(place.directory), str(target))
-        return names
+        folders = self._folders
+        return [folders.set_aside(place) for place in gone if folders.is_of(topic, place)]
 
-    def _forget_unopened(self, topic: TopicImage, kept: Collection[int] = ()) -> list[_Replica]:
+    def _forget_unopened(self, topic: TopicImage, kept: Collection[int] = ()) -> list[LocalReplica]:
         gone = [
             self._place(topic, index)
             for index in range(len(topic.assignment))
@@ -237,30 +210,11 @@ class LogLoader:
             self._terms[place.key] = place.term + 1
         return gone
 
-    async def _leave(self, places: list[_Replica]) -> None:
+    async def _leave(self, places: list[LocalReplica]) -> None:
         """Let nobody work on these folders any more."""
         directories = {str(place.directory) for place in places}
         await self._child.leave(directories)
         await self._in_memory.leave(directories)
-
-    def _is_of(self, topic: TopicImage, place: _Replica) -> bool:
-        try:
-            return self._log_dir.folder.read_topic_id(place.directory) == topic.id
-        except FolderError:
-            return False
-
-    def _delete_folders(self, topic: TopicImage, places: list[_Replica]) -> None:
-        for place in places:
-            try:
-                if self._log_dir.folder.read_topic_id(place.directory) == topic.id:
-                    self._delete_folder(place)
-            except (OSError, FolderError) as problem:
-                log.error(
-                    "failed to delete the folder of a deleted partition; retrying at the next "
-                    "start",
-                    partition=place.directory.name,
-                    reason=str(problem),
-                )
 
     async def stop(self) -> None:
         """Give up recoveries that are under way; they are done again at the next start."""
@@ -268,9 +222,9 @@ class LogLoader:
             self._recovering.cancel()
             await asyncio.gather(self._recovering, return_exceptions=True)
 
-    def _place(self, topic: TopicImage, index: int) -> _Replica:
+    def _place(self, topic: TopicImage, index: int) -> LocalReplica:
         key = (topic.name, index)
-        return _Replica(
+        return LocalReplica(
             topic,
             index,
             self._log_dir.folder.path / f"{topic.name}-{index}",
@@ -279,24 +233,24 @@ class LogLoader:
             self._terms.get(key, 0),
         )
 
-    def _bytes_to_scan(self, place: _Replica) -> int:
+    def _bytes_to_scan(self, place: LocalReplica) -> int:
         try:
             return needs_recovery_bytes(place.directory, place.recovery_point, self._log_dir.files)
         except OSError:  # scanning it says what is wrong, or finds that nothing is any more
             return 1
 
-    def _open(self, place: _Replica, *, clean: bool) -> None:
+    def _open(self, place: LocalReplica, *, clean: bool) -> None:
         try:
             self._try_to_open(place, clean=clean)
-        except _OfAnotherTopicError:
+        except OfAnotherTopicError:
             self._background.run(self._open_new([place]))
 
-    def _try_to_open(self, place: _Replica, *, clean: bool) -> None:
+    def _try_to_open(self, place: LocalReplica, *, clean: bool) -> None:
         if not self._is_wanted(place):
             return
         log_dir = self._log_dir
         try:
-            place = self._prepare(place)
+            place = self._folders.prepare(place)
             settings = log_config(place.topic.configs, self._config.current)
             if clean:
                 opened = Log.open(
@@ -332,7 +286,7 @@ class LogLoader:
 
         asyncio.get_running_loop().call_later(TRY_AGAIN_SECONDS, begin)
 
-    def _is_wanted(self, place: _Replica) -> bool:
+    def _is_wanted(self, place: LocalReplica) -> bool:
         """False where the topic was deleted, or the replica moved away meanwhile."""
         topic = self._image.topics.get(place.topic.name)
         return (
@@ -343,55 +297,7 @@ class LogLoader:
             and self._broker.id in topic.assignment[place.partition]
         )
 
-    def _prepare(self, place: _Replica) -> _Replica:
-        """Have a folder that belongs to this topic and not to an older one of the same name."""
-        folder, files = self._log_dir.folder, self._log_dir.files
-        directory = place.directory
-        found = folder.read_topic_id(directory)
-        if found == place.topic.id:
-            return place
-        if found is not None:
-            if self._checkpoints.knows(place.key):
-                raise _OfAnotherTopicError
-            self._take_away(place, found)
-            place = place._replace(recovery_point=0, start_offset=0)
-        if not files.exists(str(directory)):
-            if deleted_stem(*place.key) in self._deleted and self._checkpoints.knows(place.key):
-                raise _OfAnotherTopicError
-            place = self._begin_without_folder(place)
-            files.mkdir(str(directory))
-        folder.write_topic_id(directory, place.topic.id)
-        return place
-
-    def _take_away(self, place: _Replica, owner: UUID) -> None:
-        """Make room where the folder of another topic with this name is."""
-        if owner in self._image.deleted_topics:
-            self._delete_folder(place)
-            return
-        stray = place.directory.with_name(stray_name(*place.key))
-        log.warning(
-            "folder belongs to another topic with this name; renaming it",
-            folder=place.directory.name,
-            now=stray.name,
-        )
-        self._log_dir.files.rename(str(place.directory), str(stray))
-
-    def _begin_without_folder(self, place: _Replica) -> _Replica:
-        """Where a log begins whose folder is not there: it is new, or its records are lost."""
-        known = max(place.recovery_point, self._checkpoints.high_watermark(place.key))
-        if known <= place.start_offset:
-            return place
-        start = self.lost.begins_at(place.key, place.topic, place.directory, known)
-        if start is None:
-            raise _OfAnotherTopicError
-        return place._replace(start_offset=start)
-
-    def _delete_folder(self, place: _Replica) -> None:
-        target = place.directory.with_name(deleted_name(*place.key))
-        self._log_dir.files.rename(str(place.directory), str(target))
-        self._log_manager.remove_directory(target, place.key)
-
-    def _serve(self, place: _Replica, opened: Log) -> None:
+    def _serve(self, place: LocalReplica, opened: Log) -> None:
         topic = place.topic
         state = self._image.partitions.get(place.key)
         partition = Partition(
@@ -415,7 +321,7 @@ class LogLoader:
             partition.has_unflushed = True
             self._log_manager.flush_later(partition)
 
-    def _failed(self, place: _Replica, problem: Exception) -> None:
+    def _failed(self, place: LocalReplica, problem: Exception) -> None:
         if not self._is_wanted(place):
             return
         reason = str(problem)
@@ -429,16 +335,16 @@ class LogLoader:
 
     # Recovery in a child process -----------------------------------------------------------
 
-    async def _recover_all(self, places: list[_Replica]) -> None:
+    async def _recover_all(self, places: list[LocalReplica]) -> None:
         """Recover one log after the other; those that a full disk refused once more at the end."""
         child, count, done = self._child, len(places), 0
         try:
             while places:
-                again: list[_Replica] = []
+                again: list[LocalReplica] = []
                 for place in places:
                     if not self._is_wanted(place):
                         continue
-                    if self._is_of_another_topic(place):
+                    if self._folders.is_of_another_topic(place):
                         await self._open_new([place])
                         continue
                     answer = await child.recover(self._order(place))
@@ -461,7 +367,9 @@ class LogLoader:
         finally:
             await child.end()
 
-    def _recover(self, place: _Replica, files: Files, cache: FileCache) -> tuple[Log, Recovered]:
+    def _recover(
+        self, place: LocalReplica, files: Files, cache: FileCache
+    ) -> tuple[Log, Recovered]:
         return recover(
             place.directory,
             log_config(place.topic.configs, self._config.current),
@@ -472,7 +380,7 @@ class LogLoader:
             now=self._clock.now_ms(),
         )
 
-    async def _recover_in_memory(self, place: _Replica) -> bool:
+    async def _recover_in_memory(self, place: LocalReplica) -> bool:
         """The disk is full: recover and write nothing; False where it is to be tried again."""
         log_dir = self._log_dir
         log_dir.full_disk.refused(place.directory.name, "not enough disk space for indexes")
@@ -490,14 +398,7 @@ class LogLoader:
             opened.fail(FileNotFoundError(errno.ENOENT, "the partition was deleted"))
         return True
 
-    def _is_of_another_topic(self, place: _Replica) -> bool:
-        try:
-            found = self._log_dir.folder.read_topic_id(place.directory)
-        except (OSError, FolderError):  # opening it says what is wrong
-            return False
-        return found is not None and found != place.topic.id
-
-    def _order(self, place: _Replica) -> dict[str, Any]:
+    def _order(self, place: LocalReplica) -> dict[str, Any]:
         settings = asdict(log_config(place.topic.configs, self._config.current))
         settings["cleanup_policy"] = sorted(settings["cleanup_policy"])
         return {
@@ -507,7 +408,7 @@ class LogLoader:
             "config": settings,
         }
 
-    def _recovered(self, place: _Replica, answer: dict[str, Any]) -> bool:
+    def _recovered(self, place: LocalReplica, answer: dict[str, Any]) -> bool:
         """Take note of an answer; False where it is to be asked for again."""
         if "error" in answer:
             kind = OSError if "errno" in answer else CorruptLog
@@ -529,7 +430,7 @@ def _may_pass(problem: Exception) -> bool:
     return isinstance(reason, OSError) and reason.errno in MAY_PASS
 
 
-def _tell(place: _Replica, found: Recovered) -> None:
+def _tell(place: LocalReplica, found: Recovered) -> None:
     if found.truncated_bytes:
         log.warning(
             "log has a corrupt or incomplete tail; truncated",

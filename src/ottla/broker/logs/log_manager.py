@@ -28,9 +28,7 @@ from typing import Final, TypeVar
 
 import structlog
 
-from ottla.broker.context.broker_state import BrokerState
-from ottla.broker.context.clock import Clock
-from ottla.broker.context.dynamic_config import DynamicConfig
+from ottla.broker.context.broker_context import BrokerContext
 from ottla.broker.logs.checkpoints import Key, OffsetCheckpoints
 from ottla.broker.logs.log_dir import LogDir
 from ottla.broker.replicas.isr_leaving import IsrLeaving
@@ -39,7 +37,6 @@ from ottla.broker.replicas.partitions import Partitions
 from ottla.broker.scheduling.agenda import Agenda
 from ottla.broker.scheduling.background import Background
 from ottla.broker.scheduling.turns import in_turns
-from ottla.metadata.image import Image
 from ottla.wire.errors import KafkaError
 
 log = structlog.get_logger()
@@ -65,20 +62,18 @@ T = TypeVar("T")
 
 
 class LogManager:
-    """The background work of one node."""
+    """The background work of one broker."""
 
     def __init__(
         self,
+        context: BrokerContext,
         *,
-        broker: BrokerState,
-        config: DynamicConfig,
-        clock: Clock,
         log_dir: LogDir,
-        image: Image,
         partitions: Partitions,
         isr_leaving: IsrLeaving,
         background: Background,
     ) -> None:
+        broker, config, clock, image = context
         self._broker = broker
         self._config = config
         self._clock = clock

@@ -29,7 +29,7 @@ class LostLogError(CorruptLog):
 
 
 class LostLogs:
-    """The lost logs of one node; `begin_empty` opens a replica as a new one."""
+    """The lost logs of one broker; `begin_empty` opens a replica as a new one."""
 
     def __init__(
         self,

@@ -47,7 +47,6 @@ class ReplicaRemoval:
         topic_metrics: dict[str, TopicMetrics],
         log_manager: LogManager,
         log_cleaner: LogCleaner,
-        log_loader: LogLoader,
         give_up: Callable[[Partition], None],
     ) -> None:
         """`give_up` takes the role of a replica away."""
@@ -57,10 +56,9 @@ class ReplicaRemoval:
         self._topic_metrics = topic_metrics
         self._log_manager = log_manager
         self._log_cleaner = log_cleaner
-        self._log_loader = log_loader
         self._give_up = give_up
 
-    async def give_up_replicas(self, topic: TopicImage) -> None:
+    async def give_up_replicas(self, log_loader: LogLoader, topic: TopicImage) -> None:
         """Remove the replicas that a reassignment has taken away."""
         kept = self._assigned(topic)
         latest = self._image.topics.get(topic.name)
@@ -70,9 +68,9 @@ class ReplicaRemoval:
             if partition.index not in kept and partition.topic_id == topic.id:
                 self._partitions.remove(partition)
                 self._remove(partition)
-        await self._log_loader.delete_unopened(topic, kept)
+        await log_loader.delete_unopened(topic, kept)
 
-    async def set_topic_aside(self, topic: TopicImage) -> None:
+    async def set_topic_aside(self, log_loader: LogLoader, topic: TopicImage) -> None:
         """Serve a topic no more that the metadata lack, and keep its records."""
         gone = self._end_topic(topic)
         turns = Turns()
@@ -85,7 +83,7 @@ class ReplicaRemoval:
             # First, or they would count for a topic that is created later.
             await self._log_manager.checkpoints.forget(keys)
             names = [partition.log.delete(keep=True).name for partition in gone]
-            names += await self._log_loader.set_unopened_aside(topic)
+            names += await log_loader.set_unopened_aside(topic)
         except OSError as problem:
             log.error("failed to rename folders", topic=topic.name, reason=str(problem))
         log.error(
@@ -97,11 +95,11 @@ class ReplicaRemoval:
             folders=", ".join(names[:NAMED]),
         )
 
-    async def delete_topic(self, topic: TopicImage) -> None:
+    async def delete_topic(self, log_loader: LogLoader, topic: TopicImage) -> None:
         """Remove all partitions of a topic."""
         left = self._end_topic(topic)
         try:
-            await self._log_loader.delete_unopened(topic)
+            await log_loader.delete_unopened(topic)
             while left:
                 for partition in left[-ELEMENTS_IN_ONE_TURN:]:
                     self._remove(partition)

@@ -1,16 +1,15 @@
 """This broker's place in the cluster: its registration, its lease, and its leaving.
 
 Rules kept here:
-1. A broker registers once it is bound. Its registration's epoch is its life.
+1. A broker registers once it is bound. Its registration has the broker epoch.
 2. Where the store may declare a broker dead that still runs, a lease says how long it may answer on
    its own; a store that never does so needs none.
-3. Before it stops a broker asks for its leaders to be moved away, and waits for that a while.
+3. Before it stops a broker asks for its leaders to be moved, and waits for that a while.
 4. A session that others have ended leaves no role. Where it can have been by mistake (silence), the
-   broker begins another session and another life; where its process was declared dead, or another
-   one has taken its id, it ends.
-   The store tells of it, or another broker does while the store is out of reach. Clients are sent
-   away for as long as that is so: a client that is connected to this broker alone would ask it for
-   ever who leads.
+   broker begins another session, with a new broker epoch; where its process was declared dead, or
+   another one has taken its id, it ends. The store tells of it, or another broker does while the
+   store is out of reach. Clients are sent away for as long as that is so: a client that is
+   connected to this broker alone would ask it for ever who leads.
 5. A registration counts in the session that made it: what is heard of it after that session's end
    is nothing.
 6. A registration that outlives its process (ZooKeeper keeps it for the session's timeout) is waited
@@ -27,8 +26,7 @@ from typing import Final
 
 import structlog
 
-from ottla.broker.context.broker_state import BrokerState
-from ottla.broker.context.dynamic_config import DynamicConfig
+from ottla.broker.context.broker_context import BrokerContext
 from ottla.broker.metadata.controller import ControllerRole
 from ottla.broker.metadata.fencing import FencingProbe
 from ottla.broker.metadata.metadata_loader import MetadataLoader
@@ -80,19 +78,19 @@ class BrokerLifecycleManager:
 
     def __init__(
         self,
+        context: BrokerContext,
         *,
-        broker: BrokerState,
-        config: DynamicConfig,
         metadata: MetadataLoader,
         replica_manager: ReplicaManager,
         controller: ControllerRole,
         producer_ids: ProducerIdManager,
         peers: Peers,
     ) -> None:
+        broker, config, _, image = context
         self._broker = broker
         self._config = config
+        self._image = image
         self._metadata = metadata
-        self._image = metadata.image
         self._replica_manager = replica_manager
         self._controller = controller
         self._producer_ids = producer_ids
@@ -106,7 +104,7 @@ class BrokerLifecycleManager:
         """Of the registration that this broker has, or had last."""
         self.storage: documents.Storage | None = None
         """What the logs are kept on."""
-        self._replacement = FencingProbe(broker, self._image, peers, self.session_ended)
+        self._replacement = FencingProbe(broker, image, peers, self.session_ended)
         self._rejoining: asyncio.Task[None] | None = None
         self._ends = 0
         """How many sessions have been ended by others."""

@@ -37,7 +37,7 @@ class SessionEndListener(Protocol):
 
 
 class FencingProbe:
-    """Watches over the life of one node, as far as the others can tell."""
+    """Checks whether other brokers count this one as alive, as far as the others can tell."""
 
     def __init__(
         self, broker: BrokerState, image: Image, peers: Peers, session_ended: SessionEndListener

@@ -4,7 +4,7 @@ Rules kept here:
 1. The image is what the store says; nothing changes topics but a commit to the store. Changes come
    back through the watch and are applied in their order, also our own.
 2. A request that changed the store is answered when its change is applied here.
-3. There is one image object for the life of the broker, so that every room can hold it. It never
+3. There is one image object as long as the broker runs, so that every room can hold it. It never
    goes back: a new session applies the difference to what the store has now.
 4. A change that fails to be applied is logged; the next ones are applied all the same.
 """
@@ -91,7 +91,8 @@ class MetadataLoader:
         """Begin a new session, and learn what has changed since the last one ended.
 
         Raises StoreError, also where that is an older copy, or another cluster's: its topics are
-        not those of this broker's logs.
+        not those of this broker's logs. `patience` is how many session timeouts the store may take
+        to answer.
         """
         assert self._store is not None
         assert self._subscriber is not None

@@ -15,17 +15,19 @@ from typing import Protocol
 
 import structlog
 
-from ottla.broker.context.broker_state import BrokerState
-from ottla.broker.context.dynamic_config import DynamicConfig
+from ottla.broker.context.broker_context import BrokerContext
+from ottla.broker.logs.log_cleaner import LogCleaner
 from ottla.broker.logs.log_loader import LogLoader
+from ottla.broker.logs.log_manager import LogManager
 from ottla.broker.logs.log_settings import log_config
 from ottla.broker.logs.replica_removal import ReplicaRemoval
 from ottla.broker.metadata.authorization import Authorization
 from ottla.broker.metadata.controller import ControllerRole
+from ottla.broker.metrics.counters import BrokerTopicMetrics
 from ottla.broker.replicas.fetch_sessions import FetchSessions
 from ottla.broker.replicas.partitions import Partitions
 from ottla.broker.replication.replica_manager import ReplicaManager
-from ottla.metadata.image import Delta, Image, TopicImage
+from ottla.metadata.image import Delta, TopicImage
 
 log = structlog.get_logger()
 
@@ -42,18 +44,20 @@ class MetadataPublisher:
 
     def __init__(
         self,
+        context: BrokerContext,
         *,
-        broker: BrokerState,
-        config: DynamicConfig,
-        image: Image,
         partitions: Partitions,
         fetch_sessions: FetchSessions,
+        topic_metrics: BrokerTopicMetrics,
+        log_manager: LogManager,
+        log_cleaner: LogCleaner,
         replica_manager: ReplicaManager,
         controller: ControllerRole,
         groups: TopicsListener,
         authorization: Authorization,
         session_ended: Callable[[str], None],
     ) -> None:
+        broker, config, _, image = context
         self._broker = broker
         self._config = config
         self._image = image
@@ -64,13 +68,20 @@ class MetadataPublisher:
         self._groups = groups
         self._authorization = authorization
         self.session_ended = session_ended
+        self._removal = ReplicaRemoval(
+            broker.id,
+            image=image,
+            partitions=partitions,
+            topic_metrics=topic_metrics,
+            log_manager=log_manager,
+            log_cleaner=log_cleaner,
+            give_up=replica_manager.give_up,
+        )
         self._log_loader: LogLoader | None = None
-        self._removal: ReplicaRemoval | None = None
 
-    def begin(self, log_loader: LogLoader, removal: ReplicaRemoval) -> None:
+    def begin(self, log_loader: LogLoader) -> None:
         """Logs can be opened and removed from now on."""
         self._log_loader = log_loader
-        self._removal = removal
 
     def learned(self, delta: Delta) -> None:
         """The image has changed."""
@@ -81,15 +92,15 @@ class MetadataPublisher:
     async def publish(self, delta: Delta) -> None:
         """Apply one change."""
         log_loader, removal = self._log_loader, self._removal
-        if log_loader is None or removal is None:
+        if log_loader is None:
             return  # rule 3
         for topic in delta.deleted_topics:
-            await removal.delete_topic(topic)
+            await removal.delete_topic(log_loader, topic)
         for topic in delta.missing_topics:
-            await removal.set_topic_aside(topic)
+            await removal.set_topic_aside(log_loader, topic)
         for topic in (*delta.created_topics, *delta.changed_topics):
             try:
-                await removal.give_up_replicas(topic)
+                await removal.give_up_replicas(log_loader, topic)
                 await log_loader.open_new_partitions(topic)
                 self._configure_topic(topic)
             except Exception:  # rule 2

@@ -28,7 +28,7 @@ class MetadataVersion(Protocol):
 
 
 class MetadataResponseCache:
-    """The large answers of one node, by what was asked."""
+    """The large answers of one broker, by what was asked."""
 
     def __init__(self, metadata: MetadataVersion, partitions: Partitions) -> None:
         self._metadata = metadata

@@ -12,13 +12,16 @@ Rules kept here:
 from __future__ import annotations
 
 import socket
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from pathlib import Path
 from typing import Final
 
 import structlog
+from msgspec.structs import replace
 
 from ottla.config import BrokerConfig
 from ottla.config.listeners import Listener, is_loopback, sent_to_themselves
+from ottla.metadata.image import Image
 
 log = structlog.get_logger()
 
@@ -54,6 +57,27 @@ def outward_address() -> str | None:
         if not is_loopback(address):
             return address
     return None
+
+
+def log_started(
+    config: BrokerConfig,
+    ports: Mapping[str, int],
+    advertised: Sequence[Listener],
+    image: Image,
+    partitions: int,
+) -> None:
+    """Say where the broker can be reached, and what it has."""
+    bound = [replace(each, port=ports[each.name]) for each in config.bound_listeners]
+    log.info(
+        "broker started",
+        listeners=", ".join(map(str, bound)),
+        advertised=", ".join(map(str, advertised)),
+        id=config.node_id,
+        data=str(Path(config.log_dirs[0])),
+        topics=len(image.topics),
+        partitions=partitions,
+    )
+    warn_of_lost_clients(config, advertised)
 
 
 def warn_of_lost_clients(config: BrokerConfig, advertised: Sequence[Listener]) -> None:

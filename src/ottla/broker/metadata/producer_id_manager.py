@@ -1,9 +1,9 @@
-"""Producer ids: each given out once, ever, cut from the store in blocks.
+"""Producer ids: each given out once, ever, allocated from the store in blocks.
 
 Rules kept here:
 1. A block belongs to this broker once the store has it; a restart skips what is left of one.
-2. Beside the block in use there is a spare one, taken before it is needed: a store that is away for
-   a while stops no new producer.
+2. Beside the block in use there is a spare one, taken before it is needed: a store that is
+   unavailable for a while stops no new producer.
 3. Where there is no id and the store does not answer, the client is to ask again: it gets
    COORDINATOR_LOAD_IN_PROGRESS, as from Kafka.
 """

@@ -53,6 +53,17 @@ class TopicMetrics:
         self.failed_fetches = 0
 
 
+class BrokerTopicMetrics(dict[str, TopicMetrics]):
+    """The counters of all topics, by name."""
+
+    def of(self, topic: str) -> TopicMetrics:
+        """The counters of a topic, which begin now if there are none."""
+        found = self.get(topic)
+        if found is None:
+            found = self[topic] = TopicMetrics()
+        return found
+
+
 class NetworkMetrics:
     """Connections, and requests by API."""
 

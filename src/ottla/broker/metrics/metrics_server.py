@@ -48,7 +48,7 @@ SENT_IN_ONE_TURN: Final = 64 << 10
 
 
 class MetricsServer:
-    """Serves one node's metrics and health."""
+    """Serves one broker's metrics and health."""
 
     def __init__(self, node: MetricsSource, network: NetworkMetrics) -> None:
         self._node = node

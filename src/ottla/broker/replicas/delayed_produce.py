@@ -16,6 +16,7 @@ from functools import partial
 from typing import Final
 
 from ottla.broker.context.broker_state import BrokerState
+from ottla.broker.replicas.commit_waiters import NOBODY
 from ottla.broker.replicas.partition import Partition
 from ottla.replication.replicas import Leadership
 from ottla.wire.errors import ErrorCode
@@ -65,41 +66,50 @@ class Uncommitted:
             self.fail(ErrorCode.NONE if code is None else code)
 
 
-def when_committed(
-    uncommitted: list[Uncommitted], timeout_ms: int, done: Callable[[], None]
-) -> None:
-    """Call `done` once the result of each append is known, or the time is over."""
-    if not uncommitted:
-        done()
-        return
-    waiting = set(uncommitted)
+class DelayedProduce:
+    """The answer to a produce with acks=all, while some of its records are not committed."""
 
-    def ended(one: Uncommitted, lost: bool) -> None:
-        if one not in waiting:
+    __slots__ = ("_done", "_timer", "_waiting")
+
+    def __init__(self, uncommitted: list[Uncommitted], done: Callable[[], None]) -> None:
+        """`done` is called once, when the result of each append is known."""
+        self._waiting = dict.fromkeys(uncommitted, NOBODY)
+        """Those whose result is not known, and the number by which each can give up."""
+        self._done = done
+        self._timer: asyncio.TimerHandle | None = None
+
+    def start(self, timeout_ms: int) -> None:
+        """Wait, but no longer than the request says."""
+        if not self._waiting:
+            self._done()
             return
-        if lost:
+        seconds = max(timeout_ms, 0) / 1000
+        self._timer = asyncio.get_running_loop().call_later(seconds, self._expire)
+        for one in list(self._waiting):
+            if one.is_lost:  # while a flush was waited for
+                self._complete(one, is_lost=True)
+            else:
+                number = one.partition.when_committed(
+                    one.offset, partial(self._complete, one), partial(self._complete, one, True)
+                )
+                if one in self._waiting:
+                    self._waiting[one] = number
+
+    def _complete(self, one: Uncommitted, is_lost: bool = False) -> None:
+        if self._waiting.pop(one, None) is None:
+            return
+        if is_lost:
             one.fail(ErrorCode.NOT_LEADER_OR_FOLLOWER)
         else:
             one.acknowledge()
-        waiting.discard(one)
-        if not waiting:
-            timer.cancel()
-            done()
+        if not self._waiting:
+            assert self._timer is not None
+            self._timer.cancel()
+            self._done()
 
-    def time_is_up() -> None:
-        late = list(waiting)
-        waiting.clear()
-        for one in late:
-            one.partition.give_up(waiters[one])
+    def _expire(self) -> None:
+        late, self._waiting = self._waiting, {}
+        for one, number in late.items():
+            one.partition.give_up(number)
             one.fail(ErrorCode.REQUEST_TIMED_OUT)
-        done()
-
-    timer = asyncio.get_running_loop().call_later(max(timeout_ms, 0) / 1000, time_is_up)
-    waiters: dict[Uncommitted, int] = {}
-    for one in uncommitted:
-        if one.is_lost:  # while a flush was waited for
-            ended(one, True)
-        else:
-            waiters[one] = one.partition.when_committed(
-                one.offset, partial(ended, one, False), partial(ended, one, True)
-            )
+        self._done()

@@ -149,12 +149,12 @@ class Partition:
         self.wake_all()
 
     def stand_by(self) -> None:
-        """End a term as leader. No waiter sees it before `send_away`."""
+        """End a term as leader. No waiter sees it before `fail_waiters`."""
         self.leads = False
         self.leadership = None
         self.log.high_watermark = self.high_watermark
 
-    def send_away(self) -> None:
+    def fail_waiters(self) -> None:
         """Tell those who wait for a commit that it cannot be promised here any more."""
         self._waiters.lost()
 
@@ -208,7 +208,7 @@ class Partition:
         if grew:
             self.wake_readers()
 
-    def was_cut(self) -> None:
+    def was_truncated(self) -> None:
         """The log was truncated: nothing past its end is committed, as far as is known here."""
         self._set_high_watermark(min(self.high_watermark, self.log.end_offset))
         self._owed = min(self._owed, self.log.end_offset)
@@ -325,7 +325,7 @@ class Partition:
         """Bring everything appended so far to the disk; raises KAFKA_STORAGE_ERROR if it fails.
 
         Callers that come while a flush is under way wait for the next one and share it: the
-        one under way may have begun before their records were written. Records that are cut off
+        one under way may have begun before their records were written. Records that are truncated
         meanwhile are not waited for: no flush will ever cover them.
         """
         wanted = self.log.end_offset

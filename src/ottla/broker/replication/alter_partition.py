@@ -36,7 +36,7 @@ Change = tuple[Partition, Leadership, Proposal]
 
 
 class AlterPartitionManager:
-    """The changes of all partitions that one node leads."""
+    """The changes of all partitions that one broker leads."""
 
     def __init__(
         self,

@@ -1,9 +1,9 @@
 """What a follower does with one partition's answer: append, truncate, start over, or wait.
 
 Rules kept here (the decision is in `replication/follower.py`):
-1. Before a log is cut, the recovery point's checkpoint is lowered: a log that ends before it counts
-   as damaged. Then it is looked whether the term is still the same, and whether no flush has raised
-   it again.
+1. Before a log is truncated, the recovery point's checkpoint is lowered: a log that ends before it
+   counts as damaged. Then it is looked whether the term is still the same, and whether no flush has
+   raised it again.
 2. Nothing is copied in another term than the one that asked, nor batches of a newer epoch than the
    one that was fetched for.
 3. A log that now starts earlier has that in the checkpoint before more is copied: what lies below
@@ -12,7 +12,7 @@ Rules kept here (the decision is in `replication/follower.py`):
    ISR, and asks again after a while. It is logged at the second time: the image may be behind.
 5. A log that lies below its leader's, and nothing explains that, is begun again all the same. Its
    files are kept in a folder beside it (`-stray`), as hard links: that needs no room.
-6. What is known as committed is not cut, to be copied again, by a member of the ISR: it leaves
+6. What is known as committed is not truncated by a member of the ISR: it leaves
    first.
 """
 
@@ -43,7 +43,7 @@ TOLD_AT: Final = 2
 
 
 class FetchedData:
-    """Takes answers for one node's followers."""
+    """Takes answers for one broker's followers."""
 
     def __init__(
         self,
@@ -137,7 +137,7 @@ class FetchedData:
                     return False
                 await self._truncate(partition, step.offset)
             case Action.RESTART:
-                await self._begin_anew(partition, step.offset)
+                await self._restart(partition, step.offset)
             case Action.SET_ASIDE:
                 return await self._set_aside(partition, step.offset)
             case Action.HALT:
@@ -203,7 +203,7 @@ class FetchedData:
         if problem:
             return False
         if partition.following is following and not partition.deleted:
-            await self._begin_anew(partition, offset)
+            await self._restart(partition, offset)
             partition.halts = 0
         return True
 
@@ -232,9 +232,9 @@ class FetchedData:
                 return
         start_offset = its_log.start_offset
         its_log.truncate_to(offset)
-        await self._was_cut(partition, start_offset)
+        await self._was_truncated(partition, start_offset)
 
-    async def _begin_anew(self, partition: Partition, offset: int) -> None:
+    async def _restart(self, partition: Partition, offset: int) -> None:
         its_log = partition.log
         log.warning(
             "log ends before the leader's log start; restarting from the leader's log start",
@@ -246,10 +246,10 @@ class FetchedData:
             return
         start_offset = its_log.start_offset
         its_log.truncate_fully_and_start_at(offset)
-        await self._was_cut(partition, start_offset)
+        await self._was_truncated(partition, start_offset)
 
-    async def _was_cut(self, partition: Partition, started_at: int) -> None:
-        partition.was_cut()
+    async def _was_truncated(self, partition: Partition, started_at: int) -> None:
+        partition.was_truncated()
         self._log_manager.remove_doomed(partition)
         if partition.log.start_offset < started_at:
             await self._log_manager.checkpoint_start_offsets()

@@ -37,7 +37,7 @@ NAMED_IN_ONE_LINE: Final = 20
 
 
 class LeaderClaims:
-    """The claims of one node."""
+    """The claims of one broker."""
 
     def __init__(
         self,
@@ -76,7 +76,7 @@ class LeaderClaims:
                 self._look_at((topic.name, index))
 
     def look_at_all(self) -> None:
-        """Look at all replicas: brokers or settings have changed, or this broker's own life."""
+        """Look at all replicas: brokers or settings have changed, or this broker's epoch."""
         for partition in self._partitions:
             self.look_at(partition)
 

@@ -35,7 +35,7 @@ _Replica = tuple[UUID, int]
 
 
 class OlderEpochs:
-    """Looks at the roles of one node's replicas before they are taken."""
+    """Looks at the roles of one broker's replicas before they are taken."""
 
     def __init__(
         self, broker: BrokerState, image: Image, metadata: MetadataWriter, background: Background

@@ -4,8 +4,8 @@ Rules kept here:
 1. One question at a time is under way on a connection. A question waits for no other one, up to
    `LINKS` of a kind to a broker: a marker is answered when it is committed, which may never be, and
    must not keep the others waiting.
-2. A connection belongs to one life of the other broker. When that has ended it is closed, and who
-   waits for an answer learns it at once.
+2. A connection belongs to one broker epoch of the other broker. When that has ended it is closed,
+   and who waits for an answer learns it at once.
 3. A question that fails is not asked again here: the caller knows whether that is safe.
 """
 
@@ -26,10 +26,10 @@ LINKS: Final = 8
 
 
 class _Line(NamedTuple):
-    """A connection, and the life of the broker at its other end."""
+    """A connection, and the epoch of the broker at its other end."""
 
     link: Link
-    life: int
+    broker_epoch: int
 
 
 class _Peer:
@@ -42,7 +42,7 @@ class _Peer:
 
 
 class Peers:
-    """The other brokers, as one node asks them."""
+    """The other brokers, as this broker asks them."""
 
     def __init__(
         self, config: DynamicConfig, image: Image, security: LinkSecurity | None = None
@@ -76,24 +76,28 @@ class Peers:
             return found
 
     async def _line(self, broker: int, peer: _Peer, seconds: float) -> _Line:
-        life = self._image.brokers.get(broker)
-        where = None if life is None else life.endpoint(self._config.current.inter_broker.name)
-        if life is None or where is None:
+        registered = self._image.brokers.get(broker)
+        where = (
+            None
+            if registered is None
+            else registered.endpoint(self._config.current.inter_broker.name)
+        )
+        if registered is None or where is None:
             raise LinkError(f"broker {broker} is not online")
         while peer.idle:
             line = peer.idle.pop()
-            if line.life == life.epoch and line.link.is_open:
+            if line.broker_epoch == registered.epoch and line.link.is_open:
                 return line
             line.link.close()
-        return _Line(await Link.open(where, seconds, self.security), life.epoch)
+        return _Line(await Link.open(where, seconds, self.security), registered.epoch)
 
     def brokers_changed(self) -> None:
-        """Brokers have come, gone or moved: wait for no answer of a life that is over."""
+        """Brokers have come, gone or moved: wait for no answer of a broker epoch that is over."""
         brokers = self._image.brokers
         for (broker, _), peer in self._peers.items():
-            life = brokers.get(broker)
+            registered = brokers.get(broker)
             for line in (*peer.idle, *peer.busy):
-                if life is None or life.epoch != line.life:
+                if registered is None or registered.epoch != line.broker_epoch:
                     line.link.close()
 
     def close(self) -> None:

@@ -2,8 +2,8 @@
 
 Rules kept here (what an answer means is in `replication/follower.py`):
 1. One fetch is under way at a time. It names the partitions that have changed since the last one;
-   the leader remembers the others (KIP-227). It carries this broker's epoch; in a new life of this
-   broker all partitions are named again, for the leader counts no position of an earlier one.
+   the leader remembers the others (KIP-227). It carries this broker's epoch; with a new epoch of
+   this broker all partitions are named again, for the leader counts no position of an earlier one.
 2. A partition that failed is forgotten by the leader's session, and asked for again after
    `replica.fetch.backoff.ms`, also where the session starts over meanwhile. A connection that
    failed is reopened after as long, or when the image tells of brokers.
@@ -78,7 +78,7 @@ class ReplicaFetcher:
         self._news = asyncio.Event()
         self._task: asyncio.Task[None] | None = None
         self._link: Link | None = None
-        self._life: BrokerImage | None = None
+        self._registered: BrokerImage | None = None
         self._failing = ""
 
     def add(self, partition: Partition) -> None:
@@ -100,8 +100,10 @@ class ReplicaFetcher:
 
     def brokers_changed(self) -> None:
         """The leader's broker may have gone, or be found elsewhere."""
-        life = self._image.brokers.get(self._leader)
-        if self._link is not None and (life is None or not _is_the_same(life, self._life)):
+        registered = self._image.brokers.get(self._leader)
+        if self._link is not None and (
+            registered is None or not _is_the_same(registered, self._registered)
+        ):
             self._link.close()
         self._news.set()
 
@@ -128,13 +130,17 @@ class ReplicaFetcher:
             await self._wait_for_news(self._back_off())
 
     async def _fetch_from_leader(self) -> None:
-        life = self._image.brokers.get(self._leader)
-        where = None if life is None else life.endpoint(self._config.current.inter_broker.name)
-        if life is None or where is None or not self._partitions:
+        registered = self._image.brokers.get(self._leader)
+        where = (
+            None
+            if registered is None
+            else registered.endpoint(self._config.current.inter_broker.name)
+        )
+        if registered is None or where is None or not self._partitions:
             await self._wait_for_news(None)
             return
         timeout = self._config.current.replica_socket_timeout_ms / 1000
-        self._life = life
+        self._registered = registered
         self._link = await Link.open(where, timeout, self._security)
         self._session = (0, INITIAL_EPOCH)
         try:
@@ -290,8 +296,11 @@ def _read(data: memoryview, at: int) -> FetchAnswer:
         raise LinkError(str(problem)) from None
 
 
-def _is_the_same(life: BrokerImage, before: BrokerImage | None) -> bool:
-    return before is not None and (life.epoch, life.endpoints) == (before.epoch, before.endpoints)
+def _is_the_same(registered: BrokerImage, before: BrokerImage | None) -> bool:
+    return before is not None and (registered.epoch, registered.endpoints) == (
+        before.epoch,
+        before.endpoints,
+    )
 
 
 def _next_epoch(epoch: int) -> int:

@@ -14,7 +14,7 @@ from ottla.metadata.image import Image
 
 
 class ReplicaFetcherManager:
-    """The fetchers of one node, by the leader's broker id."""
+    """The fetchers of one broker, by the leader's broker id."""
 
     def __init__(
         self,

@@ -1,8 +1,9 @@
 """The role of every replica of this broker: what the image says, carried out.
 
 Rules kept here:
-1. A replica leads where the image names this broker, in this life of it. It stops copying first.
-2. A new leader epoch is a new term, also for who led before: everybody who waits is sent away, and
+1. A replica leads where the image names this broker, in its present broker epoch. It stops copying
+   first.
+2. A new leader epoch is a new term, also for who led before: waiting requests fail, and
    coordinators load again.
 3. Within a term the leader learns what else the store says of the partition.
 4. A replica that is not assigned to this broker has no role. Its log may be deleted at any time, so
@@ -15,9 +16,7 @@ from __future__ import annotations
 import asyncio
 from typing import Protocol
 
-from ottla.broker.context.broker_state import BrokerState
-from ottla.broker.context.clock import Clock
-from ottla.broker.context.dynamic_config import DynamicConfig
+from ottla.broker.context.broker_context import BrokerContext
 from ottla.broker.context.metadata_writer import MetadataWriter
 from ottla.broker.logs.log_dir import LogDir
 from ottla.broker.logs.log_manager import LogManager
@@ -32,7 +31,7 @@ from ottla.broker.replication.peers import Peers
 from ottla.broker.replication.replica_fetcher_manager import ReplicaFetcherManager
 from ottla.broker.scheduling.background import Background
 from ottla.metadata.elections import NO_LEADER, leads
-from ottla.metadata.image import Delta, Image, PartitionImage, TopicImage
+from ottla.metadata.image import Delta, PartitionImage, TopicImage
 from ottla.replication.follower import Following
 from ottla.replication.replicas import Leadership
 
@@ -48,16 +47,13 @@ class LeadershipListener(Protocol):
 
 
 class ReplicaManager:
-    """Leads and follows for one node."""
+    """Leads and follows for one broker."""
 
     def __init__(
         self,
+        context: BrokerContext,
         *,
-        broker: BrokerState,
-        config: DynamicConfig,
-        image: Image,
         partitions: Partitions,
-        clock: Clock,
         metadata: MetadataWriter,
         log_dir: LogDir,
         log_manager: LogManager,
@@ -67,6 +63,7 @@ class ReplicaManager:
         background: Background,
         listener: LeadershipListener,
     ) -> None:
+        broker, config, clock, image = context
         self._broker = broker
         self._config = config
         self._image = image
@@ -119,7 +116,7 @@ class ReplicaManager:
         self.claims.look_at(partition)
 
     def take_all(self) -> None:
-        """This broker lives a new life: every role is to be looked at."""
+        """This broker has a new broker epoch: look at every role."""
         for partition in self._partitions:
             self.take(partition)
 
@@ -229,7 +226,7 @@ class ReplicaManager:
         if partition.leads:
             partition.stand_by()
             self._listener.ends_to_lead(partition)
-            partition.send_away()
+            partition.fail_waiters()
 
     @staticmethod
     def now() -> float:

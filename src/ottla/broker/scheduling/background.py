@@ -2,7 +2,7 @@
 
 Rules kept here:
 1. A failure is a line in the log. One of storage has its line already where it was met.
-2. A caller that stops the node can wait for all that is under way.
+2. A caller that stops the broker can wait for all that is under way.
 """
 
 import asyncio
@@ -19,7 +19,7 @@ T = TypeVar("T")
 
 
 class Background:
-    """The tasks of one node that go on by themselves."""
+    """The tasks of one broker that go on by themselves."""
 
     def __init__(self) -> None:
         self._tasks: set[asyncio.Task[Any]] = set()

@@ -2,7 +2,7 @@
 
 | module | what it is |
 |---|---|
-| `group` | the group's state, with the table of its moves |
+| `group`, `member` | the group's state, with the table of its moves; a member |
 | `join`, `requests`, `rebalance` | JoinGroup; the other requests; the way to a generation |
 | `kind` | the row of this kind: requests and timers |
 | `schemas`, `replay` | its record, and what the record changes |

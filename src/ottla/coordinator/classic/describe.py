@@ -5,7 +5,8 @@ Rules kept here:
 2. The metadata of members is shown only while the group is stable.
 """
 
-from ottla.coordinator.classic.group import ClassicGroup, ClassicMember, ClassicState
+from ottla.coordinator.classic.group import ClassicGroup, ClassicState
+from ottla.coordinator.classic.member import ClassicMember
 from ottla.coordinator.group_state import GroupState
 from ottla.wire.errors import KafkaError
 from ottla.wire.messages.describe_groups import DescribedGroup, DescribedGroupMember

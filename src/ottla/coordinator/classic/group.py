@@ -26,8 +26,9 @@ from collections import Counter
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 from enum import Enum
-from typing import ClassVar
+from typing import ClassVar, Final
 
+from ottla.coordinator.classic.member import ClassicMember, Protocols
 from ottla.coordinator.classic.schemas import (
     CLASSIC_GROUP_VALUE_VERSION,
     GroupMetadataKey,
@@ -39,13 +40,10 @@ from ottla.coordinator.consumer.protocol import PROTOCOL_TYPE, read_subscribed_t
 from ottla.coordinator.group import BaseTimestamp, Committer, CommitTopic, Group, GroupType
 from ottla.coordinator.offsets.store import commit_time
 from ottla.coordinator.record_codec import write_record, write_tombstone
+from ottla.coordinator.result_draft import ResultDraft
 from ottla.coordinator.shard import CoordinatorRecord
-from ottla.coordinator.step import Step
 from ottla.wire.errors import ErrorCode, KafkaError
 from ottla.wire.fields import DecodeError
-
-Protocols = tuple[tuple[str, bytes], ...]
-"""Names and metadata of the protocols that a member knows, the preferred one first."""
 
 
 class ClassicState(Enum):
@@ -60,48 +58,33 @@ class ClassicState(Enum):
     __hash__ = object.__hash__  # Enum's own is a function in Python, and every join needs it
 
 
+# By these names, where it counts: to look a member up in its class costs more than the rest.
+EMPTY: Final = ClassicState.EMPTY
+PREPARING_REBALANCE: Final = ClassicState.PREPARING_REBALANCE
+COMPLETING_REBALANCE: Final = ClassicState.COMPLETING_REBALANCE
+STABLE: Final = ClassicState.STABLE
+DEAD: Final = ClassicState.DEAD
+NO_ERROR: Final = ErrorCode.NONE
+
 _NEXT = {
-    ClassicState.EMPTY: {ClassicState.PREPARING_REBALANCE, ClassicState.DEAD},
-    ClassicState.PREPARING_REBALANCE: {
-        ClassicState.EMPTY,
-        ClassicState.COMPLETING_REBALANCE,
-        ClassicState.DEAD,
+    EMPTY: {PREPARING_REBALANCE, DEAD},
+    PREPARING_REBALANCE: {
+        EMPTY,
+        COMPLETING_REBALANCE,
+        DEAD,
     },
-    ClassicState.COMPLETING_REBALANCE: {
-        ClassicState.PREPARING_REBALANCE,
-        ClassicState.STABLE,
-        ClassicState.DEAD,
+    COMPLETING_REBALANCE: {
+        PREPARING_REBALANCE,
+        STABLE,
+        DEAD,
     },
-    ClassicState.STABLE: {ClassicState.PREPARING_REBALANCE, ClassicState.DEAD},
-    ClassicState.DEAD: set[ClassicState](),
+    STABLE: {PREPARING_REBALANCE, DEAD},
+    DEAD: set[ClassicState](),
 }
 
 
 class IllegalMoveError(RuntimeError):
     """A move that the table does not have: a defect of the coordinator, not of a client."""
-
-
-@dataclass(slots=True)
-class ClassicMember:
-    """One member."""
-
-    member_id: str
-    instance_id: str | None
-    client_id: str
-    client_host: str
-    rebalance_timeout_ms: int
-    session_timeout_ms: int
-    protocols: Protocols
-    assignment: bytes = b""
-    is_new: bool = False
-    """True until its first generation: it does not know its id yet, so it sends no heartbeats."""
-
-    def metadata(self, protocol: str | None) -> bytes:
-        """What the member said for a protocol."""
-        for name, data in self.protocols:
-            if name == protocol:
-                return data
-        return b""
 
 
 @dataclass(slots=True)
@@ -111,8 +94,8 @@ class ClassicGroup(Group):
     TYPE: ClassVar[GroupType] = GroupType.CLASSIC
 
     group_id: str
-    state: ClassicState = ClassicState.EMPTY
-    previous_state: ClassicState = ClassicState.DEAD
+    state: ClassicState = EMPTY
+    previous_state: ClassicState = DEAD
     state_timestamp: int = -1
     """When the group came into its state; -1 where an old record does not say."""
     generation: int = 0
@@ -158,7 +141,7 @@ class ClassicGroup(Group):
     @property
     def is_empty(self) -> bool:
         """True where nobody is in the group; ids given out do not count."""
-        return self.state is ClassicState.EMPTY
+        return self.state is EMPTY
 
     @property
     def may_expire(self) -> bool:
@@ -168,15 +151,12 @@ class ClassicGroup(Group):
     @property
     def in_first_rebalance(self) -> bool:
         """True while the members of a new generation are gathered from nothing."""
-        return (
-            self.state is ClassicState.PREPARING_REBALANCE
-            and self.previous_state is ClassicState.EMPTY
-        )
+        return self.state is PREPARING_REBALANCE and self.previous_state is EMPTY
 
     @property
     def can_rebalance(self) -> bool:
         """True where a rebalance can start."""
-        return ClassicState.PREPARING_REBALANCE in _NEXT[self.state]
+        return PREPARING_REBALANCE in _NEXT[self.state]
 
     @property
     def all_have_joined(self) -> bool:
@@ -278,7 +258,7 @@ class ClassicGroup(Group):
         self.protocol_name = self.select_protocol() if self.members else None
         self.subscribed_topics = self._subscribed_topics()
         self.pending_sync.clear()
-        self.move_to(ClassicState.COMPLETING_REBALANCE if self.members else ClassicState.EMPTY, now)
+        self.move_to(COMPLETING_REBALANCE if self.members else EMPTY, now)
 
     def _subscribed_topics(self) -> frozenset[str] | None:
         if not self.uses_consumer_protocol:
@@ -307,14 +287,14 @@ class ClassicGroup(Group):
                 return ErrorCode.FENCED_INSTANCE_ID
         if member_id not in self.members:
             return ErrorCode.UNKNOWN_MEMBER_ID
-        return ErrorCode.NONE
+        return NO_ERROR
 
     def expect_heartbeat(
-        self, member: ClassicMember, step: Step, timeout_ms: int | None = None
+        self, member: ClassicMember, draft: ResultDraft, timeout_ms: int | None = None
     ) -> None:
         """Restart a member's session."""
         timeout = member.session_timeout_ms if timeout_ms is None else timeout_ms
-        step.set_timer(session_timer(self.group_id, member.member_id), timeout)
+        draft.set_timer(session_timer(self.group_id, member.member_id), timeout)
 
     def check_commit(self, committer: Committer, topics: Iterable[CommitTopic]) -> None:
         """A member of this generation may commit; to an empty group anyone without a generation."""
@@ -322,21 +302,21 @@ class ClassicGroup(Group):
             return
         if committer.epoch >= 0 or committer.member_id or committer.instance_id is not None:
             error = self.membership_error(committer.member_id, committer.instance_id)
-            if error is not ErrorCode.NONE:
+            if error is not NO_ERROR:
                 raise KafkaError(error)
             if committer.epoch != self.generation:
                 raise KafkaError(ErrorCode.ILLEGAL_GENERATION)
         elif not committer.is_transactional:
             raise KafkaError(ErrorCode.UNKNOWN_MEMBER_ID)
-        if self.state is ClassicState.COMPLETING_REBALANCE and not committer.is_transactional:
+        if self.state is COMPLETING_REBALANCE and not committer.is_transactional:
             raise KafkaError(ErrorCode.REBALANCE_IN_PROGRESS)
 
-    def keep_session(self, committer: Committer, step: Step) -> None:
+    def keep_session(self, committer: Committer, draft: ResultDraft) -> None:
         """A commit counts as a heartbeat, unless it is a transaction's."""
         if not committer.is_transactional:
             member = self.members.get(committer.member_id)
             if member is not None:
-                self.expect_heartbeat(member, step)
+                self.expect_heartbeat(member, draft)
 
     def check_fetch(self, member_id: str | None, member_epoch: int) -> None:
         """Anyone may have the offsets."""
@@ -353,7 +333,7 @@ class ClassicGroup(Group):
                 timestamp = self.state_timestamp
                 # An old record may not say since when the group is empty.
                 return commit_time if timestamp == -1 else lambda _: timestamp
-            if self.subscribed_topics is None or self.state is not ClassicState.STABLE:
+            if self.subscribed_topics is None or self.state is not STABLE:
                 return None
         return commit_time
 
@@ -394,7 +374,7 @@ class ClassicGroup(Group):
         """The group that a record keeps."""
         group = cls(
             group_id,
-            state=ClassicState.STABLE if value.members else ClassicState.EMPTY,
+            state=STABLE if value.members else EMPTY,
             state_timestamp=value.current_state_timestamp,
             generation=value.generation,
             protocol_type=value.protocol_type or None,

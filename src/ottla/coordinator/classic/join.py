@@ -15,11 +15,13 @@ Rules kept here:
 from collections.abc import Callable
 
 from ottla.coordinator.classic.group import (
+    COMPLETING_REBALANCE,
+    NO_ERROR,
+    PREPARING_REBALANCE,
+    STABLE,
     ClassicGroup,
-    ClassicMember,
-    ClassicState,
-    Protocols,
 )
+from ottla.coordinator.classic.member import ClassicMember, Protocols
 from ottla.coordinator.classic.rebalance import (
     NEW_MEMBER_JOIN_TIMEOUT_MS,
     answer_join,
@@ -34,8 +36,8 @@ from ottla.coordinator.classic.timers import session_timer
 from ottla.coordinator.group import Group
 from ottla.coordinator.group_config import GroupConfig
 from ottla.coordinator.group_state import GroupState
+from ottla.coordinator.result_draft import ResultDraft
 from ottla.coordinator.shard import Deferred, RequestContext
-from ottla.coordinator.step import Step
 from ottla.wire.errors import ErrorCode, KafkaError
 from ottla.wire.messages.join_group import JoinGroupRequest, JoinGroupResponse
 
@@ -57,10 +59,10 @@ def join_group(
     group: ClassicGroup,
     request: JoinGroupRequest,
     context: RequestContext,
-    step: Step,
+    draft: ResultDraft,
 ) -> Reply:
     """Join a group that exists."""
-    join = ClassicJoin(state.config, group, request, context, step, next(state.tokens))
+    join = ClassicJoin(state.config, group, request, context, draft, next(state.tokens))
     return join.handle(state.new_id)
 
 
@@ -68,22 +70,22 @@ def join_new_group(
     state: GroupState,
     request: JoinGroupRequest,
     context: RequestContext,
-    step: Step,
+    draft: ResultDraft,
     replaced: Group | None = None,
 ) -> Reply:
     """Join a group that this request makes; it may take the place of an empty one."""
     if request.member_id != UNKNOWN_MEMBER_ID:
         return refuse(ErrorCode.UNKNOWN_MEMBER_ID, request.member_id)
     if replaced is not None:
-        step.records.extend(replaced.tombstones())
-    group = ClassicGroup(request.group_id, state_timestamp=step.now)
-    step.records.append(group.record())
-    answer = join_group(state, group, request, context, step)
+        draft.records.extend(replaced.tombstones())
+    group = ClassicGroup(request.group_id, state_timestamp=draft.now)
+    draft.records.append(group.record())
+    answer = join_group(state, group, request, context, draft)
     if not group.members and not group.pending_members:
-        step.discard()
+        draft.discard()
         return answer
-    if not step.fits():
-        raise KafkaError(step.refusal)
+    if not draft.fits():
+        raise KafkaError(draft.refusal)
     state.groups[request.group_id] = group
     return answer
 
@@ -97,14 +99,14 @@ class ClassicJoin:
         group: ClassicGroup,
         request: JoinGroupRequest,
         context: RequestContext,
-        step: Step,
+        draft: ResultDraft,
         token: int,
     ) -> None:
         self._config = config
         self._group = group
         self._request = request
         self._context = context
-        self._step = step
+        self._draft = draft
         self._token = token
         self._protocols: Protocols = tuple((part.name, part.metadata) for part in request.protocols)
         # Version 0 has no rebalance timeout.
@@ -119,8 +121,8 @@ class ClassicJoin:
         group, request = self._group, self._request
         if not self._has_room():
             if request.member_id in group.members or request.member_id in group.pending_members:
-                remove_member(group, request.member_id, self._step)
-                complete_join_if_all_joined(group, self._step)
+                remove_member(group, request.member_id, self._draft)
+                complete_join_if_all_joined(group, self._draft)
             return refuse(ErrorCode.GROUP_MAX_SIZE_REACHED)
         if not group.supports(request.protocol_type, [name for name, _ in self._protocols]):
             return refuse(ErrorCode.INCONSISTENT_GROUP_PROTOCOL, request.member_id)
@@ -136,14 +138,14 @@ class ClassicJoin:
             return self._add(member_id)
         group.pending_members.add(member_id)
         timer = session_timer(group.group_id, member_id)
-        self._step.set_timer(timer, request.session_timeout_ms)
+        self._draft.set_timer(timer, request.session_timeout_ms)
         return refuse(ErrorCode.MEMBER_ID_REQUIRED, member_id)
 
     def _has_room(self) -> bool:
         group, limit = self._group, self._config.group_max_size
         if group.is_empty:
             return True
-        if group.state is ClassicState.PREPARING_REBALANCE:
+        if group.state is PREPARING_REBALANCE:
             # Those who are back count, not the members: where the limit was lowered, the last to
             # come back do not get in.
             return (
@@ -160,13 +162,13 @@ class ClassicJoin:
                 return refuse(ErrorCode.UNKNOWN_SERVER_ERROR)
             return self._add(member_id)
         error = group.membership_error(member_id, instance_id)
-        if error is not ErrorCode.NONE:
+        if error is not NO_ERROR:
             return refuse(error, member_id)
         member = group.members[member_id]
-        if group.state is ClassicState.PREPARING_REBALANCE:
+        if group.state is PREPARING_REBALANCE:
             return self._update(member)
         is_same = member.protocols == self._protocols
-        if group.state is ClassicState.STABLE and member_id == group.leader:
+        if group.state is STABLE and member_id == group.leader:
             # A leader may have reasons that are not in its metadata, such as new partitions.
             is_same = False
         return joined(group, member_id) if is_same else self._update(member)
@@ -187,13 +189,13 @@ class ClassicJoin:
             group.new_member_added = True
         group.add(member, request.protocol_type)
         group.awaiting_join[member_id] = self._token
-        group.expect_heartbeat(member, self._step, NEW_MEMBER_JOIN_TIMEOUT_MS)
-        rebalance(self._config, group, self._step)
+        group.expect_heartbeat(member, self._draft, NEW_MEMBER_JOIN_TIMEOUT_MS)
+        rebalance(self._config, group, self._draft)
         return Deferred(self._token)
 
     def _update(self, member: ClassicMember) -> Reply:
         self._renew(member)
-        rebalance(self._config, self._group, self._step)
+        rebalance(self._config, self._group, self._draft)
         return Deferred(self._token)
 
     def _renew(self, member: ClassicMember) -> None:
@@ -204,31 +206,31 @@ class ClassicJoin:
         if member.member_id in self._group.awaiting_join:
             # A second join takes the place of the first, whose client has most likely gone.
             again = refuse(ErrorCode.REBALANCE_IN_PROGRESS, member.member_id)
-            answer_join(self._group, member.member_id, self._step, again)
+            answer_join(self._group, member.member_id, self._draft, again)
         self._group.awaiting_join[member.member_id] = self._token
 
     def _replace(self, instance_id: str, new_id: str) -> Reply:
-        group, step = self._group, self._step
+        group, draft = self._group, self._draft
         old_id = group.static_members[instance_id]
         old_leader = group.leader
-        if group.state is ClassicState.STABLE and not self._fits_with(old_id, new_id):
-            return refuse(step.refusal)
+        if group.state is STABLE and not self._fits_with(old_id, new_id):
+            return refuse(draft.refusal)
         fenced = ErrorCode.FENCED_INSTANCE_ID
-        answer_join(group, old_id, step, refuse(fenced, old_id))
-        answer_sync(group, old_id, step, fenced)
-        step.cancel_timer(session_timer(group.group_id, old_id))
+        answer_join(group, old_id, draft, refuse(fenced, old_id))
+        answer_sync(group, old_id, draft, fenced)
+        draft.cancel_timer(session_timer(group.group_id, old_id))
         member = group.replace_static(instance_id, new_id)
-        group.expect_heartbeat(member, step)
+        group.expect_heartbeat(member, draft)
         self._renew(member)
-        if group.state is ClassicState.STABLE:
+        if group.state is STABLE:
             if group.select_protocol() == group.protocol_name:
                 return self._rejoin_stable(member, old_leader)
-            rebalance(self._config, group, step)
-        elif group.state is ClassicState.COMPLETING_REBALANCE:
+            rebalance(self._config, group, draft)
+        elif group.state is COMPLETING_REBALANCE:
             # The leader may be dividing the partitions among members of which one has the old id.
-            start_rebalance(self._config, group, step)
+            start_rebalance(self._config, group, draft)
         else:
-            complete_join_if_all_joined(group, step)
+            complete_join_if_all_joined(group, draft)
         return Deferred(self._token)
 
     def _fits_with(self, old_id: str, new_id: str) -> bool:
@@ -239,11 +241,11 @@ class ClassicJoin:
             if member.member_id == old_id:
                 member.member_id = new_id
                 member.subscription = dict(self._protocols).get(value.protocol or "", b"")
-        return self._step.fits(self._group.record(value))
+        return self._draft.fits(self._group.record(value))
 
     def _rejoin_stable(self, member: ClassicMember, old_leader: str | None) -> JoinGroupResponse:
         group = self._group
-        self._step.records.append(group.record())
+        self._draft.records.append(group.record())
         del group.awaiting_join[member.member_id]
         reply = joined(group, member.member_id)
         if self._context.version >= SKIP_ASSIGNMENT_FROM:

@@ -15,8 +15,8 @@ from ottla.coordinator.classic.timers import ClassicTimer
 from ottla.coordinator.group_kind import GroupKind
 from ottla.coordinator.group_state import GroupState
 from ottla.coordinator.group_timers import GroupTimer
+from ottla.coordinator.result_draft import ResultDraft
 from ottla.coordinator.shard import Deferred, RequestContext
-from ottla.coordinator.step import Step
 from ottla.wire.errors import ErrorCode
 from ottla.wire.messages.heartbeat import HeartbeatRequest
 from ottla.wire.messages.join_group import JoinGroupRequest, JoinGroupResponse
@@ -27,21 +27,23 @@ from ottla.wire.messages.sync_group import SyncGroupRequest, SyncGroupResponse
 class ClassicKind(GroupKind[ClassicGroup]):
     """Classic groups."""
 
-    def start_timers(self, state: GroupState, group: ClassicGroup, step: Step) -> None:
+    def start_timers(self, state: GroupState, group: ClassicGroup, draft: ResultDraft) -> None:
         """Start the sessions; a group that is too large by now has to rebalance."""
         for member in group.members.values():
-            group.expect_heartbeat(member, step)
+            group.expect_heartbeat(member, draft)
         if len(group.members) > state.config.group_max_size:
-            start_rebalance(state.config, group, step)
+            start_rebalance(state.config, group, draft)
 
-    def expire(self, state: GroupState, group: ClassicGroup, timer: GroupTimer, step: Step) -> None:
+    def expire(
+        self, state: GroupState, group: ClassicGroup, timer: GroupTimer, draft: ResultDraft
+    ) -> None:
         """A session, the time to join, or the time to sync is over."""
         if timer.kind is ClassicTimer.SESSION:
-            expire_session(state.config, group, timer.member_id, step)
+            expire_session(state.config, group, timer.member_id, draft)
         elif timer.kind is ClassicTimer.JOIN:
-            expire_join(state.config, group, step)
+            expire_join(state.config, group, draft)
         elif timer.kind is ClassicTimer.SYNC:
-            expire_sync(state.config, group, step)
+            expire_sync(state.config, group, draft)
 
     def join(
         self,
@@ -49,25 +51,29 @@ class ClassicKind(GroupKind[ClassicGroup]):
         group: ClassicGroup,
         request: JoinGroupRequest,
         context: RequestContext,
-        step: Step,
+        draft: ResultDraft,
     ) -> JoinGroupResponse | Deferred:
         """Handle a JoinGroup."""
-        return join_group(state, group, request, context, step)
+        return join_group(state, group, request, context, draft)
 
     def sync(
-        self, state: GroupState, group: ClassicGroup, request: SyncGroupRequest, step: Step
+        self, state: GroupState, group: ClassicGroup, request: SyncGroupRequest, draft: ResultDraft
     ) -> SyncGroupResponse | Deferred:
         """Handle a SyncGroup."""
-        return requests.sync(state.config, group, request, step, next(state.tokens))
+        return requests.sync(state.config, group, request, draft, next(state.tokens))
 
     def heartbeat(
-        self, state: GroupState, group: ClassicGroup, request: HeartbeatRequest, step: Step
+        self, state: GroupState, group: ClassicGroup, request: HeartbeatRequest, draft: ResultDraft
     ) -> ErrorCode:
         """Handle a Heartbeat."""
-        return requests.heartbeat(group, request, step)
+        return requests.heartbeat(group, request, draft)
 
     def leave(
-        self, state: GroupState, group: ClassicGroup, leaving: Iterable[MemberIdentity], step: Step
+        self,
+        state: GroupState,
+        group: ClassicGroup,
+        leaving: Iterable[MemberIdentity],
+        draft: ResultDraft,
     ) -> list[MemberResponse]:
         """Handle a LeaveGroup."""
-        return requests.leave(state.config, group, leaving, step)
+        return requests.leave(state.config, group, leaving, draft)

@@ -35,8 +35,8 @@ from ottla.coordinator.consumer.subscriptions import metadata_hash, topic_names
 from ottla.coordinator.consumer.timers import ConsumerTimer
 from ottla.coordinator.group_state import GroupState
 from ottla.coordinator.group_timers import GroupTimer
+from ottla.coordinator.result_draft import ResultDraft
 from ottla.coordinator.shard import Deferred, RequestContext
-from ottla.coordinator.step import Step
 from ottla.coordinator.topics import TopicView
 from ottla.wire.codec import DecodeError
 from ottla.wire.errors import ErrorCode, KafkaError
@@ -56,7 +56,7 @@ def join(
     group: ConsumerGroup,
     request: JoinGroupRequest,
     context: RequestContext,
-    step: Step,
+    draft: ResultDraft,
 ) -> JoinGroupResponse | Deferred:
     """Handle a join."""
     instance_id = request.group_instance_id
@@ -77,7 +77,7 @@ def join(
         if not is_unknown:
             before = group.known_static_member(instance_id, member_id)
         elif existing is not None:
-            before = take_over(group, existing, member_id, step)
+            before = take_over(group, existing, member_id, draft)
     after = replace(
         before,
         instance_id=instance_id or before.instance_id,
@@ -98,19 +98,19 @@ def join(
     replaced = group.static_member(instance_id) if is_unknown else None
     if replaced is not None:
         leaving = {replaced.member_id}
-        classic = downgraded(state.config, group, leaving, state.topics, step.now, joining=after)
+        classic = downgraded(state.config, group, leaving, state.topics, draft.now, joining=after)
         if classic is not None:
             token = classic.awaiting_join[member_id] = next(state.tokens)
             # What was gathered is of a consumer group, and this is the end of it.
-            if turn_back(state, group, classic, step):
+            if turn_back(state, group, classic, draft):
                 return Deferred(token)
     owned = _owned(subscription.owned_partitions, state.topics)
-    moved = MemberUpdate(state, group, before, after, step).apply(owned)
+    moved = MemberUpdate(state, group, before, after, draft).apply(owned)
     group.awaited_joins.discard(member_id)
-    step.cancel_timer(GroupTimer(ConsumerTimer.JOIN, group.group_id, member_id))
-    step.cancel_timer(GroupTimer(ConsumerTimer.REBALANCE, group.group_id, member_id))
-    _expect(group, member_id, ConsumerTimer.SESSION, request.session_timeout_ms, step)
-    _expect(group, member_id, ConsumerTimer.SYNC, after.rebalance_timeout_ms, step)
+    draft.cancel_timer(GroupTimer(ConsumerTimer.JOIN, group.group_id, member_id))
+    draft.cancel_timer(GroupTimer(ConsumerTimer.REBALANCE, group.group_id, member_id))
+    _expect(group, member_id, ConsumerTimer.SESSION, request.session_timeout_ms, draft)
+    _expect(group, member_id, ConsumerTimer.SYNC, after.rebalance_timeout_ms, draft)
     return JoinGroupResponse(
         member_id=member_id,
         generation_id=moved.member_epoch,
@@ -120,7 +120,7 @@ def join(
 
 
 def sync(
-    state: GroupState, group: ConsumerGroup, request: SyncGroupRequest, step: Step
+    state: GroupState, group: ConsumerGroup, request: SyncGroupRequest, draft: ResultDraft
 ) -> SyncGroupResponse:
     """Handle a sync."""
     member, classic = _classic_member(
@@ -136,7 +136,7 @@ def sync(
         group.assignment_epoch > member.member_epoch
         and member.state is not MemberState.UNREVOKED_PARTITIONS
     ):
-        _expect_join(group, member, step)
+        _expect_join(group, member, draft)
         return SyncGroupResponse(error_code=ErrorCode.REBALANCE_IN_PROGRESS)
     try:
         assignment = write_assignment(
@@ -145,8 +145,8 @@ def sync(
     except DecodeError:
         # The protocol that the classic group had chosen was read; this one may be another.
         raise _malformed() from None
-    step.cancel_timer(GroupTimer(ConsumerTimer.SYNC, group.group_id, member.member_id))
-    _expect(group, member.member_id, ConsumerTimer.SESSION, classic.session_timeout_ms, step)
+    draft.cancel_timer(GroupTimer(ConsumerTimer.SYNC, group.group_id, member.member_id))
+    _expect(group, member.member_id, ConsumerTimer.SESSION, classic.session_timeout_ms, draft)
     return SyncGroupResponse(
         protocol_type=request.protocol_type,
         protocol_name=request.protocol_name,
@@ -155,13 +155,13 @@ def sync(
 
 
 def heartbeat(
-    state: GroupState, group: ConsumerGroup, request: HeartbeatRequest, step: Step
+    state: GroupState, group: ConsumerGroup, request: HeartbeatRequest, draft: ResultDraft
 ) -> ErrorCode:
     """Keep a member's session alive, and tell it when to join again."""
     member, classic = _classic_member(
         group, request.member_id, request.group_instance_id, request.generation_id
     )
-    _expect(group, member.member_id, ConsumerTimer.SESSION, classic.session_timeout_ms, step)
+    _expect(group, member.member_id, ConsumerTimer.SESSION, classic.session_timeout_ms, draft)
     must_join = (
         # There is a newer target for it,
         member.member_epoch < group.assignment_epoch
@@ -172,11 +172,11 @@ def heartbeat(
             member.state is MemberState.UNRELEASED_PARTITIONS and not group.waits_for_others(member)
         )
         # or a target is to be made, and nobody is there who makes one without joining.
-        or (_needs_target(state, group, step.now) and _is_left_alone(group))
+        or (_needs_target(state, group, draft.now) and _is_left_alone(group))
     )
     if not must_join:
         return ErrorCode.NONE
-    _expect_join(group, member, step)
+    _expect_join(group, member, draft)
     return ErrorCode.REBALANCE_IN_PROGRESS
 
 
@@ -199,7 +199,7 @@ def _is_left_alone(group: ConsumerGroup) -> bool:
 
 
 def leave(
-    state: GroupState, group: ConsumerGroup, leaving: Iterable[MemberIdentity], step: Step
+    state: GroupState, group: ConsumerGroup, leaving: Iterable[MemberIdentity], draft: ResultDraft
 ) -> list[MemberResponse]:
     """Let members go, by the classic request; it can name members of both protocols."""
     gone: set[str] = set()
@@ -223,7 +223,7 @@ def leave(
                 error_code=error,
             )
         )
-    remove_members(state, group, gone, step)
+    remove_members(state, group, gone, draft)
     return results
 
 
@@ -281,14 +281,14 @@ def _classic_member(
     return member, member.classic
 
 
-def _expect_join(group: ConsumerGroup, member: ConsumerMember, step: Step) -> None:
+def _expect_join(group: ConsumerGroup, member: ConsumerMember, draft: ResultDraft) -> None:
     """Give a member time to join again, counted from when it was first told."""
     if member.member_id not in group.awaited_joins:
         group.awaited_joins.add(member.member_id)
-        _expect(group, member.member_id, ConsumerTimer.JOIN, member.rebalance_timeout_ms, step)
+        _expect(group, member.member_id, ConsumerTimer.JOIN, member.rebalance_timeout_ms, draft)
 
 
 def _expect(
-    group: ConsumerGroup, member_id: str, kind: ConsumerTimer, timeout_ms: int, step: Step
+    group: ConsumerGroup, member_id: str, kind: ConsumerTimer, timeout_ms: int, draft: ResultDraft
 ) -> None:
-    step.set_timer(GroupTimer(kind, group.group_id, member_id), timeout_ms)
+    draft.set_timer(GroupTimer(kind, group.group_id, member_id), timeout_ms)

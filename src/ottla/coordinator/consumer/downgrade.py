@@ -13,7 +13,8 @@ Rules kept here:
 
 from collections.abc import Set
 
-from ottla.coordinator.classic.group import ClassicGroup, ClassicMember, ClassicState
+from ottla.coordinator.classic.group import ClassicGroup, ClassicState
+from ottla.coordinator.classic.member import ClassicMember
 from ottla.coordinator.consumer.group import ConsumerGroup
 from ottla.coordinator.consumer.member import ConsumerMember
 from ottla.coordinator.consumer.protocol import PROTOCOL_TYPE, read_version, write_assignment

@@ -50,8 +50,8 @@ from ottla.coordinator.consumer.schemas import (
 )
 from ottla.coordinator.group import BaseTimestamp, Committer, CommitTopic, Group, GroupType
 from ottla.coordinator.offsets.store import commit_time
+from ottla.coordinator.result_draft import ResultDraft
 from ottla.coordinator.shard import CoordinatorRecord
-from ottla.coordinator.step import Step
 from ottla.wire.errors import ErrorCode, KafkaError
 
 FIRST_EPOCH = 1
@@ -203,7 +203,7 @@ class ConsumerGroup(Group):
                 if epoch is None or committer.epoch < epoch:
                     raise _stale(member)
 
-    def keep_session(self, committer: Committer, step: Step) -> None:
+    def keep_session(self, committer: Committer, draft: ResultDraft) -> None:
         """Only heartbeats keep a session alive."""
 
     def check_fetch(self, member_id: str | None, member_epoch: int) -> None:

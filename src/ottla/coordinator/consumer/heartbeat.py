@@ -31,8 +31,8 @@ from ottla.coordinator.consumer.upgrade import upgraded
 from ottla.coordinator.group_config import GroupConfig
 from ottla.coordinator.group_state import GroupState
 from ottla.coordinator.group_timers import GroupTimer
+from ottla.coordinator.result_draft import ResultDraft
 from ottla.coordinator.shard import RequestContext
-from ottla.coordinator.step import Step
 from ottla.wire.errors import ErrorCode, KafkaError
 from ottla.wire.messages.consumer_group_heartbeat import (
     Assignment,
@@ -46,15 +46,18 @@ MEMBER_ID_FROM_CLIENT_FROM = 1
 
 
 def heartbeat(
-    state: GroupState, request: ConsumerGroupHeartbeatRequest, context: RequestContext, step: Step
+    state: GroupState,
+    request: ConsumerGroupHeartbeatRequest,
+    context: RequestContext,
+    draft: ResultDraft,
 ) -> ConsumerGroupHeartbeatResponse:
     """Handle one heartbeat."""
     check_request(state.config, request, context.version)
     if request.member_epoch in (LEAVING_EPOCH, LEAVING_STATIC_EPOCH):
-        return _leave(state, request, step)
+        return _leave(state, request, draft)
     is_joining = request.member_epoch == JOINING_EPOCH
     if is_joining:
-        group, classic = _group_to_join(state, request.group_id, step)
+        group, classic = _group_to_join(state, request.group_id, draft)
     else:
         group, classic = _existing_group(state, request.group_id), None
     check_size(state.config, group, request.member_id)
@@ -62,15 +65,15 @@ def heartbeat(
     if request.instance_id is None:
         before = _dynamic_member(group, member_id, request)
     else:
-        before = _static_member(group, member_id, request.instance_id, request, step)
+        before = _static_member(group, member_id, request.instance_id, request, draft)
     after = _with_request(before, request, context)
-    moved = MemberUpdate(state, group, before, after, step, context.sees_topic).apply(
+    moved = MemberUpdate(state, group, before, after, draft, context.sees_topic).apply(
         request.topic_partitions
     )
     if classic is not None:
-        dismiss_all(classic, step)
+        dismiss_all(classic, draft)
     config = state.config_of(group.group_id)
-    step.set_timer(
+    draft.set_timer(
         GroupTimer(ConsumerTimer.SESSION, group.group_id, member_id),
         config.group_consumer_session_timeout_ms,
     )
@@ -137,7 +140,7 @@ def check_request(
 
 
 def _group_to_join(
-    state: GroupState, group_id: str, step: Step
+    state: GroupState, group_id: str, draft: ResultDraft
 ) -> tuple[ConsumerGroup, ClassicGroup | None]:
     """The consumer group, and the classic one that it takes the place of."""
     if group_id not in state.groups:
@@ -147,14 +150,14 @@ def _group_to_join(
         return state.of_kind(group_id, ConsumerGroup), None
     if classic.is_empty:
         group = ConsumerGroup(group_id)
-        step.records.extend(classic.tombstones())
+        draft.records.extend(classic.tombstones())
     else:
         group = upgraded(state.config, classic, state.topics)
-        step.records.extend(classic.tombstones())
-        step.records.extend(group.records())
+        draft.records.extend(classic.tombstones())
+        draft.records.extend(group.records())
         for member in classic.members.values():
             timer = GroupTimer(ConsumerTimer.SESSION, group_id, member.member_id)
-            step.set_timer(timer, member.session_timeout_ms)
+            draft.set_timer(timer, member.session_timeout_ms)
     return group, classic
 
 
@@ -189,7 +192,7 @@ def _static_member(
     member_id: str,
     instance_id: str,
     request: ConsumerGroupHeartbeatRequest,
-    step: Step,
+    draft: ResultDraft,
 ) -> ConsumerMember:
     if request.member_epoch != JOINING_EPOCH:
         member = group.known_static_member(instance_id, member_id)
@@ -204,7 +207,7 @@ def _static_member(
             f"Static member {member_id} with instance id {instance_id} cannot join the group "
             f"because the instance id is owned by {existing.member_id} member.",
         )
-    return take_over(group, existing, member_id, step)
+    return take_over(group, existing, member_id, draft)
 
 
 def _check_epoch(member: ConsumerMember, request: ConsumerGroupHeartbeatRequest) -> None:
@@ -245,7 +248,7 @@ def _with_request(
 
 
 def _leave(
-    state: GroupState, request: ConsumerGroupHeartbeatRequest, step: Step
+    state: GroupState, request: ConsumerGroupHeartbeatRequest, draft: ResultDraft
 ) -> ConsumerGroupHeartbeatResponse:
     group = state.of_kind(request.group_id, ConsumerGroup)
     if request.instance_id is None:
@@ -253,9 +256,9 @@ def _leave(
     else:
         member = group.known_static_member(request.instance_id, request.member_id)
     if request.member_epoch == LEAVING_STATIC_EPOCH:
-        leave_for_now(group, member, step)
+        leave_for_now(group, member, draft)
     else:
-        remove_members(state, group, [member.member_id], step)
+        remove_members(state, group, [member.member_id], draft)
     return ConsumerGroupHeartbeatResponse(
         member_id=member.member_id, member_epoch=request.member_epoch
     )

@@ -39,7 +39,7 @@ from ottla.coordinator.consumer.timers import ConsumerTimer
 from ottla.coordinator.group_config import GroupConfig
 from ottla.coordinator.group_state import GroupState
 from ottla.coordinator.group_timers import GroupTimer, has_passed
-from ottla.coordinator.step import Step
+from ottla.coordinator.result_draft import ResultDraft
 from ottla.coordinator.topics import TopicView
 from ottla.wire.messages.consumer_group_heartbeat import TopicPartitions
 
@@ -53,7 +53,7 @@ class MemberUpdate:
         group: ConsumerGroup,
         before: ConsumerMember,
         after: ConsumerMember,
-        step: Step,
+        draft: ResultDraft,
         sees_topic: Callable[[str], bool] | None = None,
     ) -> None:
         self._sees_topic = sees_topic
@@ -61,21 +61,21 @@ class MemberUpdate:
         self._group = group
         self._before = before
         self._after = after
-        self._step = step
+        self._draft = draft
         self._regexes: Mapping[str, ResolvedRegex] = group.regexes
         self._subscription_changed = (
             before.subscribed_topics != after.subscribed_topics
             or before.subscribed_regex != after.subscribed_regex
         )
-        self._regexes_were_due = regexes_are_due(state.config, group, state.topics, step.now)
+        self._regexes_were_due = regexes_are_due(state.config, group, state.topics, draft.now)
 
     def apply(self, owned: Iterable[TopicPartitions] | None) -> ConsumerMember:
         """Write what follows; return the member after it. `owned` is what it says it owns."""
-        after, group, step = self._after, self._group, self._step
+        after, group, draft = self._after, self._group, self._draft
         if after.subscribed_regex and after.subscribed_regex != self._before.subscribed_regex:
             check_regex(self._state.matching_topics, after.subscribed_regex)
         if after != self._before:
-            step.records.append(member_record(group.group_id, after))
+            draft.records.append(member_record(group.group_id, after))
         epoch = self._update_epoch()
         target_epoch, target = self._update_target(epoch)
         if self._subscription_changed or not after.is_reconciled_to(target_epoch):
@@ -88,14 +88,14 @@ class MemberUpdate:
                 group.owner_of,
             ).advance(after)
             if moved != after:
-                step.records.append(current_record(group.group_id, moved))
+                draft.records.append(current_record(group.group_id, moved))
                 self._watch_revocation(moved)
             after = moved
-        step.check_fits()
+        draft.check_fits()
         # Only now: nothing can be refused any more.
         group.seen_topics = self._state.topics.version
         if self._regexes_were_due:
-            group.seen_regexes = (self._state.topics.version, step.now)
+            group.seen_regexes = (self._state.topics.version, draft.now)
         return after
 
     def _members(self) -> dict[str, ConsumerMember]:
@@ -112,13 +112,13 @@ class MemberUpdate:
         return found if sees is None else {name for name in found if sees(name)}
 
     def _update_epoch(self) -> int:
-        group, topics, step = self._group, self._state.topics, self._step
+        group, topics, draft = self._group, self._state.topics, self._draft
         due = self._regexes_were_due
         if not due and not self._subscription_changed and group.seen_topics == topics.version:
             return group.epoch
         members = self._members().values()
         self._regexes = look_up_regexes(
-            group, members, self._matching_topics, topics.version, step, all_of_them=due
+            group, members, self._matching_topics, topics.version, draft, all_of_them=due
         )
         now_hash = metadata_hash(topic_names(members, self._regexes), topics)
         epoch = group.epoch
@@ -128,15 +128,15 @@ class MemberUpdate:
             or now_hash != group.metadata_hash
         ):
             epoch += 1
-            step.records.append(epoch_record(group.group_id, epoch, now_hash))
+            draft.records.append(epoch_record(group.group_id, epoch, now_hash))
         if group.has_topic_records:
-            step.records.append(topics_tombstone(group.group_id))
+            draft.records.append(topics_tombstone(group.group_id))
         return epoch
 
     def _update_target(self, epoch: int) -> tuple[int, Assignment]:
-        group, step = self._group, self._step
+        group, draft = self._group, self._draft
         config = self._state.config_of(group.group_id)
-        if group.assignment_epoch >= epoch or not may_assign(config, group, step.now):
+        if group.assignment_epoch >= epoch or not may_assign(config, group, draft.now):
             return group.assignment_epoch, group.target_of(self._after)
         members = self._members()
         targets = _assign(
@@ -151,12 +151,12 @@ class MemberUpdate:
             self._regexes,
             self._state.topics,
         )
-        step.records.extend(
+        draft.records.extend(
             target_record(group.group_id, member_id, target)
             for member_id, target in targets.items()
             if target != group.targets.get(member_id)
         )
-        step.records.append(target_epoch_record(group.group_id, epoch, step.now))
+        draft.records.append(target_epoch_record(group.group_id, epoch, draft.now))
         return epoch, targets[self._after.member_id]
 
     def _watch_revocation(self, member: ConsumerMember) -> None:
@@ -165,9 +165,9 @@ class MemberUpdate:
             return
         timer = GroupTimer(ConsumerTimer.REBALANCE, self._group.group_id, member.member_id)
         if member.state is MemberState.UNREVOKED_PARTITIONS:
-            self._step.set_timer(timer, member.rebalance_timeout_ms)
+            self._draft.set_timer(timer, member.rebalance_timeout_ms)
         else:
-            self._step.cancel_timer(timer)
+            self._draft.cancel_timer(timer)
 
 
 def may_assign(config: GroupConfig, group: ConsumerGroup, now: int) -> bool:

@@ -18,7 +18,7 @@ from ottla.coordinator.consumer.member import ConsumerMember
 from ottla.coordinator.consumer.records import ResolvedRegex, regex_record, regex_tombstone
 from ottla.coordinator.group_config import GroupConfig
 from ottla.coordinator.group_timers import has_passed
-from ottla.coordinator.step import Step
+from ottla.coordinator.result_draft import ResultDraft
 from ottla.coordinator.topics import TopicMatcher, TopicView
 from ottla.wire.errors import ErrorCode, KafkaError
 
@@ -58,7 +58,7 @@ def look_up_regexes(
     members: Iterable[ConsumerMember],
     matching_topics: TopicMatcher,
     version: int,
-    step: Step,
+    draft: ResultDraft,
     *,
     all_of_them: bool,
 ) -> dict[str, ResolvedRegex]:
@@ -75,10 +75,10 @@ def look_up_regexes(
                 # Checked when it came: another broker took it for a pattern.
                 found = frozenset()
             if known is _NO_MATCH or found != known.topics:
-                known = ResolvedRegex(found, version, step.now)
-                step.records.append(regex_record(group.group_id, regex, known))
+                known = ResolvedRegex(found, version, draft.now)
+                draft.records.append(regex_record(group.group_id, regex, known))
         resolved[regex] = known
-    step.records.extend(
+    draft.records.extend(
         regex_tombstone(group.group_id, regex) for regex in group.regexes if regex not in resolved
     )
     return resolved

@@ -13,7 +13,8 @@ Rules kept here:
 
 from uuid import UUID
 
-from ottla.coordinator.classic.group import ClassicGroup, ClassicMember
+from ottla.coordinator.classic.group import ClassicGroup
+from ottla.coordinator.classic.member import ClassicMember
 from ottla.coordinator.consumer.group import ConsumerGroup
 from ottla.coordinator.consumer.member import ConsumerMember
 from ottla.coordinator.consumer.protocol import read_assignment, read_subscription

@@ -22,8 +22,8 @@ from ottla.coordinator.offsets.records import (
     OffsetCommitValue,
 )
 from ottla.coordinator.record_codec import write_offset, write_record
+from ottla.coordinator.result_draft import ResultDraft
 from ottla.coordinator.shard import CoordinatorRecord, RequestContext
-from ottla.coordinator.step import Step
 from ottla.coordinator.topics import TopicSummary
 from ottla.wire.errors import ErrorCode, KafkaError
 from ottla.wire.message import NO_UUID
@@ -50,7 +50,7 @@ _NO_SUCH_PARTITION = (ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, ErrorCode.UNKNOWN_TO
 
 
 def commit(
-    state: GroupState, request: OffsetCommitRequest, context: RequestContext, step: Step
+    state: GroupState, request: OffsetCommitRequest, context: RequestContext, draft: ResultDraft
 ) -> OffsetCommitResponse:
     """Handle an OffsetCommit."""
     topics = []
@@ -72,8 +72,8 @@ def commit(
     )
     expire_at = NO_TIMESTAMP
     if request.retention_time_ms != NO_RETENTION:
-        expire_at = min(step.now + request.retention_time_ms, LATEST_TIMESTAMP)
-    errors = _commit(state, committer, topics, expire_at, step)
+        expire_at = min(draft.now + request.retention_time_ms, LATEST_TIMESTAMP)
+    errors = _commit(state, committer, topics, expire_at, draft)
     answers = []
     for topic in request.topics:
         partitions = []
@@ -92,7 +92,7 @@ def commit(
 
 
 def commit_in_transaction(
-    state: GroupState, request: TxnOffsetCommitRequest, context: RequestContext, step: Step
+    state: GroupState, request: TxnOffsetCommitRequest, context: RequestContext, draft: ResultDraft
 ) -> TxnOffsetCommitResponse:
     """Handle a TxnOffsetCommit. Whether the producer may is for the log to say, on append."""
     committer = Committer(
@@ -106,7 +106,7 @@ def commit_in_transaction(
     topics = [
         CommitTopic(state.topics.by_name(topic.name), topic.partitions) for topic in request.topics
     ]
-    errors = _commit(state, committer, topics, NO_TIMESTAMP, step)
+    errors = _commit(state, committer, topics, NO_TIMESTAMP, draft)
     return _txn_reply(request, errors)
 
 
@@ -135,7 +135,11 @@ def _txn_reply(
 
 
 def _commit(
-    state: GroupState, committer: Committer, topics: list[CommitTopic], expire_at: int, step: Step
+    state: GroupState,
+    committer: Committer,
+    topics: list[CommitTopic],
+    expire_at: int,
+    draft: ResultDraft,
 ) -> Iterator[ErrorCode]:
     """Write what may be committed; return what to say of each partition, in order."""
     errors: list[ErrorCode] = []
@@ -149,22 +153,22 @@ def _commit(
                 errors.append(unknown)
                 continue
             if refusal is None:
-                refusal = _refusal(state, committer, topics, step)
+                refusal = _refusal(state, committer, topics, draft)
             if refusal is not ErrorCode.NONE:
                 errors.append(refusal)
             elif len(partition.committed_metadata or "") > largest:
                 errors.append(ErrorCode.OFFSET_METADATA_TOO_LARGE)
             else:
                 errors.append(ErrorCode.NONE)
-                step.records.append(_record(committer, info, partition, expire_at, step.now))
-    if not fits(step.records, step.limit):
-        step.records.clear()
-        errors = [code if code in _NO_SUCH_PARTITION else step.refusal for code in errors]
+                draft.records.append(_record(committer, info, partition, expire_at, draft.now))
+    if not fits(draft.records, draft.limit):
+        draft.records.clear()
+        errors = [code if code in _NO_SUCH_PARTITION else draft.refusal for code in errors]
     return iter(errors)
 
 
 def _refusal(
-    state: GroupState, committer: Committer, topics: Iterable[CommitTopic], step: Step
+    state: GroupState, committer: Committer, topics: Iterable[CommitTopic], draft: ResultDraft
 ) -> ErrorCode:
     """Why the committer may not, NONE where it may; that keeps its session alive."""
     group = state.groups.get(committer.group_id)
@@ -176,7 +180,7 @@ def _refusal(
         if committer.is_transactional and problem.code is ErrorCode.STALE_MEMBER_EPOCH:
             return ErrorCode.ILLEGAL_GENERATION
         return problem.code
-    group.keep_session(committer, step)
+    group.keep_session(committer, draft)
     return ErrorCode.NONE
 
 

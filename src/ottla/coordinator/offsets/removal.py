@@ -20,8 +20,8 @@ from ottla.coordinator.group_state import GroupState
 from ottla.coordinator.offsets.records import NO_TIMESTAMP, OffsetCommitKey
 from ottla.coordinator.offsets.store import OffsetAndMetadata, PartitionKey
 from ottla.coordinator.record_codec import write_tombstone
+from ottla.coordinator.result_draft import ResultDraft
 from ottla.coordinator.shard import CoordinatorRecord
-from ottla.coordinator.step import Step
 from ottla.coordinator.topics import TopicSummary
 from ottla.wire.errors import ErrorCode, KafkaError
 from ottla.wire.messages.offset_delete import (
@@ -33,7 +33,7 @@ from ottla.wire.messages.offset_delete import (
 
 
 def delete_offsets(
-    state: GroupState, request: OffsetDeleteRequest, step: Step
+    state: GroupState, request: OffsetDeleteRequest, draft: ResultDraft
 ) -> OffsetDeleteResponse:
     """Handle an OffsetDelete."""
     group = state.group(request.group_id)
@@ -54,16 +54,16 @@ def delete_offsets(
                 error = ErrorCode.GROUP_SUBSCRIBED_TO_TOPIC
             elif (topic.name, number) in committed or (topic.name, number) in pending:
                 tombstone = _offset_tombstone(request.group_id, (topic.name, number))
-                if step.has_room_for(tombstone):
-                    step.records.append(tombstone)
+                if draft.has_room_for(tombstone):
+                    draft.records.append(tombstone)
                 else:
-                    error = step.refusal
+                    error = draft.refusal
             answers.append(OffsetDeleteResponsePartition(partition_index=number, error_code=error))
         reply.topics.append(OffsetDeleteResponseTopic(name=topic.name, partitions=answers))
     return reply
 
 
-def delete_group(state: GroupState, group_id: str, step: Step) -> None:
+def delete_group(state: GroupState, group_id: str, draft: ResultDraft) -> None:
     """Delete an empty group with its offsets."""
     group = state.group(group_id)
     group.check_delete()
@@ -73,20 +73,22 @@ def delete_group(state: GroupState, group_id: str, step: Step) -> None:
     }
     tombstones = [_offset_tombstone(group_id, partition) for partition in partitions]
     tombstones += group.tombstones()
-    if not all(map(step.has_room_for, tombstones)):
-        raise KafkaError(step.refusal)
-    step.records += tombstones
+    if not all(map(draft.has_room_for, tombstones)):
+        raise KafkaError(draft.refusal)
+    draft.records += tombstones
 
 
-def delete_offsets_of_topics(state: GroupState, topics: Iterable[TopicSummary], step: Step) -> None:
+def delete_offsets_of_topics(
+    state: GroupState, topics: Iterable[TopicSummary], draft: ResultDraft
+) -> None:
     """Delete all offsets of topics that are gone."""
     for topic in topics:
         found = dict.fromkeys(state.offsets.of_topic(topic.name, topic.topic_id))
         tombstones = (_offset_tombstone(group_id, partition) for group_id, partition in found)
-        step.records += filter(step.has_room_for, tombstones)
+        draft.records += filter(draft.has_room_for, tombstones)
 
 
-def expire_group(state: GroupState, group_id: str, step: Step, most: int) -> bool:
+def expire_group(state: GroupState, group_id: str, draft: ResultDraft, most: int) -> bool:
     """Delete what has expired of a group's offsets, and the group itself if nothing is left.
 
     False where there is more of it: this many offsets are deleted in one call.
@@ -107,20 +109,20 @@ def expire_group(state: GroupState, group_id: str, step: Step, most: int) -> boo
             since is not None
             and not is_used[topic]
             and partition not in pending
-            and _has_expired(offset, since(offset), state.config.offsets_retention_ms, step.now)
+            and _has_expired(offset, since(offset), state.config.offsets_retention_ms, draft.now)
         ):
             if len(tombstones) >= most:
-                step.records += tombstones
+                draft.records += tombstones
                 return False
             tombstone = _offset_tombstone(group_id, partition)
-            if step.has_room_for(tombstone):
+            if draft.has_room_for(tombstone):
                 tombstones.append(tombstone)
     is_left = len(tombstones) < len(committed)
     if not is_left and not pending and group.may_expire:
         own = list(group.tombstones())
-        if all(map(step.has_room_for, own)):
+        if all(map(draft.has_room_for, own)):
             tombstones += own
-    step.records += tombstones
+    draft.records += tombstones
     return True
 
 

@@ -208,7 +208,7 @@ class TransactionShard:
     ) -> Result[AddPartitionsToTxnResult]:
         """Add partitions to a transaction, or say which are in it (verify_only).
 
-        `transactions_queries.transactions_of` has the transactions of a request.
+        `queries.transactions_of` has the transactions of a request.
         """
         result = Result(result_for_each(request, lambda _: ErrorCode.NONE))
         try:

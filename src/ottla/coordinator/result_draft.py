@@ -1,6 +1,6 @@
 """What one call of a shard gathers before it becomes a Result.
 
-A handler that refuses a request does so before it has gathered or changed anything, so a step
+A handler that refuses a request does so before it has gathered or changed anything, so a draft
 that is thrown away takes nothing with it.
 """
 
@@ -25,12 +25,12 @@ from ottla.wire.message import Message
 R = TypeVar("R")
 
 
-class Step(Struct):
-    """One call, at one moment."""
+class ResultDraft(Struct):
+    """The Result of one call, at one moment, in the making."""
 
     now: int
     largest_batch: Callable[[], int] = lambda: UNLIMITED
-    """What the shard's partition takes, for who has something to write."""
+    """What the shard's partition takes at the moment."""
     records: list[CoordinatorRecord] = []
     completions: list[Completion] = []
     timers: list[SetTimer | CancelTimer] = []
