@@ -32,6 +32,7 @@ class FakeShell:
         answer: Callable[[RequestHeader], Answer] | None = None,
         gate: SaslGate | None = None,
         budget: FrameBudget | None = None,
+        arrivals: FrameBudget | None = None,
     ) -> None:
         self.principal: Principal | None = None
         self.logins = 0
@@ -47,7 +48,7 @@ class FakeShell:
         self.counted: list[tuple[int, int]] = []
         self._answer = answer or (lambda header: (b"%d" % header.correlation_id,))
         self._shared = memoryview(bytearray(SHARED_BYTES))
-        self.protocol = ServerProtocol(self, self, gate, budget)
+        self.protocol = ServerProtocol(self, self, gate, budget, arrivals)
 
     # What the protocol asks for ------------------------------------------------------------
 

@@ -115,6 +115,24 @@ def test_a_login_does_not_depend_on_how_bytes_arrive(sizes: list[int]) -> None:
     assert shell.replies() == [1, 2, 3, 4]
 
 
+def test_clients_that_are_not_known_share_little_room_and_are_closed_beyond_it() -> None:
+    arrivals, size = FrameBudget(100_000), 40_000
+    settings = GateSettings({"PLAIN": plain}, largest_frame=512 << 10)
+    found = [FakeShell(gate=SaslGate(settings), arrivals=arrivals) for _ in range(3)]
+    long = token(b"\0alice\0pw" + bytes(1) + bytes(size))
+    for shell in found[:2]:
+        shell.receive(handshake() + long[:20_000])
+    found[2].receive(handshake())
+    with pytest.raises(UnanswerableError, match="before authentication"):
+        found[2].receive(long[:20_000])
+    found[2].protocol.refuse_input()
+    found[0].receive(long[20_000:])  # refused: it has four fields, and its room is free again
+    assert found[0].failed_logins
+    assert 0 < arrivals.taken < 50_000
+    found[1].protocol.close()
+    assert arrivals.taken == 0
+
+
 # Large frames -----------------------------------------------------------------------------------
 
 

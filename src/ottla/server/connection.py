@@ -67,7 +67,9 @@ class Connection:
         self.client_host = host
         self.id = number
         self._dispatcher = Dispatcher(server, host, door.name, number)
-        self.protocol = ServerProtocol(self._dispatcher, self, door.new_gate(), server.budget)
+        self.protocol = ServerProtocol(
+            self._dispatcher, self, door.new_gate(), server.budget, server.arrivals_budget
+        )
         self._sender: Sender | TlsSender = Sender(sock, self.protocol.outbox)
         self.last_active = server.loop.time()
         self._watch()

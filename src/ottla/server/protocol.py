@@ -68,6 +68,8 @@ SMALLEST_REQUEST: Final = 8
 LARGEST_WITHOUT_RECORDS: Final = 8 << 20
 """A request without records, decoded, takes far more memory than the bytes it comes from."""
 LARGE_FRAME: Final = SHARED_BYTES
+UNKNOWN_CLIENTS_FRAME: Final = 16 << 10
+"""What a client that is not authenticated may send without asking for room."""
 _SIZE: Final = Struct(">i")
 _SIZE_CORRELATION: Final = Struct(">ii")
 _SIZE_CORRELATION_TAGS: Final = Struct(">iix")
@@ -162,6 +164,7 @@ class ServerProtocol:
         "_exchanges",
         "_gate",
         "_handler",
+        "_known_budget",
         "_large",
         "_reserved",
         "_shell",
@@ -177,11 +180,14 @@ class ServerProtocol:
         shell: Shell,
         gate: SaslGate | None = None,
         budget: FrameBudget | None = None,
+        arrivals: FrameBudget | None = None,
     ) -> None:
         self._handler = handler
         self._shell = shell
         self._gate = gate
-        self._budget = budget or FrameBudget()
+        self._known_budget = budget or FrameBudget()
+        # Clients that are not known share less, and do not wait for it: their frames are small.
+        self._budget = self._known_budget if gate is None else arrivals or FrameBudget()
         self._large = 0
         """The size of the frame that is being received, if that is a large one."""
         self._reserved = False
@@ -305,7 +311,7 @@ class ServerProtocol:
                 break
         if self._large and left != before:
             self._end_large()
-        if partial > LARGE_FRAME and not self._large:
+        if partial > UNKNOWN_CLIENTS_FRAME and not self._large:
             self._begin_large(view, inbox.start, partial)
         return left
 
@@ -320,6 +326,13 @@ class ServerProtocol:
 
     def _begin_large(self, view: memoryview, start: int, size: int) -> None:
         """A large frame has begun to arrive; refuse it now if it would be refused later."""
+        if self._budget is not self._known_budget:
+            self._large = size
+            if not self._reserve():
+                raise UnanswerableError("too many large requests before authentication")
+            return
+        if size <= LARGE_FRAME:
+            return
         if (
             size > LARGEST_WITHOUT_RECORDS
             and self.inbox.waiting >= SIZE_BYTES + _KEY.size
@@ -394,6 +407,8 @@ class ServerProtocol:
             return True
         if verdict is Verdict.DONE:
             assert gate.principal is not None
+            self._end_large()
+            self._budget = self._known_budget
             self._handler.authenticated(gate.principal)
             self._shell.login_done()
         assert step.reply is not None

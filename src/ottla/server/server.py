@@ -51,6 +51,8 @@ RATE_SECONDS: Final = 1.0
 BUFFER_KEPT_SECONDS: Final = 5.0
 SWEEP_SECONDS: Final = 5.0
 CIPHERTEXT_BYTES: Final = 256 << 10
+ARRIVALS_BYTES: Final = 32 << 20
+"""For the frames of clients that are not authenticated."""
 SWEPT_IN_ONE_TURN: Final = 500
 REQUESTS_MAY_TAKE_SECONDS: Final = 2.0
 """At the end; longer waits are those of clients for each other, and the clients have gone."""
@@ -80,6 +82,7 @@ class Server:
         self.gathered = memoryview(bytearray(CIPHERTEXT_BYTES if has_tls else 0))
         """What they encrypt from."""
         self.budget = FrameBudget(max(DEFAULT_BYTES, node.config.socket_request_max_bytes))
+        self.arrivals_budget = FrameBudget(ARRIVALS_BYTES)
         self.arrivals = Arrivals(self.loop)
         self.handshakes = Handshakes(self.loop)
         self.connections: set[Connection] = set()
