@@ -1,60 +1,88 @@
-"""`ottla security init`, up to a broker that lets its admin in and nobody else."""
+"""`ottla user`, `ottla acl` and `ottla quota` against a broker with an authorizer."""
 
-import signal
-import stat
-import subprocess
-import sys
-import time
+from collections.abc import Iterator
 from pathlib import Path
 
-from testkit.process import plain_environment
-from testkit.server import free_port
+import pytest
 
-OTTLA = str(Path(sys.executable).with_name("ottla"))
+from ottla.config.broker_network_configs import STANDARD_AUTHORIZER
+from ottla.embedded import Broker
+
+from .conftest import Ottla
 
 
-def run(folder: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(
-        [OTTLA, *arguments],
-        cwd=folder,
-        env=plain_environment(),
-        capture_output=True,
-        text=True,
-        timeout=60,
-        check=False,
+@pytest.fixture(scope="module")
+def ottla_broker() -> Iterator[Broker]:
+    with Broker(
+        authorizer_class_name=STANDARD_AUTHORIZER, super_users="User:ANONYMOUS;User:root"
+    ) as broker:
+        yield broker
+
+
+def test_a_user_is_added_listed_changed_and_removed(ottla: Ottla, tmp_path: Path) -> None:
+    added = ottla("user", "add", "alice")
+    assert added.status == 0
+    assert "password: " in added.out
+    assert ottla("user", "add", "alice").status != 0
+    assert ottla("user", "list", "--json").json == [
+        {"user": "alice", "mechanisms": {"SCRAM-SHA-512": 4096}}
+    ]
+    file = tmp_path / "password"
+    file.write_text("secret\n")
+    changed = ottla(
+        "user", "passwd", "alice", "--mechanism", "SCRAM-SHA-256", "--password-file", str(file)
     )
+    assert changed.status == 0
+    assert "secret" not in changed.out
+    assert "SCRAM-SHA-512" in ottla("user", "list").out
+    assert "SCRAM-SHA-256" in ottla("user", "list").out
+    assert ottla("user", "remove", "alice").status == 0
+    assert ottla("user", "list").out == "no users\n"
+    assert "does not exist" in ottla("user", "remove", "alice").err
 
 
-def test_what_init_writes_is_a_broker_that_lets_its_admin_in(tmp_path: Path) -> None:
-    port = free_port()
-    made = run(tmp_path, "security", "init", "--port", str(port), "--host", "localhost")
-    assert made.returncode == 0, made.stderr
-    folder = tmp_path / "security"
-    assert stat.S_IMODE(folder.stat().st_mode) == 0o700
-    assert {stat.S_IMODE(path.stat().st_mode) for path in folder.iterdir()} == {0o600}
-    again = run(tmp_path, "security", "init")
-    assert again.returncode == 2
-    assert "exists" in again.stderr
-    with (tmp_path / "log").open("wb") as log:
-        process = subprocess.Popen(
-            [OTTLA, "serve", "--config", "security/server.properties"],
-            cwd=tmp_path, env=plain_environment(), stderr=log,
-        )  # fmt: skip
-    try:
-        asked = ("topic", "list", "--bootstrap", f"localhost:{port}")
-        deadline = time.monotonic() + 60
-        while (
-            said := run(tmp_path, *asked, "--command-config", "security/client.properties")
-        ).returncode:
-            assert time.monotonic() < deadline, said.stderr + (tmp_path / "log").read_text()
-        assert run(tmp_path, *asked).returncode != 0
-        password = next(
-            line.partition('password="')[2].partition('"')[0]
-            for line in (folder / "client.properties").read_text().splitlines()
-            if line.startswith("sasl.jaas.config")
-        )
-        assert len(password) >= 32
-        assert password not in (tmp_path / "log").read_text() + made.stdout
-    finally:
-        process.send_signal(signal.SIGTERM)
-        process.wait(30)
+def test_acls_are_allowed_denied_checked_listed_and_removed(ottla: Ottla) -> None:
+    assert ottla("acl", "list").out == "no ACLs\n"
+    assert ottla("acl", "allow", "bob", "--read", "--topic", "orders*", "--group", "g").status == 0
+    assert ottla("acl", "deny", "*", "--all", "--topic", "orders.secret").status == 0
+    allowed = ottla("acl", "check", "bob", "read", "topic:orders.eu")
+    assert allowed.status == 0
+    assert "TOPIC:PREFIXED:orders" in allowed.out
+    denied = ottla("acl", "check", "bob", "read", "topic:orders.secret")
+    assert denied.status == 1
+    assert "denied by" in denied.out
+    assert "permissionType=DENY" in denied.out
+    assert "DefaultDeny" in ottla("acl", "check", "bob", "write", "topic:other").out
+    assert "SuperUser" in ottla("acl", "check", "root", "alter", "cluster").out
+    listed = ottla("acl", "list", "--topic", "orders.secret", "--json").json
+    assert isinstance(listed, list)
+    assert {(each["permission"], each["name"]) for each in listed} == {
+        ("ALLOW", "orders"),
+        ("DENY", "orders.secret"),
+    }
+    assert ottla("acl", "remove").status == 2
+    assert ottla("acl", "remove", "--user", "bob").out == "removed 2 ACLs\n"
+    assert ottla("acl", "remove", "--topic", "orders.secret").out == "removed 1 ACL\n"
+
+
+def test_an_acl_without_an_operation_or_a_resource_is_refused(ottla: Ottla) -> None:
+    assert "operation" in ottla("acl", "allow", "bob", "--topic", "t").err
+    assert "resource" in ottla("acl", "allow", "bob", "--read").err
+
+
+def test_quotas_are_set_listed_and_removed(ottla: Ottla) -> None:
+    assert ottla("quota", "list").out == "no quotas\n"
+    assert ottla("quota", "set", "user=<default>", "producer_byte_rate=1MB").status == 0
+    assert ottla("quota", "set", "user=bob", "client-id=x", "request_percentage=12.5").status == 0
+    listed = ottla("quota", "list", "--json").json
+    assert isinstance(listed, list)
+    assert {"entity": {"user": None}, "quotas": {"producer_byte_rate": 1e6}} in listed
+    assert {
+        "entity": {"user": "bob", "client-id": "x"},
+        "quotas": {"request_percentage": 12.5},
+    } in listed
+    assert "neither" in ottla("quota", "set", "user=bob", "rate=1").err
+    assert "greater than 0" in ottla("quota", "set", "user=bob", "producer_byte_rate=0").err
+    assert ottla("quota", "remove", "user=bob", "client-id=x", "request_percentage").status == 0
+    assert ottla("quota", "remove", "user=<default>").status == 0
+    assert ottla("quota", "list").out == "no quotas\n"

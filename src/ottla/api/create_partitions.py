@@ -3,6 +3,7 @@
 from collections import Counter
 
 from ottla.api.authorization import Inside
+from ottla.api.mutation_quota import charge_mutations, mutation_wait_ms
 from ottla.api.pieces import pieces
 from ottla.api.registry import Request, api, error_of
 from ottla.broker.metadata.topics import add_partitions
@@ -14,6 +15,9 @@ from ottla.wire.messages.create_partitions import (
     CreatePartitionsResponse,
     CreatePartitionsTopicResult,
 )
+
+FIRST_STRICT = 3
+"""From this version on a client over its quota of changes is refused."""
 
 
 @api(
@@ -37,6 +41,10 @@ async def create_partitions(
             if named[topic.name] > 1:
                 raise KafkaError(ErrorCode.INVALID_REQUEST, "Duplicate topic name.")
             request.access.check(Operation.ALTER, ResourceType.TOPIC, topic.name)
+            known = request.node.image.topics.get(topic.name)
+            more = topic.count - (0 if known is None else len(known.assignment))
+            if not asked.validate_only and more > 0:
+                charge_mutations(request, more, strict_from=FIRST_STRICT)
             assignment = None
             if topic.assignments is not None:
                 assignment = [each.broker_ids for each in topic.assignments]
@@ -49,4 +57,5 @@ async def create_partitions(
             )
         except Exception as problem:  # noqa: BLE001 one topic's failure is not the others'
             result.error_code, result.error_message = error_of(problem)
+    answer.throttle_time_ms = mutation_wait_ms(request)
     return answer

@@ -3,6 +3,7 @@
 from collections import Counter
 
 from ottla.api.authorization import Inside
+from ottla.api.mutation_quota import charge_mutations, mutation_wait_ms
 from ottla.api.pieces import pieces
 from ottla.api.registry import Request, api, error_of
 from ottla.broker.metadata.topics import create_topics as create
@@ -19,6 +20,9 @@ from ottla.wire.messages.create_topics import (
     CreateTopicsRequest,
     CreateTopicsResponse,
 )
+
+FIRST_STRICT = 6
+"""From this version on a client over its quota of changes is refused."""
 
 
 @api(
@@ -49,6 +53,7 @@ async def create_topics(request: Request, asked: CreateTopicsRequest) -> CreateT
     answer.topics += await _create(
         request, [topic for topic in asked.topics if named[topic.name] == 1], asked.validate_only
     )
+    answer.throttle_time_ms = mutation_wait_ms(request)
     return answer
 
 
@@ -65,7 +70,12 @@ async def _create(
                 Operation.CREATE, ResourceType.TOPIC, topic.name
             ):
                 raise KafkaError(ErrorCode.TOPIC_AUTHORIZATION_FAILED, "Authorization failed.")
-            wanted.append(_wanted(topic))
+            new = _wanted(topic)
+            if not validate_only:
+                count = len(topic.assignments) or topic.num_partitions
+                count = count if count > 0 else request.node.config.num_partitions
+                charge_mutations(request, count, strict_from=FIRST_STRICT)
+            wanted.append(new)
         except KafkaError as problem:
             results[topic.name] = _refused(topic.name, problem)
     try:

@@ -3,6 +3,7 @@
 from collections import Counter
 
 from ottla.api.authorization import Inside
+from ottla.api.mutation_quota import charge_mutations, mutation_wait_ms
 from ottla.api.pieces import pieces
 from ottla.api.registry import Request, api, error_of
 from ottla.broker.metadata.topics import delete_topic
@@ -17,6 +18,8 @@ from ottla.wire.messages.delete_topics import (
     DeleteTopicState,
 )
 
+FIRST_STRICT = 5
+"""From this version on a client over its quota of changes is refused."""
 TOPIC_DELETION_DISABLED_FROM = 3
 """Earlier versions do not know that error."""
 
@@ -41,9 +44,11 @@ async def delete_topics(request: Request, asked: DeleteTopicsRequest) -> DeleteT
         return _refuse_all(request, wanted)
     named = Counter((topic.name, topic.topic_id) for topic in wanted)
     once = {(topic.name, topic.topic_id): topic for topic in wanted}
-    return DeleteTopicsResponse(
+    answer = DeleteTopicsResponse(
         responses=[await _delete(request, once[key], times > 1) for key, times in named.items()]
     )
+    answer.throttle_time_ms = mutation_wait_ms(request)
+    return answer
 
 
 def _refuse_all(request: Request, wanted: list[DeleteTopicState]) -> DeleteTopicsResponse:
@@ -71,6 +76,8 @@ async def _delete(
         _check(request, name, by_name=topic.name is not None, result=result)
         result.name = name
         found = request.node.image.topics.get(result.name)
+        if found is not None:
+            charge_mutations(request, len(found.assignment), strict_from=FIRST_STRICT)
         by_id = None if topic.topic_id == NO_UUID else topic.topic_id
         await delete_topic(request.node.metadata, result.name, by_id)
         if found is not None:

@@ -34,6 +34,7 @@ from ottla.broker.logs.storage import storage_of
 from ottla.broker.metadata.authorization import Authorization
 from ottla.broker.metadata.auto_topic_creation import AutoTopicCreation
 from ottla.broker.metadata.broker_lifecycle import BrokerLifecycleManager
+from ottla.broker.metadata.client_quotas import ClientQuotas
 from ottla.broker.metadata.cluster_id import check_not_lost, ensure_cluster_id
 from ottla.broker.metadata.controller import ControllerRole
 from ottla.broker.metadata.delegation_tokens import sweep_tokens
@@ -101,6 +102,7 @@ class BrokerServer:
         self.image = Image()
         self.context = BrokerContext(self.state, self.dynamic_config, self.clock, self.image)
         self.authorization = Authorization(config)
+        self.quotas = ClientQuotas(config)
         self._sweeping: asyncio.Task[None] | None = None
         self.background = Background()
         self.metadata = MetadataLoader(self.dynamic_config, self.image)
@@ -202,6 +204,7 @@ class BrokerServer:
             controller=self.controller,
             groups=self.groups,
             authorization=self.authorization,
+            quotas=self.quotas,
             session_ended=self.lifecycle.session_ended,
         )
 
@@ -243,6 +246,7 @@ class BrokerServer:
                 check_not_lost(folder, self.config)
             await self.metadata.open(self._publisher)
             self.authorization.loaded(self.image)
+            self.quotas.learned(self.image)
             await ensure_cluster_id(self.image, self.metadata, folder, self.config)
             await ensure_secret(self.config, self.metadata)
             self.lifecycle.storage = storage_of(folder, self.cluster_id, self.id)

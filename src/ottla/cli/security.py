@@ -47,7 +47,7 @@ def init(folder: Path, hosts: tuple[str, ...], port: int, keystore: Path | None)
     """Write a broker's and an admin's settings, with a new certificate and password.
 
     The listener is SASL_SSL on all interfaces. The user admin is a super user; it logs in with
-    PLAIN. It makes other users with SCRAM: `kafka-configs --alter --entity-type users`.
+    PLAIN. It makes other users with SCRAM: `ottla user add`.
 
     \b
     Example:

@@ -1,8 +1,9 @@
-"""Broker settings: who may do what, and how much of it (authorizer, delegation tokens)."""
+"""Broker settings: who may do what, and how much of it (authorizer, quotas, delegation tokens)."""
 
 from ottla.config.rows import (
     AT_LEAST_1,
     BOOLEAN,
+    INT,
     LONG,
     LOW,
     MEDIUM,
@@ -22,6 +23,23 @@ AUTHORIZATION_CONFIGS = (
         "allow.everyone.if.no.acl.found", BOOLEAN, False, None, MEDIUM, READ_ONLY,
         "Allow everybody to use a resource that no ACL is about. Has an effect only with "
         "`authorizer.class.name`.",
+    ),
+    broker(
+        "quota.window.num", INT, 11, AT_LEAST_1, LOW, READ_ONLY,
+        "The number of samples of client quotas. All but one of them may be used at once before "
+        "a client is throttled.",
+    ),
+    broker(
+        "quota.window.size.seconds", INT, 1, AT_LEAST_1, LOW, READ_ONLY,
+        "The length of each sample of client quotas.",
+    ),
+    broker(
+        "controller.quota.window.num", INT, 11, AT_LEAST_1, LOW, READ_ONLY,
+        "The number of samples of `controller_mutation_rate` quotas.",
+    ),
+    broker(
+        "controller.quota.window.size.seconds", INT, 1, AT_LEAST_1, LOW, READ_ONLY,
+        "The length of each sample of `controller_mutation_rate` quotas.",
     ),
     broker(
         "delegation.token.secret.key", ConfigType.PASSWORD, None, None, MEDIUM, READ_ONLY,

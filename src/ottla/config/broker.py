@@ -48,6 +48,10 @@ class BrokerConfig:
     authorizer_class_name: str
     super_users: str
     allow_everyone_if_no_acl_found: bool
+    quota_window_num: int
+    quota_window_size_seconds: int
+    controller_quota_window_num: int
+    controller_quota_window_size_seconds: int
     delegation_token_secret_key: str | None
     delegation_token_max_lifetime_ms: int
     delegation_token_expiry_time_ms: int

@@ -32,7 +32,7 @@ _LISTED = """
     control.plane.listener.name
     controlled.shutdown.max.retries controlled.shutdown.retry.backoff.ms
     controller.performance.always.log.threshold.ms controller.performance.sample.period.ms
-    controller.quota.window.num controller.quota.window.size.seconds controller.socket.timeout.ms
+    controller.socket.timeout.ms
     cordoned.log.dirs delete.records.purgatory.purge.interval.requests early.start.listeners
     fetch.purgatory.purge.interval.requests follower.fetch.last.tiered.offset.enable
     follower.replication.throttled.rate group.coordinator.append.linger.ms
@@ -51,7 +51,7 @@ _LISTED = """
     num.recovery.threads.per.data.dir num.replica.alter.log.dirs.threads num.replica.fetchers
     offsets.load.buffer.size offsets.topic.compression.codec process.roles
     producer.id.expiration.check.interval.ms producer.purgatory.purge.interval.requests
-    queued.max.requests quota.window.num quota.window.size.seconds
+    queued.max.requests
     replica.alter.log.dirs.io.max.bytes.per.second replica.socket.receive.buffer.bytes
     replication.quota.window.num replication.quota.window.size.seconds reserved.broker.max.id
     sasl.mechanism.controller.protocol security.providers server.max.startup.time.ms

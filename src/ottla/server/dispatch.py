@@ -15,10 +15,12 @@ from collections.abc import Coroutine
 from time import perf_counter
 from typing import TYPE_CHECKING, Any, Final
 
-from ottla.api.registry import ENDPOINTS, Request
+from ottla.api.registry import ENDPOINTS, Endpoint, Request
+from ottla.broker.scheduling.waiting import settled
 from ottla.later import Later
 from ottla.security.principal import ANONYMOUS, Principal
 from ottla.server.protocol import LARGEST_WITHOUT_RECORDS, Answer
+from ottla.server.throttling import Throttle
 from ottla.wire.apis import ApiKey
 from ottla.wire.fields import DecodeError
 from ottla.wire.headers import RequestHeader
@@ -42,7 +44,9 @@ class Dispatcher:
         "_connection_id",
         "_count",
         "_listener",
+        "_quotas",
         "_server",
+        "_throttle",
     )
 
     def __init__(self, server: Server, client_host: str, listener: str, number: int) -> None:
@@ -51,8 +55,10 @@ class Dispatcher:
         self._listener = listener
         self._connection_id = number
         self._count = server.metrics.answered
-        self._config = server.node.dynamic_config
         self._access = server.node.authorization.access(ANONYMOUS, client_host)
+        self._quotas = server.node.quotas
+        self._throttle: Throttle | None = None
+        self._config = server.node.dynamic_config
 
     @property
     def principal(self) -> Principal:
@@ -92,13 +98,57 @@ class Dispatcher:
             self._connection_id,
             self._access,
         )
+        if not self._quotas.is_empty or self._throttle is not None:
+            return self._within_quotas(endpoint, request, frame, header.body_at)
+        return self._call(endpoint, request, frame, header.body_at)
+
+    def _call(self, endpoint: Endpoint, request: Request, frame: memoryview, at: int) -> Answer:
         try:
-            outcome = endpoint.handle(request, frame, header.body_at)
+            outcome = endpoint.handle(request, frame, at)
         except DecodeError as problem:
-            raise UnanswerableError(f"malformed {endpoint.name} v{version}: {problem}") from None
+            raise UnanswerableError(
+                f"malformed {endpoint.name} v{request.version}: {problem}"
+            ) from None
         if outcome is None or type(outcome) is tuple or isinstance(outcome, _NOT_A_TASK):
             return outcome
         return self._start_task(outcome)
+
+    def _within_quotas(
+        self, endpoint: Endpoint, request: Request, frame: memoryview, at: int
+    ) -> Answer:
+        """Handle a request when its client may go on, and charge it."""
+        throttle = self._throttle
+        if throttle is None:
+            throttle = self._throttle = Throttle(self._quotas)
+        wait = throttle.until - perf_counter()
+        if wait > 0:
+            held = memoryview(bytearray(frame))  # the receive buffer does not wait for anybody
+            return self._start_task(self._handle_later(wait, endpoint, request, held, at))
+        if self._quotas.is_empty:
+            self._throttle = None
+            return self._call(endpoint, request, frame, at)
+        return self._charged(throttle, endpoint, request, frame, at)
+
+    def _charged(
+        self, throttle: Throttle, endpoint: Endpoint, request: Request, frame: memoryview, at: int
+    ) -> Answer:
+        refused = throttle.refused_fetch(request, frame, at)
+        if refused is not None:
+            return refused
+        size, started = len(frame), perf_counter()
+        answer = self._call(endpoint, request, frame, at)
+        took = perf_counter() - started
+        if isinstance(answer, Later):
+            return throttle.charge_later(request, size, took, answer)
+        return throttle.charge(request, size, took, answer)
+
+    async def _handle_later(
+        self, wait: float, endpoint: Endpoint, request: Request, frame: memoryview, at: int
+    ) -> Parts | None:
+        """A muted connection: its next request is handled when the throttle time is over."""
+        await asyncio.sleep(wait)
+        answer = self._within_quotas(endpoint, request, frame, at)
+        return await settled(answer) if isinstance(answer, Later) else answer
 
     def answered(self, api_key: int, started: float, size: int) -> None:
         """Count a request that is answered, and how long it took."""

@@ -168,6 +168,9 @@ class Server:
                     return
                 continue
             self._accepted_in_second += 1
+            if self.node.quotas.connected(address[0]) > 0:
+                sock.close()  # connection_creation_rate of the address
+                continue
             self._admit(sock, address[0], door)
             if sock.fileno() > self._files.last_for_connections:
                 self._pause_accepting(FILES_ARE_SHORT)

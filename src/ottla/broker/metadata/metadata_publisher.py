@@ -22,6 +22,7 @@ from ottla.broker.logs.log_manager import LogManager
 from ottla.broker.logs.log_settings import log_config
 from ottla.broker.logs.replica_removal import ReplicaRemoval
 from ottla.broker.metadata.authorization import Authorization
+from ottla.broker.metadata.client_quotas import ClientQuotas
 from ottla.broker.metadata.controller import ControllerRole
 from ottla.broker.metrics.counters import BrokerTopicMetrics
 from ottla.broker.replicas.fetch_sessions import FetchSessions
@@ -55,6 +56,7 @@ class MetadataPublisher:
         controller: ControllerRole,
         groups: TopicsListener,
         authorization: Authorization,
+        quotas: ClientQuotas,
         session_ended: Callable[[str], None],
     ) -> None:
         broker, config, _, image = context
@@ -67,6 +69,7 @@ class MetadataPublisher:
         self._controller = controller
         self._groups = groups
         self._authorization = authorization
+        self._quotas = quotas
         self.session_ended = session_ended
         self._removal = ReplicaRemoval(
             broker.id,
@@ -87,6 +90,8 @@ class MetadataPublisher:
         """The image has changed."""
         if delta.security:
             self._authorization.learned(delta.security)
+            if delta.security.quotas_changed:
+                self._quotas.learned(self._image)
         self._controller.learned(delta)
 
     async def publish(self, delta: Delta) -> None:
