@@ -50,7 +50,7 @@ TESTS: dict[str, tuple[str, ...]] = {
     ),
     f"{_REPLICATION}follower.py": (
         "tests/replication/test_follower.py",
-        "tests/broker/test_fetcher.py",
+        "tests/broker/test_replica_fetcher.py",
     ),
     f"{_METADATA}controller.py": ("tests/metadata/test_controller.py",),
     f"{_METADATA}elections.py": (
@@ -67,7 +67,7 @@ TESTS: dict[str, tuple[str, ...]] = {
     f"{_METADATA}topics.py": ("tests/metadata/test_topics.py", "tests/broker/test_topics.py"),
     f"{_METADATA}image.py": ("tests/metadata/test_image.py", "tests/metadata/test_topics.py"),
     f"{_METADATA}documents.py": ("tests/metadata/test_image.py", "tests/metadata/test_topics.py"),
-    f"{_REPLICATION}lease.py": ("tests/broker/test_membership.py",),
+    f"{_REPLICATION}lease.py": ("tests/broker/test_broker_lifecycle.py",),
     f"{_METADATA}store.py": ("tests/metadata/test_store_contract.py",),
     f"{_STORES}sqlite_": (
         "tests/metadata/test_sqlite_store.py",
@@ -83,15 +83,27 @@ TESTS: dict[str, tuple[str, ...]] = {
         "tests/metadata/test_zookeeper_store.py",
         "tests/metadata/test_store_contract.py",
     ),
+    f"{_BROKER}replication/leader_claims.py": (
+        "tests/broker/test_claiming.py",
+        "tests/replication/test_lost_disks.py",
+    ),
+    f"{_BROKER}replication/log_starts.py": (
+        "tests/broker/test_log_start_reasons.py",
+        "tests/replication/test_log_starts.py",
+    ),
+    f"{_BROKER}replication/older_epochs.py": ("tests/broker/test_older_epochs.py",),
     f"{_BROKER}replication/": (
         "tests/broker/test_carrying_out.py",
-        "tests/broker/test_fetcher.py",
+        "tests/broker/test_replica_fetcher.py",
         "tests/broker/test_follower_fetches.py",
         "tests/broker/test_cutting.py",
         "tests/broker/test_link.py",
         "tests/broker/test_peers.py",
+        "tests/replication/test_failed_disk.py",
+        "tests/replication/test_log_starts.py",
         "tests/replication/test_rules.py",
     ),
+    f"{_BROKER}replicas/follower_fetches.py": ("tests/broker/test_follower_fetches.py",),
     f"{_BROKER}replicas/partition.py": (
         "tests/broker/test_partition.py",
         "tests/broker/test_carrying_out.py",
@@ -102,8 +114,11 @@ TESTS: dict[str, tuple[str, ...]] = {
         "tests/broker/test_fetch_sessions.py",
         "tests/replication/test_rules.py",
     ),
-    f"{_BROKER}metadata/membership.py": ("tests/broker/test_membership.py",),
-    f"{_BROKER}metadata/stores.py": ("tests/broker/test_opening.py",),
+    f"{_BROKER}metadata/broker_lifecycle.py": (
+        "tests/broker/test_broker_lifecycle.py",
+        "tests/broker/test_producer_id_manager.py",
+    ),
+    f"{_BROKER}metadata/stores.py": ("tests/broker/test_log_loader.py",),
     "src/ottla/log/follower_append.py": ("tests/log/test_replication.py",),
     "src/ottla/log/truncation.py": ("tests/log/test_replication.py",),
 }

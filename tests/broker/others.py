@@ -1,7 +1,7 @@
 """A node beside another broker, which is only a socket that does not say much."""
 
 import asyncio
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
 from pathlib import Path
 
@@ -47,13 +47,15 @@ class Silent:
 
 
 @asynccontextmanager
-async def beside_another(folder: Path) -> AsyncIterator[tuple[BrokerServer, Silent]]:
+async def beside_another(
+    folder: Path, settings: Mapping[str, str] | None = None
+) -> AsyncIterator[tuple[BrokerServer, Silent]]:
     silent = Silent()
     server = await asyncio.start_server(silent.serve, "127.0.0.1", 0)
     host, port = server.sockets[0].getsockname()
-    endpoint = documents.Endpoint("PLAINTEXT", host, port, "PLAINTEXT")
-    value = documents.encode(documents.Broker(OTHER, [endpoint], None, False))
-    async with running(folder) as node:
+    endpoint = documents.BrokerEndpoint("PLAINTEXT", host, port, "PLAINTEXT")
+    value = documents.encode(documents.BrokerRegistration(OTHER, [endpoint], None, False))
+    async with running(folder, settings) as node:
         await node.metadata.store.commit([Create(documents.broker_key(OTHER), value)])
         await node.metadata.caught_up()
         try:

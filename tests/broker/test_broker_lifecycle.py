@@ -6,6 +6,7 @@ from pathlib import Path
 import msgspec
 import pytest
 
+from ottla.broker.metadata.producer_id_manager import ProducerIdManager
 from ottla.metadata.clock import boottime
 from ottla.metadata.store import Conflict, Registration, SessionFacts
 from ottla.metadata.stores.sqlite_store import SqliteStore
@@ -90,5 +91,63 @@ def test_a_broker_whose_id_another_one_has_ends(
                 await until(lambda: node.lifecycle._rejoining is None)
                 assert node.state.fenced
                 assert f"another broker is registered with id {node.id}" in ended[0]
+
+    asyncio.run(live())
+
+
+def test_a_lease_ends_with_its_session(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """However recent its last answer is: another session has a lease of its own."""
+    monkeypatch.setattr(SqliteStore, "session_facts", lambda _: SessionFacts(60.0, boottime()))
+
+    async def live() -> None:
+        async with running(tmp_path) as node:
+            first = node.state.lease
+            assert first is not None
+            assert first.held(boottime())
+            changes = node.metadata.version
+            node.lifecycle.session_ended("silence")
+            assert not first.held(boottime())
+            assert node.metadata.version > changes
+            await until(lambda: node.state.lease is not first)
+            assert node.state.lease is not None
+            assert node.state.lease.held(boottime())
+
+    asyncio.run(live())
+
+
+@pytest.mark.parametrize("is_cut_off", [True, False])
+def test_clients_are_sent_away_at_once_where_the_store_is_out_of_reach(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, is_cut_off: bool
+) -> None:
+    monkeypatch.setattr(SqliteStore, "session_facts", lambda _: SessionFacts(60.0, boottime()))
+
+    async def live() -> None:
+        async with running(tmp_path) as node:
+            told: list[bool] = []
+            monkeypatch.setattr(node.lifecycle, "on_fenced", lambda: told.append(node.state.fenced))
+            node.lifecycle.session_ended("silence", is_cut_off=is_cut_off)
+            assert told == [True] * is_cut_off
+            assert node.state.fenced is is_cut_off
+            await until(lambda: node.state.epoch >= 0 and not node.state.fenced)
+
+    asyncio.run(live())
+
+
+def test_a_broker_in_a_cluster_has_producer_ids_before_it_is_asked(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(SqliteStore, "session_facts", lambda _: SessionFacts(60.0, boottime()))
+    prepared: list[ProducerIdManager] = []
+    prepare = ProducerIdManager.prepare
+
+    def note(ids: ProducerIdManager) -> None:
+        prepared.append(ids)
+        prepare(ids)
+
+    monkeypatch.setattr(ProducerIdManager, "prepare", note)
+
+    async def live() -> None:
+        async with running(tmp_path) as node:
+            assert prepared == [node.producer_ids]
 
     asyncio.run(live())

@@ -204,3 +204,16 @@ def test_a_follower_that_was_refused_does_not_count(
             monkeypatch.undo()
 
     asyncio.run(live())
+
+
+def test_a_follower_that_asks_for_nothing_leaves_the_isr(tmp_path: Path) -> None:
+    """Nothing else happens to the partition: it is looked at from time to time."""
+    settings = {"replica.lag.time.max.ms": "500"}
+
+    async def live() -> None:
+        async with beside_another(tmp_path, settings) as (node, _):
+            await create_topic(node.metadata, NewTopic("t", assignment={0: [node.id, OTHER]}))
+            assert node.image.partitions["t", 0].isr == [node.id, OTHER]
+            await until(lambda: node.image.partitions["t", 0].isr == [node.id])
+
+    asyncio.run(live())

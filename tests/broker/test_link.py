@@ -9,7 +9,7 @@ import pytest
 import uvloop
 
 from ottla.broker.replication.link import FIRST_MEMORY, MOST_KEPT, Link, LinkError
-from ottla.metadata.documents import Endpoint
+from ottla.metadata.documents import BrokerEndpoint
 from ottla.wire.messages.end_txn import EndTxnRequest, EndTxnResponse
 
 SECONDS = 10.0
@@ -30,7 +30,7 @@ async def linked(peer: Peer) -> AsyncIterator[Link]:
 
     server = await asyncio.start_server(serve, "127.0.0.1", 0)
     host, port = server.sockets[0].getsockname()
-    link = await Link.open(Endpoint("PLAINTEXT", host, port, "PLAINTEXT"), SECONDS)
+    link = await Link.open(BrokerEndpoint("PLAINTEXT", host, port, "PLAINTEXT"), SECONDS)
     try:
         yield link
     finally:
@@ -143,3 +143,43 @@ def test_a_connection_that_ended_between_two_questions_is_an_error(
                 await link.ask(REQUEST, EndTxnResponse, VERSION, SECONDS)
 
     run(main())
+
+
+def test_a_question_to_a_broker_that_has_hung_up_fails_at_once() -> None:
+    async def peer(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        writer.close()
+
+    async def live() -> None:
+        async with linked(peer) as link:
+            while link.is_open:  # noqa: ASYNC110 (nobody sets an event)
+                await asyncio.sleep(0)
+            with pytest.raises(LinkError, match=r"closed|lost|reset"):
+                await link.ask(REQUEST, EndTxnResponse, VERSION, SECONDS)
+
+    asyncio.run(live())
+
+
+def test_an_answer_that_is_none_closes_the_link() -> None:
+    async def peer(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        writer.write(answer(await asked(reader), b""))
+        await reader.read()
+
+    async def live() -> None:
+        async with linked(peer) as link:
+            with pytest.raises(LinkError):
+                await link.ask(REQUEST, EndTxnResponse, VERSION, SECONDS)
+            assert not link.is_open
+
+    asyncio.run(live())
+
+
+def test_a_broker_that_is_not_there_is_named_with_the_reason() -> None:
+    async def live() -> None:
+        server = await asyncio.start_server(lambda *_: None, "127.0.0.1", 0)
+        host, port = server.sockets[0].getsockname()
+        server.close()
+        await server.wait_closed()
+        with pytest.raises(LinkError, match=f"^{host}:{port}: .*(refused|failed)"):
+            await Link.open(BrokerEndpoint("PLAINTEXT", host, port, "PLAINTEXT"), SECONDS)
+
+    asyncio.run(live())

@@ -10,7 +10,7 @@ from ottla.broker.replication.link_security import LinkSecurity
 from ottla.config import BrokerConfig
 from ottla.config.errors import ConfigError
 from ottla.embedded import Broker
-from ottla.metadata.documents import Endpoint
+from ottla.metadata.documents import BrokerEndpoint
 from ottla.security.listeners import link_settings
 from ottla.wire.messages.metadata import MetadataRequest, MetadataResponse
 from testkit.certificates import PLAIN_MODULE, Certificates
@@ -48,7 +48,7 @@ def ask(
     """How many brokers another one answers with."""
 
     async def call() -> int:
-        where = Endpoint("X", host, broker.port, "X")
+        where = BrokerEndpoint("X", host, broker.port, "X")
         link = await Link.open(where, SECONDS, link_security)
         try:
             for _ in range(times):
@@ -117,7 +117,7 @@ def test_workers_know_each_other_by_their_password_and_certificate(
         found: list[str] = []
 
         async def look() -> None:
-            where = Endpoint("X", "127.0.0.1", broker.port, "X")
+            where = BrokerEndpoint("X", "127.0.0.1", broker.port, "X")
             link = await Link.open(where, SECONDS, security(own))
             found.extend(str(each.principal) for each in connections(broker))
             link.close()

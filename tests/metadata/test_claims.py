@@ -15,7 +15,7 @@ from ottla.metadata.claims import (
 from ottla.metadata.controller import Controller, take_role
 from ottla.metadata.documents import PartitionState, Storage, encode, partition_key
 from ottla.metadata.elect_leaders import ElectionType, elect_leaders
-from ottla.metadata.elections import NO_LEADER, Kept, kept, leads
+from ottla.metadata.elections import NO_LEADER, KeptIsr, kept, leads
 from ottla.metadata.store import Conflict, Update
 
 from .world import Cluster
@@ -144,7 +144,7 @@ def test_when_all_disks_are_new_there_is_no_leader() -> None:
 def test_a_replica_that_may_lack_the_end_of_its_log_waits_for_the_others() -> None:
     cluster = Died()
     cluster.up(1, storage=disk(1, epoch=1))
-    assert kept(cluster.partition(), cluster.image.brokers[1]) is Kept.FLUSHED
+    assert kept(cluster.partition(), cluster.image.brokers[1]) is KeptIsr.FLUSHED
     assert not cluster.claim(1)
     cluster.up(2, storage=disk(2, epoch=1))
     assert not cluster.claim(1)

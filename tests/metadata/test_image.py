@@ -7,13 +7,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ottla.metadata.documents import (
-    Broker,
-    ClusterInfo,
+    BrokerEndpoint,
+    BrokerRegistration,
+    ClusterIdentity,
     Configs,
     ControllerInfo,
-    Endpoint,
     PartitionState,
-    Topic,
+    TopicDocument,
     broker_configs_key,
     broker_key,
     client_metrics_configs_key,
@@ -46,7 +46,7 @@ class Cluster:
 
 
 def _topic(name: str, topic_id: UUID, partitions: int = 1, **configs: str) -> bytes:
-    return encode(Topic(name, topic_id, [[1]] * partitions, configs))
+    return encode(TopicDocument(name, topic_id, [[1]] * partitions, configs))
 
 
 def _state(topic_id: UUID, leader: int = 1) -> bytes:
@@ -114,10 +114,10 @@ def test_what_is_created_and_deleted_at_once_is_not_in_the_delta() -> None:
 
 def test_a_broker_that_comes_back_was_down_then_up() -> None:
     cluster = Cluster()
-    broker = encode(Broker(1, [Endpoint("PLAINTEXT", "h", 9092)], "rack-a"))
+    broker = encode(BrokerRegistration(1, [BrokerEndpoint("PLAINTEXT", "h", 9092)], "rack-a"))
     cluster.commit(Create(broker_key(1), broker))
     assert [one.epoch for one in cluster.delta.brokers_up] == [1]
-    assert cluster.image.brokers[1].endpoint("PLAINTEXT") == Endpoint("PLAINTEXT", "h", 9092)
+    assert cluster.image.brokers[1].endpoint("PLAINTEXT") == BrokerEndpoint("PLAINTEXT", "h", 9092)
     assert cluster.image.brokers[1].endpoint("OTHER") is None
     cluster.commit(Delete(broker_key(1)), Create(broker_key(1), broker))
     assert [one.epoch for one in cluster.delta.brokers_down] == [1]
@@ -154,7 +154,7 @@ def test_a_group_may_have_any_name_and_settings_of_its_own() -> None:
 
 def test_the_cluster_and_its_controller_are_known() -> None:
     cluster = Cluster()
-    cluster.commit(Create("cluster", encode(ClusterInfo("abc"))))
+    cluster.commit(Create("cluster", encode(ClusterIdentity("abc"))))
     cluster.commit(Create("controller", encode(ControllerInfo(1, 5))))
     assert cluster.image.cluster_id == "abc"
     assert cluster.image.controller == ControllerInfo(1, 5)
@@ -194,14 +194,14 @@ def _documents(draw: st.DrawFn) -> Op:
         Put(topic_key(name), _topic(name, topic_id, index + 1)),
         Put(topic_key(name), _topic(name, topic_id, 1, retention="1")),
         Put(partition_key(name, index), _state(topic_id, leader=number)),
-        Put(broker_key(number), encode(Broker(number, []))),
+        Put(broker_key(number), encode(BrokerRegistration(number, []))),
         Put(broker_configs_key(number), encode(Configs({"x": str(index)}))),
         Put(broker_configs_key(None), encode(Configs({"x": str(index)}))),
         Put(group_configs_key(f"g/{index}"), encode(Configs({"x": str(number)}))),
         Put(client_metrics_configs_key(f"m/{index}"), encode(Configs({"x": str(number)}))),
         Put(deleted_topic_key(topic_id), name.encode()),
         Put("controller", encode(ControllerInfo(number, index))),
-        Put("cluster", encode(ClusterInfo(name))),
+        Put("cluster", encode(ClusterIdentity(name))),
     ]
     put = draw(st.sampled_from(puts))
     return Delete(put.key) if draw(st.booleans()) else put
@@ -250,8 +250,8 @@ def test_a_snapshot_gives_the_difference_since_the_last_watch() -> None:
         Create(topic_key("gone"), _topic("gone", SECOND)),
         Create(partition_key("gone", 0), _state(SECOND)),
         Create(topic_key("lost"), _topic("lost", THIRD)),
-        Create(broker_key(1), encode(Broker(1, []))),
-        Create(broker_key(2), encode(Broker(2, []))),
+        Create(broker_key(1), encode(BrokerRegistration(1, []))),
+        Create(broker_key(2), encode(BrokerRegistration(2, []))),
     )
     cluster.model.commit(
         [
@@ -261,7 +261,7 @@ def test_a_snapshot_gives_the_difference_since_the_last_watch() -> None:
             Delete(topic_key("lost")),
             Delete(broker_key(1)),
             Delete(broker_key(2)),
-            Create(broker_key(2), encode(Broker(2, []))),
+            Create(broker_key(2), encode(BrokerRegistration(2, []))),
         ]
     )
     delta = cluster.image.apply(cluster.image.changes_to(cluster.model.snapshot()))

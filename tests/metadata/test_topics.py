@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from ottla.config.dynamic import Alteration, AlterOp
 from ottla.metadata import topics
-from ottla.metadata.documents import Broker, broker_key, deleted_topic_key, encode
+from ottla.metadata.documents import BrokerRegistration, broker_key, deleted_topic_key, encode
 from ottla.metadata.image import Image
 from ottla.metadata.placement import spread
 from ottla.metadata.store import Conflict, Create, Op
@@ -40,7 +40,9 @@ class Cluster:
     def __init__(self) -> None:
         self.model = Model()
         self.image = Image()
-        self.commit([Create(broker_key(one), encode(Broker(one, []))) for one in (1, 2, 3)])
+        self.commit(
+            [Create(broker_key(one), encode(BrokerRegistration(one, []))) for one in (1, 2, 3)]
+        )
 
     def commit(self, ops: list[Op]) -> None:
         self.image.apply(self.model.commit(ops))

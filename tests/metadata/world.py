@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from uuid import UUID
 
-from ottla.metadata.documents import Broker, Storage, broker_key, encode
+from ottla.metadata.documents import BrokerRegistration, Storage, broker_key, encode
 from ottla.metadata.image import Delta, Image, PartitionImage
 from ottla.metadata.store import Create, Delete, Op, Put
 from ottla.metadata.topics import NewTopic, create_topic
@@ -27,7 +27,7 @@ class Cluster:
 
     def up(self, broker: int, rack: str | None = None, *, storage: Storage | None = None) -> int:
         """Register a broker; its epoch."""
-        document = Broker(broker, [], rack, storage=storage)
+        document = BrokerRegistration(broker, [], rack, storage=storage)
         self.commit([Create(broker_key(broker), encode(document))])
         return self.image.brokers[broker].epoch
 
@@ -41,7 +41,7 @@ class Cluster:
 
     def shut_down(self, broker: int) -> None:
         """A broker says that it is about to stop."""
-        value = encode(Broker(broker, [], shutting_down=True))
+        value = encode(BrokerRegistration(broker, [], shutting_down=True))
         self.commit([Put(broker_key(broker), value)])
 
     def create(self, name: str, *assignment: Sequence[int]) -> None:
@@ -67,4 +67,4 @@ class Cluster:
 
 
 def _value(broker: int) -> bytes:
-    return encode(Broker(broker, []))
+    return encode(BrokerRegistration(broker, []))

@@ -21,7 +21,7 @@ from ottla.embedded import Broker
 from testkit.process import BrokerProcess, plain_environment
 from testkit.server import free_port
 from testkit.waiting import until
-from tests.registry.registries import RegistryProcess, Reply, Rest
+from tests.registry.registries import RegistryProcess, Rest
 
 PATHS = (
     "/subjects?deleted=true",
@@ -85,6 +85,11 @@ def two(broker: Broker, request: pytest.FixtureRequest) -> Iterator[list[Registr
         yield [one, other]
 
 
+def wait_for_subject(rest: Rest, subject: str) -> None:
+    path = f"/subjects/{subject}/versions"
+    until(lambda: rest("GET", path).status == 200, "the other registry has read it")
+
+
 def test_both_of_two_registries_write_and_read_what_was_written(two: list[RegistryProcess]) -> None:
     one, other = (item.rest() for item in two)
     for number in range(6):
@@ -93,12 +98,7 @@ def test_both_of_two_registries_write_and_read_what_was_written(two: list[Regist
         found = writer.register(subject, f'{{"type":"fixed","name":"F","size":{number + 1}}}')
         assert found.body == {"id": number + 1}
         assert writer("GET", f"/schemas/ids/{number + 1}").status == 200
-        until(
-            lambda reader=reader, subject=subject: (
-                reader("GET", f"/subjects/{subject}/versions").status == 200
-            ),
-            "the other registry has read it",
-        )
+        wait_for_subject(reader, subject)
     refused = other.register("s0", '"int"')
     assert refused.code == one.register("s0", '"int"').code == 409
     assert other("PUT", "/config", {"compatibility": "NONE"}).body == {"compatibility": "NONE"}
@@ -115,11 +115,8 @@ def test_the_writer_dies_and_the_other_goes_on(two: list[RegistryProcess], victi
     survivor = two[1 - victim].rest()
     two[victim].kill()
 
-    def written() -> Reply | None:
-        reply = survivor.register("after", '"string"')
-        return reply if reply.status == 200 else None
-
-    assert until(written, "the survivor writes", 60).body == {"id": 3}
+    until(lambda: survivor.register("after", '"string"').status == 200, "it writes", 60)
+    assert survivor.register("after", '"string"').body == {"id": 3}
     assert survivor("GET", "/subjects").body == ["after", "s0", "s1"]
     assert survivor("GET", "/schemas/ids/1").body == {"schema": '"int"'}
 
@@ -246,8 +243,8 @@ def test_two_registries_forward_over_tls(
 ) -> None:
     cert, key = certificate(tmp_path)
     monkeypatch.setenv("SSL_CERT_FILE", str(cert))  # for the client of this test
-    options = ("--topic", "_s_tls", "--group", "g_tls", "--tls-cert", str(cert))
-    options += ("--tls-key", str(key), "--tls-ca", str(cert))
+    options = ["--topic", "_s_tls", "--group", "g_tls", "--tls-cert", str(cert)]
+    options += ["--tls-key", str(key), "--tls-ca", str(cert)]
     with (
         RegistryProcess(broker.bootstrap_servers, *options) as one,
         RegistryProcess(broker.bootstrap_servers, *options) as other,

@@ -6,7 +6,14 @@ from hypothesis import strategies as st
 
 from ottla.log.leader_epochs import LeaderEpochFileCache
 from ottla.replication.epochs import check_start, diverging, truncation_offset
-from ottla.replication.follower import Action, Answer, FollowerFetch, FollowerStep, Following, marks
+from ottla.replication.follower import (
+    FollowerAction,
+    FollowerFetch,
+    FollowerStep,
+    Following,
+    LeaderAnswer,
+    marks,
+)
 from ottla.replication.lease import Lease
 from ottla.wire.errors import ErrorCode, KafkaError
 
@@ -14,7 +21,7 @@ OK = ErrorCode.NONE
 
 
 def answered(
-    answer: Answer,
+    answer: LeaderAnswer,
     *,
     fetch: FollowerFetch | None = None,
     epochs: LeaderEpochFileCache | None = None,
@@ -34,74 +41,82 @@ def test_a_fetch_says_where_the_log_ends_and_in_which_epoch() -> None:
 
 
 def test_answers_of_a_former_term_are_dropped() -> None:
-    assert answered(Answer(OK), fetch=FollowerFetch(4, 10, 3, 0)) == FollowerStep(Action.DROP)
+    assert answered(LeaderAnswer(OK), fetch=FollowerFetch(4, 10, 3, 0)) == FollowerStep(
+        FollowerAction.DROP
+    )
     assert (
-        answered(Answer(OK, diverging=(1, 2)), fetch=FollowerFetch(4, 10, 3, 0)).action
-        is Action.DROP
+        answered(LeaderAnswer(OK, diverging=(1, 2)), fetch=FollowerFetch(4, 10, 3, 0)).action
+        is FollowerAction.DROP
     )
 
 
 def test_answers_from_elsewhere_are_dropped() -> None:
-    assert answered(Answer(OK), fetch=FollowerFetch(5, 12, 3, 0)) == FollowerStep(Action.DROP)
+    assert answered(LeaderAnswer(OK), fetch=FollowerFetch(5, 12, 3, 0)) == FollowerStep(
+        FollowerAction.DROP
+    )
 
 
 def test_records_are_appended() -> None:
-    assert answered(Answer(OK, 10, 0)) == FollowerStep(Action.APPEND)
+    assert answered(LeaderAnswer(OK, 10, 0)) == FollowerStep(FollowerAction.APPEND)
 
 
 def test_the_log_is_truncated_where_the_leaders_epoch_ends() -> None:
-    assert answered(Answer(OK, diverging=(3, 8))) == FollowerStep(Action.TRUNCATE, 8)
+    assert answered(LeaderAnswer(OK, diverging=(3, 8))) == FollowerStep(FollowerAction.TRUNCATE, 8)
 
 
 def test_the_log_is_truncated_where_the_first_epoch_ends_or_begins() -> None:
     epochs = LeaderEpochFileCache([(0, 0), (3, 6)])
-    assert answered(Answer(OK, diverging=(0, 4)), epochs=epochs) == FollowerStep(Action.TRUNCATE, 4)
-    assert answered(Answer(OK, diverging=(0, 0)), epochs=epochs) == FollowerStep(Action.TRUNCATE, 0)
+    assert answered(LeaderAnswer(OK, diverging=(0, 4)), epochs=epochs) == FollowerStep(
+        FollowerAction.TRUNCATE, 4
+    )
+    assert answered(LeaderAnswer(OK, diverging=(0, 0)), epochs=epochs) == FollowerStep(
+        FollowerAction.TRUNCATE, 0
+    )
 
 
 def test_the_log_is_truncated_where_an_own_epoch_ends_that_the_leader_knows() -> None:
-    assert answered(Answer(OK, diverging=(2, 8))) == FollowerStep(Action.TRUNCATE, 6)
-    assert answered(Answer(OK, diverging=(1, 4))) == FollowerStep(Action.TRUNCATE, 4)
+    assert answered(LeaderAnswer(OK, diverging=(2, 8))) == FollowerStep(FollowerAction.TRUNCATE, 6)
+    assert answered(LeaderAnswer(OK, diverging=(1, 4))) == FollowerStep(FollowerAction.TRUNCATE, 4)
 
 
 def test_a_leader_that_knows_nothing_causes_no_truncation() -> None:
-    assert answered(Answer(OK, diverging=(-1, -1))) == FollowerStep(Action.BACK_OFF)
+    assert answered(LeaderAnswer(OK, diverging=(-1, -1))) == FollowerStep(FollowerAction.BACK_OFF)
 
 
 def test_a_log_that_ends_before_the_leaders_begins_is_truncated_fully() -> None:
     for start in (10, 50):
-        answer = Answer(ErrorCode.OFFSET_OUT_OF_RANGE, log_start=start)
-        assert answered(answer) == FollowerStep(Action.RESTART, start)
+        answer = LeaderAnswer(ErrorCode.OFFSET_OUT_OF_RANGE, log_start=start)
+        assert answered(answer) == FollowerStep(FollowerAction.RESTART, start)
 
 
 def test_an_empty_log_begins_where_the_leaders_does() -> None:
-    answer = Answer(ErrorCode.OFFSET_OUT_OF_RANGE, log_start=3)
+    answer = LeaderAnswer(ErrorCode.OFFSET_OUT_OF_RANGE, log_start=3)
     fetch = FollowerFetch(5, 10, -1, 10)
     assert answered(answer, fetch=fetch, epochs=LeaderEpochFileCache()) == FollowerStep(
-        Action.RESTART, 3
+        FollowerAction.RESTART, 3
     )
 
 
 def test_any_other_error_changes_nothing() -> None:
     for code in (ErrorCode.NOT_LEADER_OR_FOLLOWER, ErrorCode.UNKNOWN_LEADER_EPOCH):
-        assert answered(Answer(code)) == FollowerStep(Action.BACK_OFF)
-    out_of_range = Answer(ErrorCode.OFFSET_OUT_OF_RANGE, log_start=2)
-    assert answered(out_of_range) == FollowerStep(Action.BACK_OFF)
+        assert answered(LeaderAnswer(code)) == FollowerStep(FollowerAction.BACK_OFF)
+    out_of_range = LeaderAnswer(ErrorCode.OFFSET_OUT_OF_RANGE, log_start=2)
+    assert answered(out_of_range) == FollowerStep(FollowerAction.BACK_OFF)
 
 
 def test_the_high_watermark_is_the_leaders_as_far_as_the_log_goes() -> None:
-    assert marks(Answer(OK, 8, 0), 5, log_end=10, log_start=0).high_watermark == 8
-    assert marks(Answer(OK, 12, 0), 5, log_end=10, log_start=0).high_watermark == 10
+    assert marks(LeaderAnswer(OK, 8, 0), 5, log_end=10, log_start=0).high_watermark == 8
+    assert marks(LeaderAnswer(OK, 12, 0), 5, log_end=10, log_start=0).high_watermark == 10
 
 
 def test_the_high_watermark_does_not_go_back_with_a_new_leader() -> None:
-    assert marks(Answer(OK, 3, 0), 5, log_end=10, log_start=0).high_watermark == 5
+    assert marks(LeaderAnswer(OK, 3, 0), 5, log_end=10, log_start=0).high_watermark == 5
 
 
 def test_the_log_start_follows_the_leaders_up_to_the_high_watermark() -> None:
-    assert marks(Answer(OK, 8, 6), 5, log_end=10, log_start=2).log_start == 6
-    assert marks(Answer(OK, 8, 9), 5, log_end=10, log_start=2).log_start == 8
-    assert marks(Answer(OK, 8, 1), 5, log_end=10, log_start=2).log_start == 2
+    assert marks(LeaderAnswer(OK, 8, 6), 5, log_end=10, log_start=2).log_start == 6
+    assert marks(LeaderAnswer(OK, 8, 9), 5, log_end=10, log_start=2).log_start == 8
+    assert marks(LeaderAnswer(OK, 8, 1), 5, log_end=10, log_start=2).log_start == 2
 
 
 @pytest.mark.parametrize(
@@ -131,9 +146,9 @@ def test_a_follower_that_ends_where_the_log_begins_continues_in_the_same_epoch()
 
 
 def test_what_is_committed_is_not_truncated() -> None:
-    answer = Answer(OK, diverging=(1, 4))
-    assert answered(answer, high_watermark=4) == FollowerStep(Action.TRUNCATE, 4)
-    assert answered(answer, high_watermark=5) == FollowerStep(Action.HALT, 4)
+    answer = LeaderAnswer(OK, diverging=(1, 4))
+    assert answered(answer, high_watermark=4) == FollowerStep(FollowerAction.TRUNCATE, 4)
+    assert answered(answer, high_watermark=5) == FollowerStep(FollowerAction.HALT, 4)
 
 
 def test_an_epoch_removed_by_compaction_is_copied_again() -> None:
@@ -141,21 +156,25 @@ def test_an_epoch_removed_by_compaction_is_copied_again() -> None:
     leader = LeaderEpochFileCache([(1, 0), (4, 20)])
     parting = diverging(leader, 30, 3, 10)
     assert parting == (1, 20)
-    assert answered(Answer(OK, diverging=parting), high_watermark=10) == FollowerStep(
-        Action.TRUNCATE, 6
+    assert answered(LeaderAnswer(OK, diverging=parting), high_watermark=10) == FollowerStep(
+        FollowerAction.TRUNCATE, 6
     )
-    assert answered(Answer(OK, diverging=(1, 9)), high_watermark=10) == FollowerStep(Action.HALT, 6)
+    assert answered(LeaderAnswer(OK, diverging=(1, 9)), high_watermark=10) == FollowerStep(
+        FollowerAction.HALT, 6
+    )
 
 
 def test_a_recorded_unclean_election_explains_what_the_leader_lacks() -> None:
     own = LeaderEpochFileCache([(1, 0), (3, 6)])
     following = Following(2, 5, may_lose=True)
     fetch = following.fetch(10, own, 0)
-    diverges = Answer(OK, diverging=(1, 4))
-    assert following.answered(fetch, diverges, 10, own, 10) == FollowerStep(Action.TRUNCATE, 4)
-    begins_later = Answer(ErrorCode.OFFSET_OUT_OF_RANGE, log_start=12)
+    diverges = LeaderAnswer(OK, diverging=(1, 4))
+    assert following.answered(fetch, diverges, 10, own, 10) == FollowerStep(
+        FollowerAction.TRUNCATE, 4
+    )
+    begins_later = LeaderAnswer(ErrorCode.OFFSET_OUT_OF_RANGE, log_start=12)
     step = following.answered(fetch, begins_later, 10, own, 10, was_deleted=False)
-    assert step == FollowerStep(Action.RESTART, 12)
+    assert step == FollowerStep(FollowerAction.RESTART, 12)
 
 
 @pytest.mark.parametrize("was_deleted", [True, False])
@@ -164,21 +183,23 @@ def test_records_below_the_leaders_start_go_only_where_that_is_explained(
 ) -> None:
     own = LeaderEpochFileCache([(1, 0), (3, 6)])
     following = Following(2, 5)
-    begins_later = Answer(ErrorCode.OFFSET_OUT_OF_RANGE, log_start=12)
+    begins_later = LeaderAnswer(ErrorCode.OFFSET_OUT_OF_RANGE, log_start=12)
     fetch = following.fetch(10, own, 0)
     step = following.answered(fetch, begins_later, 10, own, 10, was_deleted=was_deleted)
-    assert step == FollowerStep(Action.RESTART if was_deleted else Action.SET_ASIDE, 12)
-    found = marks(Answer(OK, 8, 6), 5, log_end=10, log_start=2, was_deleted=was_deleted)
+    assert step == FollowerStep(
+        FollowerAction.RESTART if was_deleted else FollowerAction.SET_ASIDE, 12
+    )
+    found = marks(LeaderAnswer(OK, 8, 6), 5, log_end=10, log_start=2, was_deleted=was_deleted)
     assert found.log_start == (6 if was_deleted else 2)
 
 
 def test_a_follower_without_records_restarts_wherever_the_leader_begins() -> None:
     following = Following(2, 5)
     for log_start in (0, 3, 12):
-        answer = Answer(ErrorCode.OFFSET_OUT_OF_RANGE, log_start=log_start)
+        answer = LeaderAnswer(ErrorCode.OFFSET_OUT_OF_RANGE, log_start=log_start)
         fetch = following.fetch(10, LeaderEpochFileCache(), 10)
         step = following.answered(fetch, answer, 10, LeaderEpochFileCache(), 10, was_deleted=False)
-        assert step == FollowerStep(Action.RESTART, log_start)
+        assert step == FollowerStep(FollowerAction.RESTART, log_start)
 
 
 Log = list[tuple[int, int]]

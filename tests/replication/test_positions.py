@@ -3,7 +3,7 @@
 from uuid import uuid4
 
 from ottla.metadata.image import PartitionImage
-from ottla.replication.replicas import Leadership, Position
+from ottla.replication.replicas import FollowerPosition, Leadership
 
 BEGAN = 1.0
 ME, OTHER = 1, 2
@@ -11,7 +11,7 @@ LAG = 30.0
 
 
 def test_a_follower_that_asks_at_the_end_is_caught_up_now() -> None:
-    position = Position(7, BEGAN)
+    position = FollowerPosition(7, BEGAN)
     position.asks(10, 0, leader_end=10, now=5.0)
     assert position.caught_up_at == 5.0
     position.asks(11, 0, leader_end=10, now=6.0)
@@ -19,7 +19,7 @@ def test_a_follower_that_asks_at_the_end_is_caught_up_now() -> None:
 
 
 def test_a_follower_that_has_all_there_was_at_its_last_fetch_was_caught_up_then() -> None:
-    position = Position(7, BEGAN)
+    position = FollowerPosition(7, BEGAN)
     position.asks(0, 0, leader_end=10, now=5.0)
     assert position.caught_up_at == BEGAN
     position.asks(10, 0, leader_end=20, now=6.0)
@@ -31,7 +31,7 @@ def test_a_follower_that_has_all_there_was_at_its_last_fetch_was_caught_up_then(
 
 
 def test_what_is_known_of_when_it_was_caught_up_does_not_go_back() -> None:
-    position = Position(7, BEGAN)
+    position = FollowerPosition(7, BEGAN)
     position.asks(10, 0, leader_end=10, now=5.0)
     position.asks(10, 0, leader_end=12, now=4.0)
     assert position.caught_up_at == 5.0

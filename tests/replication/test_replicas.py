@@ -4,7 +4,7 @@ from uuid import UUID
 
 import pytest
 
-from ottla.metadata.documents import Endpoint, PartitionState
+from ottla.metadata.documents import BrokerEndpoint, PartitionState
 from ottla.metadata.image import BrokerImage, PartitionImage
 from ottla.metadata.isr_proposal import Proposal
 from ottla.replication.read_replica import preferred_read_replica
@@ -14,7 +14,7 @@ from ottla.wire.errors import ErrorCode, KafkaError
 LAG = 100
 EPOCHS = {1: 11, 2: 12, 3: 13}
 BROKERS = {
-    broker: BrokerImage(broker, epoch, [Endpoint("PLAIN", "h", 1)], f"rack {broker}")
+    broker: BrokerImage(broker, epoch, [BrokerEndpoint("PLAIN", "h", 1)], f"rack {broker}")
     for broker, epoch in EPOCHS.items()
 }
 

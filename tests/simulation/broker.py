@@ -89,7 +89,7 @@ class SimulatedBroker(ReplicaHost):
         """Ask for a controlled shutdown; `stopped` when nothing keeps us."""
         if self.ready and not self.stopping:
             self.stopping = True
-            value = encode(documents.Broker(self.number, [], None, True, self.storage))
+            value = encode(documents.BrokerRegistration(self.number, [], None, True, self.storage))
             self.commit([Update(broker_key(self.number), value, 0)], lambda done: None)
             self.timer(50, self._try_to_stop, 0)
 

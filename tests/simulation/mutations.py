@@ -17,7 +17,13 @@ from ottla.metadata.image import NO_EPOCH, BrokerImage, Image, PartitionImage
 from ottla.metadata.isr_proposal import Proposal
 from ottla.metadata.store import Check, Op
 from ottla.replication.epochs import Epochs
-from ottla.replication.follower import Action, Answer, FollowerFetch, FollowerStep, Following
+from ottla.replication.follower import (
+    FollowerAction,
+    FollowerFetch,
+    FollowerStep,
+    Following,
+    LeaderAnswer,
+)
 from ottla.replication.lease import Lease
 from ottla.replication.replicas import Leadership
 from ottla.wire.errors import ErrorCode
@@ -122,7 +128,7 @@ class TakesAnyAnswer(Following):
     def answered(
         self,
         fetch: FollowerFetch,
-        answer: Answer,
+        answer: LeaderAnswer,
         log_end: int,
         epochs: Epochs,
         high_watermark: int,
@@ -146,7 +152,7 @@ class IgnoresDivergence(Following):
     def answered(
         self,
         fetch: FollowerFetch,
-        answer: Answer,
+        answer: LeaderAnswer,
         log_end: int,
         epochs: Epochs,
         high_watermark: int,
@@ -156,7 +162,11 @@ class IgnoresDivergence(Following):
         step = super().answered(
             fetch, answer, log_end, epochs, high_watermark, was_deleted=was_deleted
         )
-        return FollowerStep(Action.BACK_OFF) if step.action is Action.TRUNCATE else step
+        return (
+            FollowerStep(FollowerAction.BACK_OFF)
+            if step.action is FollowerAction.TRUNCATE
+            else step
+        )
 
 
 class TruncatesToTheHighWatermark(SimulatedBroker):

@@ -13,7 +13,7 @@ from ottla.metadata.elections import NO_LEADER, leads
 from ottla.metadata.image import NO_EPOCH, Image, PartitionImage, PartitionKey
 from ottla.metadata.isr_proposal import Proposal
 from ottla.replication.epochs import check_start, diverging
-from ottla.replication.follower import Action, Answer, FollowerFetch, Following, marks
+from ottla.replication.follower import FollowerAction, FollowerFetch, Following, LeaderAnswer, marks
 from ottla.replication.replicas import Leadership
 from ottla.wire.errors import ErrorCode, KafkaError
 
@@ -169,7 +169,7 @@ class ReplicaHost(StoreSession):
         parked, replica.parked = replica.parked, []
         waiting, replica.waiting = replica.waiting, []
         for one in parked:
-            self._reply(one, Answer(ErrorCode.NOT_LEADER_OR_FOLLOWER))
+            self._reply(one, LeaderAnswer(ErrorCode.NOT_LEADER_OR_FOLLOWER))
         for each in waiting:
             each.answer(ErrorCode.NOT_LEADER_OR_FOLLOWER, -1)
 
@@ -227,7 +227,7 @@ class ReplicaHost(StoreSession):
         replica = self.replicas.get(key)
         term = None if replica is None else replica.leadership
         if replica is None or term is None:
-            self._reply(asked, Answer(ErrorCode.NOT_LEADER_OR_FOLLOWER))
+            self._reply(asked, LeaderAnswer(ErrorCode.NOT_LEADER_OR_FOLLOWER))
             return
         log, now = replica.log, self.world.now
         try:
@@ -237,13 +237,13 @@ class ReplicaHost(StoreSession):
             )
             parting = diverging(log.epochs, log.end, fetch.last_fetched_epoch, fetch.offset)
             if parting is not None:
-                self._reply(asked, Answer(ErrorCode.NONE, diverging=parting))
+                self._reply(asked, LeaderAnswer(ErrorCode.NONE, diverging=parting))
                 return
             advanced = term.fetched(
                 follower.number, follower_epoch, fetch.offset, fetch.log_start, now
             )
         except KafkaError as problem:
-            self._reply(asked, Answer(problem.code, log_start=log.start))
+            self._reply(asked, LeaderAnswer(problem.code, log_start=log.start))
             return
         self.moved_on(replica, advanced)
         if follower.number not in term.isr:
@@ -263,14 +263,14 @@ class ReplicaHost(StoreSession):
         log, term = replica.log, replica.leadership
         assert term is not None
         if asked.fetch.offset < log.start:
-            answer = Answer(ErrorCode.OFFSET_OUT_OF_RANGE, log_start=log.start)
+            answer = LeaderAnswer(ErrorCode.OFFSET_OUT_OF_RANGE, log_start=log.start)
             self._reply(asked, answer)
             return
-        answer = Answer(ErrorCode.NONE, term.high_watermark, log.start)
+        answer = LeaderAnswer(ErrorCode.NONE, term.high_watermark, log.start)
         entries = log.read(asked.fetch.offset, FETCH_LIMIT)
         self._reply(asked, answer, entries)
 
-    def _reply(self, asked: Parked, answer: Answer, entries: Sequence[Entry] = ()) -> None:
+    def _reply(self, asked: Parked, answer: LeaderAnswer, entries: Sequence[Entry] = ()) -> None:
         call = asked.follower.fetch_answered
         asked.connection.send(asked.follower, call, asked, answer, list(entries))
 
@@ -334,7 +334,7 @@ class ReplicaHost(StoreSession):
                 del self.connections[leader]
             self._fetch(replica)
 
-    def fetch_answered(self, asked: Parked, answer: Answer, entries: list[Entry]) -> None:
+    def fetch_answered(self, asked: Parked, answer: LeaderAnswer, entries: list[Entry]) -> None:
         """A leader has answered."""
         key = asked.key
         replica = self.replicas.get(key)
@@ -351,21 +351,21 @@ class ReplicaHost(StoreSession):
             replica.high_watermark,
             was_deleted=self._was_deleted(key, log, answer),
         )
-        if step.action is Action.DROP:
+        if step.action is FollowerAction.DROP:
             return
-        if step.action in (Action.BACK_OFF, Action.HALT, Action.SET_ASIDE):
-            if step.action is not Action.BACK_OFF:
+        if step.action in (FollowerAction.BACK_OFF, FollowerAction.HALT, FollowerAction.SET_ASIDE):
+            if step.action is not FollowerAction.BACK_OFF:
                 self.world.say(f"{self.name} keeps {key}, which its leader lacks")
                 if self._knows_the_latest(key):
                     self.checker.halts(key, self.number)
             self.timer(BACK_OFF, self._fetch_again, replica, asked.number)
             return
-        if step.action is Action.TRUNCATE:
+        if step.action is FollowerAction.TRUNCATE:
             self.world.say(f"{self.name} truncates {key} from {log.end} to {step.offset}")
             self.checker.truncates(key, self.number, step.offset, replica.high_watermark)
             log.truncate(step.offset)
             replica.high_watermark = min(replica.high_watermark, log.end)
-        elif step.action is Action.RESTART:
+        elif step.action is FollowerAction.RESTART:
             self.world.say(f"{self.name} begins {key} again at {step.offset}")
             log.restart(step.offset)
             replica.high_watermark = step.offset
@@ -378,11 +378,11 @@ class ReplicaHost(StoreSession):
         stored = self.store.model.documents.get(partition_key(*key))
         return stored is not None and stored.version == self.image.partitions[key].version
 
-    def _was_deleted(self, key: PartitionKey, log: SimulatedLog, answer: Answer) -> bool:
+    def _was_deleted(self, key: PartitionKey, log: SimulatedLog, answer: LeaderAnswer) -> bool:
         """Whether DeleteRecords explains where the leader's log starts: there is no retention."""
         return answer.log_start <= max(self.image.partitions[key].deleted_below, log.start)
 
-    def _append(self, replica: Replica, answer: Answer, entries: list[Entry]) -> None:
+    def _append(self, replica: Replica, answer: LeaderAnswer, entries: list[Entry]) -> None:
         log = replica.log
         for entry in entries:
             log.append(entry)

@@ -166,7 +166,7 @@ class StoreSession(Endpoint, ABC):
             return
         self.registering = True
         key = broker_key(self.number)
-        value = encode(documents.Broker(self.number, [], storage=self.storage))
+        value = encode(documents.BrokerRegistration(self.number, [], storage=self.storage))
 
         def registered(outcome: Any) -> None:
             self.registering = False

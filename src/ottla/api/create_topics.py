@@ -8,7 +8,7 @@ from ottla.api.pieces import pieces
 from ottla.api.registry import Request, api, error_of
 from ottla.broker.metadata.topics import create_topics as create
 from ottla.config import describe_topic
-from ottla.metadata.documents import Topic
+from ottla.metadata.documents import TopicDocument
 from ottla.metadata.topics import NewTopic
 from ottla.security.operations import Operation, ResourceType
 from ottla.wire.apis import ApiKey
@@ -97,7 +97,7 @@ def _refused(name: str, problem: Exception) -> CreatableTopicResult:
     return CreatableTopicResult(name=name, error_code=code, error_message=message)
 
 
-def _created(request: Request, created: Topic) -> CreatableTopicResult:
+def _created(request: Request, created: TopicDocument) -> CreatableTopicResult:
     if not request.access.allows(Operation.DESCRIBE_CONFIGS, ResourceType.TOPIC, created.name):
         return CreatableTopicResult(
             name=created.name,
@@ -127,7 +127,7 @@ def _wanted(topic: CreatableTopic) -> NewTopic:
     return NewTopic(topic.name, topic.num_partitions, topic.replication_factor, assignment, configs)
 
 
-def _settings(request: Request, created: Topic) -> list[CreatableTopicConfigs]:
+def _settings(request: Request, created: TopicDocument) -> list[CreatableTopicConfigs]:
     return [
         CreatableTopicConfigs(
             name=each.name,

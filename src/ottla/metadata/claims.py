@@ -43,7 +43,7 @@ from ottla.metadata.documents import PartitionState
 from ottla.metadata.elections import (
     NO_LEADER,
     Brokers,
-    Kept,
+    KeptIsr,
     available,
     changed,
     is_fresh,
@@ -72,15 +72,15 @@ def claim(
         return None
     mine = kept(partition, brokers[me])
     if is_short:
-        mine = min(mine, Kept.FLUSHED)
+        mine = min(mine, KeptIsr.FLUSHED)
     others = [
         kept(partition, brokers[member]) if available(member, brokers) else None
         for member in partition.isr
         if member != me
     ]
-    best = max((each for each in others if each is not None), default=Kept.NOTHING)
-    is_clean = mine is Kept.EVERYTHING
-    is_last = mine is Kept.FLUSHED and None not in others and best < Kept.EVERYTHING
+    best = max((each for each in others if each is not None), default=KeptIsr.NOTHING)
+    is_clean = mine is KeptIsr.EVERYTHING
+    is_last = mine is KeptIsr.FLUSHED and None not in others and best < KeptIsr.EVERYTHING
     is_allowed = unclean and best <= mine
     is_allowed = is_allowed and not _another_lags(partition, replicas, brokers, me)
     if not (is_clean or is_last or is_allowed):
@@ -92,7 +92,7 @@ def _another_lags(
     partition: PartitionImage, replicas: Sequence[int], brokers: Brokers, me: int
 ) -> bool:
     """Whether this is a member with a new disk, while a replica is there that only lags."""
-    return kept(partition, brokers[me]) is Kept.NOTHING and (
+    return kept(partition, brokers[me]) is KeptIsr.NOTHING and (
         me in partition.isr
         and any(available(one, brokers) for one in replicas if one not in partition.isr)
     )
@@ -137,7 +137,7 @@ def is_unseen_loss(image: Image, key: PartitionKey, me: int) -> bool:
         partition is not None
         and me in image.brokers
         and is_vacant(partition, image.brokers)
-        and kept(partition, image.brokers[me]) is Kept.EVERYTHING
+        and kept(partition, image.brokers[me]) is KeptIsr.EVERYTHING
     )
 
 
@@ -146,7 +146,7 @@ def waits_for(partition: PartitionImage, brokers: Brokers) -> list[int]:
     return [
         member
         for member in partition.isr
-        if member not in brokers or kept(partition, brokers[member]) is Kept.NOTHING
+        if member not in brokers or kept(partition, brokers[member]) is KeptIsr.NOTHING
     ]
 
 

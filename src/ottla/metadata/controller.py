@@ -24,7 +24,7 @@ from msgspec.structs import replace
 from ottla.metadata import documents
 from ottla.metadata.documents import (
     PartitionState,
-    Topic,
+    TopicDocument,
     encode,
     partition_key,
     topic_id_key,
@@ -113,7 +113,7 @@ def change_partition(partition: PartitionImage, state: PartitionState) -> Update
 def change_assignment(topic: TopicImage, replicas: dict[int, list[int]]) -> Update:
     """Give some of a topic's partitions other replicas."""
     assignment = [replicas.get(index, old) for index, old in enumerate(topic.assignment)]
-    new = Topic(topic.name, topic.id, assignment, topic.configs)
+    new = TopicDocument(topic.name, topic.id, assignment, topic.configs)
     return Update(topic_key(topic.name), encode(new), topic.version)
 
 

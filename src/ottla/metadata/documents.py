@@ -11,7 +11,7 @@ from uuid import UUID
 import msgspec
 
 
-class Endpoint(msgspec.Struct, frozen=True):
+class BrokerEndpoint(msgspec.Struct, frozen=True):
     """Where clients of one listener connect to."""
 
     name: str
@@ -31,7 +31,7 @@ class Storage(msgspec.Struct, frozen=True, array_like=True):
     epoch: int = 0
 
 
-class Broker(msgspec.Struct, frozen=True):
+class BrokerRegistration(msgspec.Struct, frozen=True):
     """A live broker. Registered, so it vanishes with the broker; its epoch is the document's.
 
     A broker that is `shutting_down` asks for its leaders to be moved first.
@@ -39,13 +39,13 @@ class Broker(msgspec.Struct, frozen=True):
     """
 
     id: int
-    endpoints: list[Endpoint]
+    endpoints: list[BrokerEndpoint]
     rack: str | None = None
     shutting_down: bool = False
     storage: Storage | None = None
 
 
-class Topic(msgspec.Struct, frozen=True):
+class TopicDocument(msgspec.Struct, frozen=True):
     """A topic: `assignment` has the replicas of each partition, the preferred leader first."""
 
     name: str
@@ -92,7 +92,7 @@ class ProducerIds(msgspec.Struct, frozen=True):
     next: int
 
 
-class ClusterInfo(msgspec.Struct, frozen=True):
+class ClusterIdentity(msgspec.Struct, frozen=True):
     """What identifies the cluster."""
 
     cluster_id: str

@@ -19,7 +19,7 @@ from ottla.metadata.controller import change_partition, check_role, check_topics
 from ottla.metadata.documents import PartitionState
 from ottla.metadata.elections import (
     NO_LEADER,
-    Kept,
+    KeptIsr,
     available,
     changed,
     is_fresh,
@@ -113,13 +113,13 @@ def _elect(
             )
         leader = max(live, key=lambda one: _better(partition, image.brokers[one]))
         isr, epochs = [leader], [image.brokers[leader].epoch]
-        unclean = kept(partition, image.brokers[leader]) is not Kept.EVERYTHING
+        unclean = kept(partition, image.brokers[leader]) is not KeptIsr.EVERYTHING
     state = changed(partition, leader, isr, epochs, image.brokers, unclean=unclean)
     assert state is not None, "a new leader changes the state"
     return partition, state
 
 
-def _better(partition: PartitionImage, broker: BrokerImage) -> tuple[Kept, bool]:
+def _better(partition: PartitionImage, broker: BrokerImage) -> tuple[KeptIsr, bool]:
     """The replica that kept most of its log leads; of those with nothing, one that only lags.
 
     A member of the ISR with another disk begins empty; a replica outside of the ISR only lags.

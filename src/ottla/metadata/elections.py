@@ -42,7 +42,7 @@ NO_LEADER = -1
 Brokers = Mapping[int, BrokerImage]
 
 
-class Kept(IntEnum):
+class KeptIsr(IntEnum):
     """What a member of an ISR still has of its log, from the worst to the best."""
 
     NOTHING = 0
@@ -50,14 +50,14 @@ class Kept(IntEnum):
     EVERYTHING = 2
 
 
-def kept(partition: PartitionImage, broker: BrokerImage) -> Kept:
+def kept(partition: PartitionImage, broker: BrokerImage) -> KeptIsr:
     """What a registered broker has kept of the log that the ISR counts on."""
     if broker.id not in partition.isr:
-        return Kept.NOTHING
+        return KeptIsr.NOTHING
     before, now = partition.storage_of(broker.id), broker.storage
     if before is None or now is None or before == now:
-        return Kept.EVERYTHING
-    return Kept.FLUSHED if before.directory == now.directory else Kept.NOTHING
+        return KeptIsr.EVERYTHING
+    return KeptIsr.FLUSHED if before.directory == now.directory else KeptIsr.NOTHING
 
 
 class Settled(NamedTuple):
@@ -215,7 +215,7 @@ def _returned_alone(partition: PartitionImage, replicas: Sequence[int], brokers:
     """Whether the only replica is back with all it had: a broker alone restarts in one step."""
     if len(replicas) > 1 or not available(replicas[0], brokers):
         return False
-    return kept(partition, brokers[replicas[0]]) is Kept.EVERYTHING
+    return kept(partition, brokers[replicas[0]]) is KeptIsr.EVERYTHING
 
 
 def _completed(

@@ -21,7 +21,7 @@ import msgspec
 
 from ottla.config.topic_names import collision_key, topic_name_problem
 from ottla.metadata import documents
-from ottla.metadata.documents import Endpoint, Storage
+from ottla.metadata.documents import BrokerEndpoint, Storage
 from ottla.metadata.security_image import SecurityDelta, SecurityImage
 from ottla.metadata.store import Change, Document, StoreError
 
@@ -74,12 +74,12 @@ class BrokerImage(msgspec.Struct, frozen=True):
 
     id: int
     epoch: int
-    endpoints: list[Endpoint]
+    endpoints: list[BrokerEndpoint]
     rack: str | None
     shutting_down: bool = False
     storage: Storage | None = None
 
-    def endpoint(self, listener: str) -> Endpoint | None:
+    def endpoint(self, listener: str) -> BrokerEndpoint | None:
         """Where this broker is reached by clients of that listener."""
         return next((one for one in self.endpoints if one.name == listener), None)
 
@@ -334,9 +334,9 @@ class _Before:
 
 
 # A decoder made once is several times faster than one made for each value.
-_TOPIC = msgspec.json.Decoder(documents.Topic)
+_TOPIC = msgspec.json.Decoder(documents.TopicDocument)
 _PARTITION = msgspec.json.Decoder(documents.PartitionState)
-_BROKER = msgspec.json.Decoder(documents.Broker)
+_BROKER = msgspec.json.Decoder(documents.BrokerRegistration)
 _CONFIGS = msgspec.json.Decoder(documents.Configs)
 _CONTROLLER = msgspec.json.Decoder(documents.ControllerInfo)
-_CLUSTER = msgspec.json.Decoder(documents.ClusterInfo)
+_CLUSTER = msgspec.json.Decoder(documents.ClusterIdentity)

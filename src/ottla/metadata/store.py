@@ -69,7 +69,7 @@ class HistoryLost(StoreError):  # noqa: N818 -- it names what happened
         )
 
 
-class Position(NamedTuple):
+class StorePosition(NamedTuple):
     """A moment in a store's history: how many changes there were, and which was the last one."""
 
     number: int
@@ -182,11 +182,11 @@ class Store(ABC):
         """Return when the listener has all that was committed before this was called."""
 
     @abstractmethod
-    def position(self) -> Position:
+    def position(self) -> StorePosition:
         """How far the history was followed; also where the session has ended."""
 
     @abstractmethod
-    async def check_history(self, known: Position) -> None:
+    async def check_history(self, known: StorePosition) -> None:
         """Raise HistoryLost if what is stored does not continue from there."""
 
     @abstractmethod

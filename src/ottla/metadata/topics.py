@@ -30,7 +30,7 @@ from ottla.metadata import documents
 from ottla.metadata.controller import check_topics
 from ottla.metadata.documents import (
     PartitionState,
-    Topic,
+    TopicDocument,
     deleted_topic_key,
     encode,
     partition_key,
@@ -67,7 +67,7 @@ def create_topic(
     start: int,
     default_partitions: int,
     default_replication_factor: int,
-) -> tuple[Topic, list[Op]]:
+) -> tuple[TopicDocument, list[Op]]:
     """The topic to be, and the operations that make it with all of its partitions."""
     _check_new_name(image, new.name)
     check_topic_configs(new.configs)
@@ -77,7 +77,7 @@ def create_topic(
         partitions, factor = _checked_counts(new, default_partitions, default_replication_factor)
         assignment = spread(usable(image.brokers), partitions, factor, start)
     configs = {name: text for name, text in new.configs.items() if text is not None}
-    topic = Topic(new.name, topic_id, assignment, configs)
+    topic = TopicDocument(new.name, topic_id, assignment, configs)
     ops: list[Op] = [
         Create(topic_key(new.name), encode(topic)),
         Create(topic_id_key(topic_id), new.name.encode()),
@@ -101,9 +101,9 @@ def create_topics(
     *,
     default_partitions: int,
     default_replication_factor: int,
-) -> tuple[list[Topic | KafkaError], list[Op]]:
+) -> tuple[list[TopicDocument | KafkaError], list[Op]]:
     """For each topic what it will be, or why not; and the operations that make all of them."""
-    outcomes: list[Topic | KafkaError] = []
+    outcomes: list[TopicDocument | KafkaError] = []
     ops: list[Op] = []
     collisions: dict[str | None, str] = {}
     for each in wanted:
@@ -171,7 +171,7 @@ def add_partitions(
     assignment: Sequence[Sequence[int]] | None,
     *,
     start: int,
-) -> tuple[Topic, list[Op]]:
+) -> tuple[TopicDocument, list[Op]]:
     """The topic with `count` partitions in all, and the operations that make the new ones."""
     old = _existing(image, name, None)
     have = len(old.assignment)
@@ -197,7 +197,7 @@ def add_partitions(
                 f"{len(assignment)} assignment(s) were specified.",
             )
         more = checked_assignment(image, assignment, factor)
-    topic = Topic(name, old.id, [*old.assignment, *more], old.configs)
+    topic = TopicDocument(name, old.id, [*old.assignment, *more], old.configs)
     ops = check_topics(image, [old.id])
     ops.append(Update(topic_key(name), encode(topic), old.version))
     ops += _new_partitions(image, topic, first=have)
@@ -350,7 +350,7 @@ def checked_assignment(
     return [list(replicas) for replicas in assignment]
 
 
-def _new_partitions(image: Image, topic: Topic, first: int) -> list[Op]:
+def _new_partitions(image: Image, topic: TopicDocument, first: int) -> list[Op]:
     ops: list[Op] = []
     for index in range(first, len(topic.assignment)):
         replicas = topic.assignment[index]
@@ -369,7 +369,7 @@ def _new_partitions(image: Image, topic: Topic, first: int) -> list[Op]:
 def _set_topic_configs(image: Image, topic: TopicImage, configs: dict[str, str]) -> list[Op]:
     if configs == topic.configs:
         return []
-    new = Topic(topic.name, topic.id, topic.assignment, configs)
+    new = TopicDocument(topic.name, topic.id, topic.assignment, configs)
     update = Update(topic_key(topic.name), encode(new), topic.version)
     return [*check_topics(image, [topic.id]), update]
 

@@ -115,6 +115,7 @@ class Election:
         self._generation = -1
         self._chosen: tuple[Identity | None, bool] = (None, False)
         self._beaten = monotonic()
+        self._told = ""
         self._stopping = threading.Event()
         self._thread = threading.Thread(target=self._run, name="registry-election", daemon=True)
 
@@ -133,7 +134,11 @@ class Election:
                 with Client(self._settings) as client:
                     self._take_part(client)
             except KafkaError as problem:
-                log.warning("election of the writer failed; retrying", reason=str(problem))
+                if str(problem) != self._told:
+                    self._told = str(problem)
+                    log.warning(
+                        "cannot join the election of the writer; retrying", reason=self._told
+                    )
                 self._stopping.wait(PAUSE_SECONDS)
             if monotonic() - self._beaten > SESSION_SECONDS:
                 self._tell(None, is_me=False)
@@ -202,6 +207,7 @@ class Election:
         synced = client.call(request, SyncGroupResponse, coordinator)
         self._check(synced.error_code)
         self._beaten = monotonic()
+        self._told = ""
         chosen = msgspec.json.decode(synced.assignment or b"{}", type=Assignment)
         if chosen.error == DUPLICATE_URLS:
             log.error("two registries have the same address; no writer", url=self._identity.url)

@@ -37,6 +37,7 @@ log = structlog.get_logger()
 PAUSE_SECONDS: Final = 0.1
 KEEP_ALIVE_SECONDS: Final = 65
 GRACE_SECONDS: Final = 5
+BACKLOG: Final = 2048
 
 
 class RegistrySettings(Struct, frozen=True, kw_only=True):
@@ -89,6 +90,7 @@ async def run_registry(settings: RegistrySettings) -> None:
             await service.caught_up(end - 1)
             election = _election(settings, client, service, port)
             server = _server(settings, application(service, forwarder, users))
+            listener.listen(BACKLOG)  # before it is said: who reads the line connects at once
             log.info("registry started", url=_identity(settings, port).url, topic=settings.topic)
             if settings.supervised:
                 print(_identity(settings, port).url, flush=True)
@@ -209,7 +211,6 @@ def _server(settings: RegistrySettings, app: object) -> uvicorn.Server:
 
 
 async def _serve(server: uvicorn.Server, listener: socket.socket, stop: asyncio.Event) -> None:
-    listener.listen(2048)
     serving = asyncio.create_task(server.serve([listener]))
     stopping = asyncio.create_task(stop.wait())
     await asyncio.wait({serving, stopping}, return_when=asyncio.FIRST_COMPLETED)

@@ -27,7 +27,7 @@ from ottla.wire.errors import ErrorCode
 log = structlog.get_logger()
 
 MOST_REPLICAS: Final = 3
-WRITE_SECONDS: Final = 15.0
+WRITE_SECONDS: Final = 7.0
 PAUSE_SECONDS: Final = 0.5
 STOP_SECONDS: Final = 2.0
 

@@ -57,7 +57,7 @@ class FollowerFetch(NamedTuple):
     log_start: int
 
 
-class Answer(NamedTuple):
+class LeaderAnswer(NamedTuple):
     """What a leader answers for one partition; `diverging` is an epoch and its end offset."""
 
     error: ErrorCode
@@ -66,7 +66,7 @@ class Answer(NamedTuple):
     diverging: tuple[int, int] | None = None
 
 
-class Action(Enum):
+class FollowerAction(Enum):
     """What a follower does with an answer."""
 
     DROP = "drop"
@@ -81,7 +81,7 @@ class Action(Enum):
 class FollowerStep(NamedTuple):
     """An action, and the offset that it goes to."""
 
-    action: Action
+    action: FollowerAction
     offset: int = -1
 
 
@@ -110,7 +110,7 @@ class Following:
     def answered(
         self,
         fetch: FollowerFetch,
-        answer: Answer,
+        answer: LeaderAnswer,
         log_end: int,
         epochs: Epochs,
         high_watermark: int,
@@ -122,30 +122,36 @@ class Following:
         `was_deleted` returns whether it is explained that the leader's log starts where it does.
         """
         if fetch.leader_epoch != self.leader_epoch or fetch.offset != log_end:
-            return FollowerStep(Action.DROP)
+            return FollowerStep(FollowerAction.DROP)
         if answer.error == ErrorCode.OFFSET_OUT_OF_RANGE:
             has_nothing = fetch.log_start >= log_end
             if has_nothing and epochs.latest < 0 <= answer.log_start:
-                return FollowerStep(Action.RESTART, answer.log_start)
+                return FollowerStep(FollowerAction.RESTART, answer.log_start)
             if answer.log_start >= log_end:
                 may_restart = has_nothing or was_deleted or self.may_lose
                 return FollowerStep(
-                    Action.RESTART if may_restart else Action.SET_ASIDE, answer.log_start
+                    FollowerAction.RESTART if may_restart else FollowerAction.SET_ASIDE,
+                    answer.log_start,
                 )
         if answer.error != ErrorCode.NONE:
-            return FollowerStep(Action.BACK_OFF)
+            return FollowerStep(FollowerAction.BACK_OFF)
         if answer.diverging is not None:
             if min(answer.diverging) < 0:  # the leader does not know: no reason to truncate
-                return FollowerStep(Action.BACK_OFF)
+                return FollowerStep(FollowerAction.BACK_OFF)
             offset = truncation_offset(answer.diverging, log_end, epochs)
             lacks_nothing = max(offset, answer.diverging[1]) >= high_watermark
             may_cut = lacks_nothing or self.may_lose
-            return FollowerStep(Action.TRUNCATE if may_cut else Action.HALT, offset)
-        return FollowerStep(Action.APPEND)
+            return FollowerStep(FollowerAction.TRUNCATE if may_cut else FollowerAction.HALT, offset)
+        return FollowerStep(FollowerAction.APPEND)
 
 
 def marks(
-    answer: Answer, high_watermark: int, log_end: int, log_start: int, *, was_deleted: bool = True
+    answer: LeaderAnswer,
+    high_watermark: int,
+    log_end: int,
+    log_start: int,
+    *,
+    was_deleted: bool = True,
 ) -> Marks:
     """High watermark and log start, once the answer's records are in the log."""
     known = min(max(high_watermark, answer.high_watermark), log_end)

@@ -45,7 +45,7 @@ from ottla.wire.errors import ErrorCode, KafkaError
 UNKNOWN_OFFSET = -1
 
 
-class Position:
+class FollowerPosition:
     """What the leader knows of a follower in this term."""
 
     __slots__ = ("asked_at", "broker_epoch", "caught_up_at", "end", "leader_end", "log_start")
@@ -117,7 +117,7 @@ class Leadership:
         """The ISR as far as it is known, and the broker epochs that the store names."""
         self._lag = lag
         self._base = base
-        self._positions: dict[int, Position] = {}
+        self._positions: dict[int, FollowerPosition] = {}
         self._maximal: dict[int, int] = {}
         self._in_flight: Proposal | None = None
         self._undecided: list[Proposal] = []
@@ -164,7 +164,7 @@ class Leadership:
             )
         position = self._positions[broker]
         if position.broker_epoch != broker_epoch:
-            position = self._positions[broker] = Position(broker_epoch, now - self._lag - 1)
+            position = self._positions[broker] = FollowerPosition(broker_epoch, now - self._lag - 1)
         moved = position.end != offset
         position.asks(offset, log_start, self.log_end, now)
         return moved and broker in self._maximal and self._advance()
@@ -322,17 +322,17 @@ class Leadership:
         starts = [self._positions[one].log_start for one in live if one in self._positions]
         return min([log_start, *starts])
 
-    def position(self, broker: int) -> Position | None:
+    def position(self, broker: int) -> FollowerPosition | None:
         """What is known of a follower."""
         return self._positions.get(broker)
 
     # ---------------------------------------------------------------------------------------
 
-    def _unheard(self, broker: int, now: float) -> Position:
+    def _unheard(self, broker: int, now: float) -> FollowerPosition:
         """A follower that has not asked in this term: a member of the ISR has time to."""
         if broker in self.isr:
-            return Position(self.isr[broker], now)
-        return Position(NO_EPOCH, now - self._lag - 1)
+            return FollowerPosition(self.isr[broker], now)
+        return FollowerPosition(NO_EPOCH, now - self._lag - 1)
 
     def _take_isr(self, base: PartitionImage) -> None:
         """Take over what the store says; every change that expected an older version is decided."""
@@ -376,7 +376,7 @@ class Leadership:
         self.high_watermark = lowest
         return True
 
-    def _keeps_up(self, position: Position, now: float) -> bool:
+    def _keeps_up(self, position: FollowerPosition, now: float) -> bool:
         return position.end == self.log_end or now - position.caught_up_at <= self._lag
 
     def _stays(self, member: int, epoch: int, now: float) -> bool:

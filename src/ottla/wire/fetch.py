@@ -146,7 +146,9 @@ def _read_request(view: memoryview, at: int, version: int, each: Each[int]) -> F
     for _ in each(range(topic_count)):
         topic, at = _read_topic(view, at, version)
         partition_count, at = read_count(view, at, flexible, 16)
-        left = _less(left, partition_count)
+        left -= partition_count or 1
+        if left < 0:
+            raise _too_many()
         partitions: list[FetchPartition] = []
         for _ in each(range(partition_count)):
             partition, at = _read_partition(view, at, version)
@@ -161,7 +163,9 @@ def _read_request(view: memoryview, at: int, version: int, each: Each[int]) -> F
         for _ in each(range(forgotten_count)):
             topic, at = _read_topic(view, at, version)
             index_count, at = read_count(view, at, flexible, 4)
-            left = _less(left, index_count)
+            left -= index_count or 1
+            if left < 0:
+                raise _too_many()
             forgotten.append((topic, list(Struct(f">{index_count}i").unpack_from(view, at))))
             at += 4 * index_count
             if flexible:
@@ -171,7 +175,7 @@ def _read_request(view: memoryview, at: int, version: int, each: Each[int]) -> F
         rack, at = read_string(view, at, flexible)
     if rack is None:
         raise DecodeError("a Fetch request with a null rack")
-    if flexible:
+    if flexible and view[at]:
         tag_count, at = read_uvarint(view, at)
         if tag_count > MOST_TAGS:
             raise DecodeError(f"{tag_count} tagged fields")
@@ -201,11 +205,8 @@ def _read_request(view: memoryview, at: int, version: int, each: Each[int]) -> F
     )
 
 
-def _less(left: int, partitions: int) -> int:
-    left -= max(1, partitions)
-    if left < 0:
-        raise DecodeError(f"a Fetch request for more than {MOST_PARTITIONS} partitions")
-    return left
+def _too_many() -> DecodeError:
+    return DecodeError(f"a Fetch request for more than {MOST_PARTITIONS} partitions")
 
 
 def _read_topic(view: memoryview, at: int, version: int) -> tuple[TopicKey, int]:

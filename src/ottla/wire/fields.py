@@ -93,7 +93,11 @@ def read_count(view: memoryview, at: int, flexible: bool, smallest: int) -> tupl
     true is refused before anything is made for it.
     """
     if flexible:
-        count, at = read_uvarint(view, at)
+        count = view[at]
+        if count < 0x80:  # as most are
+            at += 1
+        else:
+            count, at = read_uvarint(view, at)
         count -= 1
     else:
         (count,) = INT32.unpack_from(view, at)
@@ -109,6 +113,8 @@ def read_count(view: memoryview, at: int, flexible: bool, smallest: int) -> tupl
 
 def skip_tags(view: memoryview, at: int) -> int:
     """Pass over a section of tagged fields that nobody here needs."""
+    if not view[at]:  # as most are
+        return at + 1
     count, at = read_uvarint(view, at)
     if count > MOST_TAGS:
         raise DecodeError(f"{count} tagged fields")

@@ -58,16 +58,24 @@ class IdInUseError(StartError):
 
 
 class StoreLease(Lease):
-    """A lease that reads what the store knows of its session."""
+    """A lease that reads what the store knows of its session. It ends once, with that session."""
 
-    __slots__ = ("_metadata",)
+    __slots__ = ("_metadata", "_over")
 
     def __init__(self, metadata: MetadataLoader) -> None:
         super().__init__()
         self._metadata = metadata
+        self._over = False
+
+    def ended(self) -> None:
+        """The session is over; its last answer may be a moment ago."""
+        super().ended()
+        self._over = True
 
     def held(self, now: float) -> bool:
         """Whether this broker may still answer on its own."""
+        if self._over:
+            return False
         facts = self._metadata.store.session_facts()
         self.answered(facts.answered, facts.timeout)
         return super().held(now)
@@ -228,11 +236,11 @@ class BrokerLifecycleManager:
                 left=len(remaining(image, broker.id, broker.epoch)),
             )
 
-    def _document(self, *, shutting_down: bool = False) -> documents.Broker:
-        return documents.Broker(
+    def _document(self, *, shutting_down: bool = False) -> documents.BrokerRegistration:
+        return documents.BrokerRegistration(
             self._broker.id,
             [
-                documents.Endpoint(one.name, one.host, one.port, one.protocol)
+                documents.BrokerEndpoint(one.name, one.host, one.port, one.protocol)
                 for one in self.advertised
             ],
             self._config.current.broker_rack,

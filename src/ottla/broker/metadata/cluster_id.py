@@ -28,7 +28,7 @@ async def ensure_cluster_id(
     check_not_lost(folder, config)
     meta = folder.read_meta()
     cluster_id = uuid_to_text(uuid.uuid4()) if meta is None else meta.cluster_id
-    value = documents.encode(documents.ClusterInfo(cluster_id))
+    value = documents.encode(documents.ClusterIdentity(cluster_id))
     await metadata.change(
         lambda image: (None, [] if image.cluster_id else [Create(documents.CLUSTER, value)])
     )

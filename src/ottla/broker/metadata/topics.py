@@ -14,7 +14,7 @@ from ottla.config.dynamic import Alteration
 from ottla.config.errors import ConfigError
 from ottla.config.resolve import broker_values
 from ottla.metadata import topics
-from ottla.metadata.documents import Configs, Topic, decode
+from ottla.metadata.documents import Configs, TopicDocument, decode
 from ottla.metadata.image import Image
 from ottla.metadata.store import Create, Op, Update
 from ottla.metadata.topics import NewTopic, RequestedTopic
@@ -33,7 +33,7 @@ class ConfiguredWriter(MetadataWriter, Protocol):
         """The settings in force."""
 
 
-async def create_topic(metadata: ConfiguredWriter, new: NewTopic) -> Topic:
+async def create_topic(metadata: ConfiguredWriter, new: NewTopic) -> TopicDocument:
     """Create a topic; raises KafkaError with what is wrong with it."""
     (outcome,) = await create_topics(metadata, [new])
     if isinstance(outcome, KafkaError):
@@ -43,7 +43,7 @@ async def create_topic(metadata: ConfiguredWriter, new: NewTopic) -> Topic:
 
 async def create_topics(
     metadata: ConfiguredWriter, new: Sequence[NewTopic], *, validate_only: bool = False
-) -> list[Topic | KafkaError]:
+) -> list[TopicDocument | KafkaError]:
     """Create topics; for each what it is now, or why it could not be.
 
     Many are committed at once: the disk is waited for once for all of them.
@@ -53,7 +53,7 @@ async def create_topics(
     except KafkaError as problem:
         return [problem] * len(new)
     wanted = [RequestedTopic(each, uuid.uuid4(), _CHANCE.randrange(1 << 16)) for each in new]
-    outcomes: list[Topic | KafkaError] = []
+    outcomes: list[TopicDocument | KafkaError] = []
     while wanted:
         some, wanted = wanted[:TOPICS_IN_ONE_COMMIT], wanted[TOPICS_IN_ONE_COMMIT:]
         outcomes += await metadata.change(
@@ -62,13 +62,13 @@ async def create_topics(
     return outcomes
 
 
-def _refused(outcomes: Iterable[Topic | KafkaError]) -> list[KafkaError]:
+def _refused(outcomes: Iterable[TopicDocument | KafkaError]) -> list[KafkaError]:
     return [each for each in outcomes if isinstance(each, KafkaError)]
 
 
 def _decide_on_new(
     metadata: ConfiguredWriter, wanted: Sequence[RequestedTopic], validate_only: bool, image: Image
-) -> tuple[list[Topic | KafkaError], list[Op]]:
+) -> tuple[list[TopicDocument | KafkaError], list[Op]]:
     outcomes, ops = topics.create_topics(
         image,
         wanted,

@@ -40,7 +40,7 @@ OWED_AGAIN_SECONDS: Final = 5.0
 """After a flush that a caller waits for and that a full disk did not take."""
 
 
-class Reader(Protocol):
+class PartitionReader(Protocol):
     """A waiter for a partition to change."""
 
     def wake(self) -> None:
@@ -115,8 +115,8 @@ class Partition:
         self.leads = False
         self.leadership: Leadership | None = None
         self.following: Following | None = None
-        self._readers: dict[Reader, None] = {}
-        self._followers: dict[Reader, None] = {}
+        self._readers: dict[PartitionReader, None] = {}
+        self._followers: dict[PartitionReader, None] = {}
         self._waiters = CommitWaiters()
         self._flushing: asyncio.Task[None] | None = None
         self._owed = 0
@@ -430,11 +430,11 @@ class Partition:
 
     # Waiting ------------------------------------------------------------------------------
 
-    def add_reader(self, reader: Reader, is_follower: bool = False) -> None:
+    def add_reader(self, reader: PartitionReader, is_follower: bool = False) -> None:
         """Wake this reader at the next change."""
         (self._followers if is_follower else self._readers)[reader] = None
 
-    def remove_reader(self, reader: Reader) -> None:
+    def remove_reader(self, reader: PartitionReader) -> None:
         """Wake this reader no more."""
         self._readers.pop(reader, None)
         self._followers.pop(reader, None)

@@ -32,7 +32,7 @@ from ottla.broker.replication.log_starts import was_deleted
 from ottla.log.storage.files import DISK_IS_FULL
 from ottla.log.storage.folder import stray_name
 from ottla.metadata.image import Image
-from ottla.replication.follower import Action, Answer, FollowerFetch, marks
+from ottla.replication.follower import FollowerAction, FollowerFetch, LeaderAnswer, marks
 from ottla.wire.errors import ErrorCode, KafkaError
 from ottla.wire.fetch_answer import PartitionAnswer
 
@@ -105,7 +105,7 @@ class FetchedData:
             was_deleted=is_explained,
         )
         match step.action:
-            case Action.APPEND:
+            case FollowerAction.APPEND:
                 is_all = True
                 if data.records:
                     now = self._clock.now_ms()
@@ -131,19 +131,19 @@ class FetchedData:
                         from_offset=its_log.end_offset,
                     )
                     return False
-            case Action.TRUNCATE:
+            case FollowerAction.TRUNCATE:
                 is_committed = step.offset < partition.high_watermark and not following.may_lose
                 if is_committed and self._leaves(partition):
                     return False
                 await self._truncate(partition, step.offset)
-            case Action.RESTART:
+            case FollowerAction.RESTART:
                 await self._restart(partition, step.offset)
-            case Action.SET_ASIDE:
+            case FollowerAction.SET_ASIDE:
                 return await self._set_aside(partition, step.offset)
-            case Action.HALT:
+            case FollowerAction.HALT:
                 self._halt(partition, fetch, step.offset)
                 return False
-            case Action.BACK_OFF:
+            case FollowerAction.BACK_OFF:
                 log.info(
                     "fetch from leader failed; retrying",
                     partition=str(partition),
@@ -178,8 +178,12 @@ class FetchedData:
 
     async def _set_aside(self, partition: Partition, offset: int) -> bool:
         """Begin again where the leader's log starts, and keep what there is beside it."""
+        if self._leaves(partition):
+            # Counted once, however long it takes: what comes after it is logged at TOLD_AT.
+            partition.halts = max(partition.halts, 1)
+            return False
         partition.halts += 1
-        if self._leaves(partition) or partition.halts < TOLD_AT:
+        if partition.halts < TOLD_AT:
             return False
         following, its_log = partition.following, partition.log
         name = stray_name(partition.topic, partition.index)
@@ -207,7 +211,7 @@ class FetchedData:
             partition.halts = 0
         return True
 
-    def _keep_start(self, partition: Partition, answer: Answer) -> None:
+    def _keep_start(self, partition: Partition, answer: LeaderAnswer) -> None:
         partition.odd_starts += 1
         if partition.odd_starts == TOLD_AT:
             log.error(
@@ -266,7 +270,7 @@ class FetchedData:
                 return True
 
 
-def _answer(data: PartitionAnswer) -> Answer:
-    return Answer(
+def _answer(data: PartitionAnswer) -> LeaderAnswer:
+    return LeaderAnswer(
         ErrorCode(data.error_code), data.high_watermark, data.log_start_offset, data.diverging
     )

@@ -17,7 +17,7 @@ from typing import Final, Self, TypeVar, cast
 
 from ottla.broker.replication.link_security import LinkSecurity, WrongBroker
 from ottla.config.errors import ConfigError
-from ottla.metadata.documents import Endpoint
+from ottla.metadata.documents import BrokerEndpoint
 from ottla.security.mechanism import LoginFailed
 from ottla.wire import codec
 from ottla.wire.fields import DecodeError
@@ -120,7 +120,7 @@ class Link:
 
     @classmethod
     async def open(
-        cls, where: Endpoint, seconds: float, security: LinkSecurity | None = None
+        cls, where: BrokerEndpoint, seconds: float, security: LinkSecurity | None = None
     ) -> Self:
         """Connect and log in; raises LinkError."""
         loop = asyncio.get_running_loop()

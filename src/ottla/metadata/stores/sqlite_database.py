@@ -29,10 +29,10 @@ from ottla.metadata.store import (
     Document,
     HistoryLost,
     Op,
-    Position,
     Registration,
     SessionEnded,
     StoreError,
+    StorePosition,
     UnknownOutcome,
 )
 from ottla.metadata.stores import sqlite_reserve
@@ -219,15 +219,15 @@ class Database:
             self._connection.close()
             sqlite_reserve.keep(self.path)
 
-    def snapshot(self) -> tuple[list[Document], Position]:
+    def snapshot(self) -> tuple[list[Document], StorePosition]:
         """All documents, and the last change in them."""
         with self._one_line_errors(), self._reading():
             documents = self.scan("")
             return documents, self._position()
 
     def changes_after(
-        self, seen: Position, known: Mapping[str, tuple[int, int]]
-    ) -> tuple[list[Change], Position]:
+        self, seen: StorePosition, known: Mapping[str, tuple[int, int]]
+    ) -> tuple[list[Change], StorePosition]:
         """The changes since, and the last one of them.
 
         `known` has version and epoch of every document as of `seen`; it is needed when the journal
@@ -265,19 +265,19 @@ class Database:
                     sent.add(change.key)
         return whole
 
-    def check_history(self, seen: Position) -> None:
+    def check_history(self, seen: StorePosition) -> None:
         """Raise HistoryLost if that was not the last change once."""
         with self._one_line_errors(), self._reading():
             self._check_history(seen)
 
-    def _check_history(self, seen: Position) -> None:
+    def _check_history(self, seen: StorePosition) -> None:
         token = self._token(seen.number)
         if self._last_seq() < seen.number or token not in ("", seen.token):
             raise HistoryLost(str(self.path))
 
-    def _position(self) -> Position:
+    def _position(self) -> StorePosition:
         last = self._last_seq()
-        return Position(last, self._token(last))
+        return StorePosition(last, self._token(last))
 
     def _token(self, seq: int) -> str:
         """What identifies a change; empty if it is not in the journal any more."""

@@ -28,13 +28,13 @@ from ottla.metadata.store import (
     HistoryLost,
     Listener,
     Op,
-    Position,
     Registration,
     SessionEndCallback,
     SessionEnded,
     SessionFacts,
     Store,
     StoreError,
+    StorePosition,
     UnknownOutcome,
 )
 from ottla.metadata.stores.sqlite_database import JOURNAL_KEPT, Database
@@ -63,7 +63,7 @@ class SqliteStore(Store):
         self._database: Database
         self._lock = -1
         self._listener: Listener | None = None
-        self._seen = Position(0, "")
+        self._seen = StorePosition(0, "")
         self._known: dict[str, tuple[int, int]] = {}
         self._poll_failed = False
         self._session_lives = False
@@ -153,10 +153,10 @@ class SqliteStore(Store):
         if self._poll_interval is not None:
             await self._call(self._poll)
 
-    def position(self) -> Position:
+    def position(self) -> StorePosition:
         return self._seen
 
-    async def check_history(self, known: Position) -> None:
+    async def check_history(self, known: StorePosition) -> None:
         await self._call(lambda: self._database.check_history(known))
 
     def session_facts(self) -> SessionFacts:

@@ -26,9 +26,9 @@ from ottla.metadata.store import (
     Document,
     HistoryLost,
     Listener,
-    Position,
     SessionEnded,
     StoreError,
+    StorePosition,
 )
 from ottla.metadata.stores.zookeeper_mirror import Mirror
 from ottla.metadata.stores.zookeeper_nodes import Entry, Layout, decode_documents, decode_entry
@@ -103,7 +103,7 @@ class TreeFollower:
             await self._session.sync(self._layout.head)
             await self._or_end(self._take_what_is_new())
 
-    async def check_history(self, known: Position) -> None:
+    async def check_history(self, known: StorePosition) -> None:
         """Raise HistoryLost if what is stored does not continue from there."""
         await self._session.sync(self._layout.head)
         await self._head(known.number)
@@ -154,7 +154,7 @@ class TreeFollower:
             try:
                 # Own commits may be taken in by the mirror of now while this one is read.
                 while newer.number < (number := max(await self._head(0), self.mirror.number)):
-                    at_newer = Position(newer.number, newer.token)
+                    at_newer = StorePosition(newer.number, newer.token)
                     for at, entry in await self._entries(at_newer, number):
                         self._on_entry(entry)
                         newer.apply(at, entry)
@@ -178,8 +178,8 @@ class TreeFollower:
             if node is not None
         }
 
-    def _known(self) -> Position:
-        return Position(self.mirror.number, self.mirror.token)
+    def _known(self) -> StorePosition:
+        return StorePosition(self.mirror.number, self.mirror.token)
 
     async def _empty_mirror(self, number: int) -> Mirror | None:
         """A mirror to be filled with what is read after that commit; None: it was trimmed."""
@@ -197,7 +197,7 @@ class TreeFollower:
             raise HistoryLost(f"ZooKeeper's {self._layout.root}")
         return head.version
 
-    async def _entries(self, known: Position, last: int) -> list[tuple[int, Entry]]:
+    async def _entries(self, known: StorePosition, last: int) -> list[tuple[int, Entry]]:
         """The entries behind a known one, which is read, too."""
         if last - known.number > self._entries_kept:
             raise _TrimmedError

@@ -28,13 +28,13 @@ from ottla.metadata.store import (
     Document,
     Listener,
     Op,
-    Position,
     Registration,
     SessionEndCallback,
     SessionEnded,
     SessionFacts,
     Store,
     StoreError,
+    StorePosition,
     UnknownOutcome,
 )
 from ottla.metadata.stores.zookeeper_address import ZooKeeperAddress
@@ -142,11 +142,11 @@ class ZooKeeperStore(Store):
         await self._patiently(self._follower.catch_up)
         await asyncio.sleep(0)  # the listener is called in a turn of the loop of its own
 
-    def position(self) -> Position:
+    def position(self) -> StorePosition:
         mirror = self._follower.mirror
-        return Position(mirror.number, mirror.token)
+        return StorePosition(mirror.number, mirror.token)
 
-    async def check_history(self, known: Position) -> None:
+    async def check_history(self, known: StorePosition) -> None:
         await self._patiently(lambda: self._follower.check_history(known))
 
     def session_facts(self) -> SessionFacts:
