@@ -28,6 +28,7 @@ def test_a_leader_of_nothing_but_broken_logs_is_not_asked(tmp_path: Path) -> Non
                 node.dynamic_config,
                 node.image,
                 node.replica_manager.fetched_data,
+                node.peers.security,
             )
             fetcher.add(partition)
             try:

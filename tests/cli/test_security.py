@@ -25,7 +25,7 @@ def test_a_user_is_added_listed_changed_and_removed(ottla: Ottla, tmp_path: Path
     assert "password: " in added.out
     assert ottla("user", "add", "alice").status != 0
     assert ottla("user", "list", "--json").json == [
-        {"user": "alice", "mechanisms": {"SCRAM-SHA-512": 8192}}
+        {"user": "alice", "mechanisms": {"SCRAM-SHA-512": 4096}}
     ]
     file = tmp_path / "password"
     file.write_text("secret\n")

@@ -22,11 +22,11 @@ from .conftest import Ottla
         (("--set", "num.partitons=1"), r"did you mean num\.partitions\?"),
         (("--set", "num.partitions=x"), "Invalid value x for configuration num.partitions"),
         (("--set", "num.partitions"), "must be name=value"),
-        (("--set", "=3"), r"--set =3: the name is missing; use name=value, like num\."),
+        (("--set", "=3"), r"--set =\[hidden\]: the name is missing; use name=value, like num\."),
         (("--port", "70000"), "70000 is not in the range"),
         (("--port", "1", "--set", "listeners=PLAINTEXT://:2"), "listeners is set twice"),
         (("--config", "/nonexistent/file"), "does not exist"),
-        (("--set", "listeners=SSL://127.0.0.1:0"), "SSL"),
+        (("--set", "listeners=SSL://127.0.0.1:0"), r"ssl\.keystore\.location is not set"),
     ],
 )
 def test_a_wrong_setting_is_one_line_and_status_2(

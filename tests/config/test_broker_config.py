@@ -112,7 +112,6 @@ def test_dynamic_settings_of_one_broker_beat_those_of_the_cluster() -> None:
         ),
         ("max.connections.per.ip.overrides=here", "'here' is not address:count"),
         ("max.connections.per.ip.overrides=localhost:2", "localhost is not an IP address"),
-        ("listeners=SSL://:9093", "SSL is not supported yet; only PLAINTEXT"),
         ("advertised.listeners=OTHER://h:1", "has no protocol for OTHER"),
         ("security.inter.broker.protocol=SASL_SSL", "No such listener"),
     ],

@@ -136,9 +136,9 @@ def test_a_setting_without_effect_changes_as_in_kafka(name: str, cluster_wide: b
 
 
 @pytest.mark.parametrize(
-    "name", ["sasl.kerberos.min.time.before.relogin", "listener.name.inside.ssl.keystore.location"]
+    "name", ["cordoned.log.dirs", "listener.name.inside.ssl.keystore.location"]
 )
-def test_a_setting_without_effect_that_is_one_brokers_is_not_the_clusters(name: str) -> None:
+def test_a_setting_that_is_one_brokers_is_not_the_clusters(name: str) -> None:
     alteration = Alteration(name, AlterOp.SET, "3")
     assert altered_broker_configs({}, [alteration], cluster_wide=False) == {name: "3"}
     with pytest.raises(KafkaError, match="broker id must be specified") as raised:

@@ -125,8 +125,6 @@ def test_one_port_may_be_shared_by_both_address_families() -> None:
         ("A://x:1,B://y:1", "port 1 is used twice"),
         ("A://127.0.0.1:1,B://127.0.0.2:1", "port 1 is used twice"),
         ("NAMED://h:1", "has no protocol for NAMED"),
-        ("SASL_SSL://h:1", "SASL_SSL is not supported yet"),
-        ("S://h:1", "SSL is not supported yet"),
     ],
 )
 def test_wrong_listeners_are_refused(listeners: str, complaint: str) -> None:

@@ -9,8 +9,10 @@ import pytest
 import ottla
 from ottla.config.broker_configs import BROKER_CONFIGS, broker_definition
 from ottla.config.definition import ConfigDef, Only
+from ottla.config.errors import ConfigError
 from ottla.config.group_configs import BROKER_SETTINGS as GROUPS_INHERIT
 from ottla.config.ignored_configs import is_ignored
+from ottla.config.security_configs import SECURITY_CONFIGS
 from ottla.config.topic_configs import TOPIC_CONFIGS
 from ottla.config.types import format_value
 
@@ -70,7 +72,10 @@ def test_a_setting_is_as_in_kafka(row: ConfigDef) -> None:
     assert ("null" if default is None else default) == OTHER_DEFAULTS.get(row.name, kafkas.default)
     # Kafka writes nothing for "any list", and null for "anything".
     allowed = "null" if row.validator is None else str(row.validator)
-    assert allowed == OTHER_ALLOWED.get(row.name, kafkas.allowed or "null")
+    if isinstance(row.validator, Only) and row in SECURITY_CONFIGS:
+        assert row.validator.problem(row.default) is None  # and nothing else is accepted
+    else:
+        assert allowed == OTHER_ALLOWED.get(row.name, kafkas.allowed or "null")
     if row.scope.value == "broker":
         expected = "read-only" if row.name in FIXED_HERE else kafkas.dynamic
         assert row.dynamic.value == expected
@@ -124,11 +129,37 @@ def test_every_setting_of_the_table_is_read_somewhere() -> None:
     assert not unread
 
 
-@pytest.mark.parametrize(
-    "name", ["zookeeper.connect", "inter.broker.protocol.version", "listener.name.x.ssl.key.type"]
-)
-def test_settings_of_older_kafkas_and_of_single_listeners_are_ignored(name: str) -> None:
+@pytest.mark.parametrize("name", ["zookeeper.connect", "inter.broker.protocol.version"])
+def test_settings_of_older_kafkas_are_ignored(name: str) -> None:
     assert broker_definition(name) is None
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        "ssl.nonsense", "sasl.nonsense", "listener.name.x.ssl.key.type", "listener.name.x",
+        "listener.name.ssl.key.password", "listener.name.x.num.partitions",
+        "listener.name.x.plain.ssl.key.password", "listener.name.x.ottla.allow.unsecured.jwt",
+    ],
+)  # fmt: skip
+def test_unknown_settings_of_security_are_refused(name: str) -> None:
+    with pytest.raises(ConfigError, match="Unknown config name"):
+        broker_definition(name)
+
+
+@pytest.mark.parametrize(
+    ("name", "kind"),
+    [
+        ("listener.name.x.ssl.key.password", "PASSWORD"),
+        ("listener.name.a.b.ssl.client.auth", "STRING"),
+        ("listener.name.x.scram-sha-512.sasl.jaas.config", "PASSWORD"),
+        ("listener.name.x.connections.max.reauth.ms", "LONG"),
+    ],
+)
+def test_settings_of_one_listener_have_the_type_of_the_plain_one(name: str, kind: str) -> None:
+    found = broker_definition(name)
+    assert found is not None
+    assert (found.name, found.type.name) == (name, kind)
 
 
 def test_synonyms_name_broker_settings() -> None:

@@ -4,6 +4,9 @@ from collections.abc import Callable
 from struct import pack, unpack_from
 
 from ottla.later import Later
+from ottla.security.principal import Principal
+from ottla.security.sasl import SaslGate
+from ottla.server.budget import FrameBudget
 from ottla.server.inbox import SHARED_BYTES
 from ottla.server.protocol import REQUESTS_IN_ONE_TURN, Answer, ServerProtocol
 from ottla.server.states import Flow
@@ -24,7 +27,17 @@ def request(correlation_id: int, key: int = METADATA, body: bytes = b"") -> byte
 class FakeShell:
     """Handles requests as a test says, and does what a shell does."""
 
-    def __init__(self, answer: Callable[[RequestHeader], Answer] | None = None) -> None:
+    def __init__(
+        self,
+        answer: Callable[[RequestHeader], Answer] | None = None,
+        gate: SaslGate | None = None,
+        budget: FrameBudget | None = None,
+        arrivals: FrameBudget | None = None,
+    ) -> None:
+        self.principal: Principal | None = None
+        self.logins = 0
+        self.rooms_freed = 0
+        self.failed_logins: list[tuple[str, Later[Parts | None], Parts | None]] = []
         self.handled: list[int] = []
         """Correlation ids, in the order in which the requests were handled."""
         self.waiting: dict[int, Later[Parts | None]] = {}
@@ -35,7 +48,7 @@ class FakeShell:
         self.counted: list[tuple[int, int]] = []
         self._answer = answer or (lambda header: (b"%d" % header.correlation_id,))
         self._shared = memoryview(bytearray(SHARED_BYTES))
-        self.protocol = ServerProtocol(self, self)
+        self.protocol = ServerProtocol(self, self, gate, budget, arrivals)
 
     # What the protocol asks for ------------------------------------------------------------
 
@@ -62,6 +75,19 @@ class FakeShell:
     def reply_failed(self, error: BaseException) -> None:
         self.failures.append(error)
         self.protocol.refuse_input()
+
+    def authenticated(self, principal: Principal) -> None:
+        self.principal = principal
+
+    def login_done(self) -> None:
+        self.logins += 1
+
+    def login_failed(self, problem: str, answer: Later[Parts | None], reply: Parts | None) -> None:
+        self.failed_logins.append((problem, answer, reply))
+        self.protocol.refuse_input()
+
+    def room_freed(self) -> None:
+        self.rooms_freed += 1
 
     # What a test does ----------------------------------------------------------------------
 

@@ -48,7 +48,8 @@ class _Client:
     """Requests as a connection hands them to the dispatcher."""
 
     def __init__(self, node: BrokerServer) -> None:
-        self._dispatcher = Dispatcher(Server(node, NetworkMetrics()), "10.0.0.1", "PLAINTEXT", 1)
+        server = Server(node, NetworkMetrics(), ())
+        self._dispatcher = Dispatcher(server, "10.0.0.1", "PLAINTEXT", 1)
 
     async def ask(self, key: ApiKey, version: int, message: Message, reply: type[Any]) -> Any:
         flexible = b"\0" if version >= FIRST_FLEXIBLE[key] else b""

@@ -55,6 +55,7 @@ from ottla.broker.replicas.leaders import Leaders
 from ottla.broker.replicas.partitions import Partitions
 from ottla.broker.replicas.rejected_batches import RejectedBatches
 from ottla.broker.replication.alter_partition import AlterPartitionManager
+from ottla.broker.replication.link_security import LinkSecurity
 from ottla.broker.replication.peers import Peers
 from ottla.broker.replication.replica_manager import ReplicaManager
 from ottla.broker.scheduling.background import Background
@@ -64,6 +65,7 @@ from ottla.log.storage.folder import FolderError
 from ottla.metadata.controller import controller_id
 from ottla.metadata.image import Image
 from ottla.metadata.store import StoreError
+from ottla.security.listeners import link_settings
 
 log = structlog.get_logger()
 
@@ -149,7 +151,8 @@ class BrokerServer:
         self._log_loader: LogLoader | None = None
 
     def _build_coordinators(self) -> None:
-        self.peers = Peers(self.dynamic_config, self.image)
+        links = LinkSecurity(link_settings(self.config))
+        self.peers = Peers(self.dynamic_config, self.image, links)
         self.producer_ids = ProducerIdManager(self.metadata, self.background)
         self.coordinators = CoordinatorContext(
             self.context,

@@ -28,6 +28,7 @@ COMMANDS = {
     "audit": "Show what was produced, stored and consumed, and what is missing.",
     "cluster": "Describe brokers and leaders; move partitions between brokers.",
     "config": "Describe and alter the settings of topics, brokers and groups.",
+    "security": "Set up TLS, authentication and authorization.",
     "user": "Add, list and remove users; change their passwords.",
     "acl": "Allow and deny, list and remove ACLs; check which rule decides.",
     "quota": "Set, list and remove client quotas.",

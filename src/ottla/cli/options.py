@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Iterable, Sequence
 from datetime import datetime
+from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar
 
 import click
@@ -10,7 +11,9 @@ if TYPE_CHECKING:
     from ottla.client import Client
 
 BOOTSTRAP_VARIABLE = "OTTLA_BOOTSTRAP"
+COMMAND_CONFIG_VARIABLE = "OTTLA_COMMAND_CONFIG"
 PATIENCE_SECONDS = 15.0
+_SECURITY = "ottla.client.security"
 
 F = TypeVar("F", bound=Callable[..., object])
 
@@ -26,7 +29,7 @@ def _checked_bootstrap(context: click.Context, parameter: click.Parameter, text:
     return text
 
 
-bootstrap_option: Callable[[F], F] = click.option(
+_bootstrap: Callable[[F], F] = click.option(
     "--bootstrap",
     envvar=BOOTSTRAP_VARIABLE,
     show_envvar=True,
@@ -36,6 +39,49 @@ bootstrap_option: Callable[[F], F] = click.option(
     callback=_checked_bootstrap,
     help="Brokers to connect to, as host:port, separated by commas.",
 )
+
+_command_config: Callable[[F], F] = click.option(
+    "--command-config",
+    envvar=COMMAND_CONFIG_VARIABLE,
+    show_envvar=True,
+    type=click.Path(exists=True, dir_okay=False, path_type=Path),
+    expose_value=False,
+    callback=lambda context, _, path: _read_command_config(context, path),
+    help="A properties file with Kafka's client settings, like security.protocol and "
+    "sasl.jaas.config.",
+)
+
+
+def bootstrap_option(function: F) -> F:
+    """How a command reaches a cluster: --bootstrap and --command-config."""
+    return _bootstrap(_command_config(function))
+
+
+def _read_command_config(context: click.Context, path: Path | None) -> None:
+    """Keep what a file says about security for `connect`."""
+    if path is None:
+        return
+    from ottla.client.security import client_security
+    from ottla.config.errors import ConfigError
+    from ottla.config.sources import read_properties
+
+    try:
+        found = {
+            name: text for _, name, text in read_properties(path.read_text("utf-8"), str(path))
+        }
+        holds_secret = any("password" in name or "jaas" in name for name in found)
+        if holds_secret and path.stat().st_mode & 0o077:
+            raise click.BadParameter(
+                f"{path} has passwords and can be read by other users; run: chmod 600 {path}"
+            )
+        context.meta[_SECURITY] = client_security(found)
+    except ConfigError as problem:
+        raise click.BadParameter(f"{path}: {problem}.") from None
+    except UnicodeDecodeError:
+        raise click.BadParameter(f"{path} is not a text file in UTF-8.") from None
+    except OSError as problem:
+        raise click.BadParameter(f"{path}: {problem.strerror}.") from None
+
 
 json_option: Callable[[F], F] = click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 
@@ -66,8 +112,12 @@ def connect(bootstrap: str, deadline: float = PATIENCE_SECONDS) -> "Client":
     """A client that does not keep a person waiting for long, unless it is asked to."""
     from ottla.client import Client, ClientSettings
 
+    context = click.get_current_context(silent=True)
+    security = None if context is None else context.meta.get(_SECURITY)
     return Client(
-        ClientSettings(bootstrap_servers=bootstrap, client_id="ottla-cli", deadline=deadline)
+        ClientSettings(
+            bootstrap_servers=bootstrap, client_id="ottla-cli", deadline=deadline, security=security
+        )
     )
 
 

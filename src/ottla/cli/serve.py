@@ -9,10 +9,12 @@ from pathlib import Path
 import click
 
 import ottla
-from ottla.cli.options import BOOTSTRAP_VARIABLE
+from ottla.cli.options import BOOTSTRAP_VARIABLE, COMMAND_CONFIG_VARIABLE
 
 DEFAULT_HOST = "127.0.0.1"
 DEFAULT_PORT = 9092
+INSECURE_VARIABLE = "OTTLA_ALLOW_INSECURE"
+_OF_COMMANDS = (BOOTSTRAP_VARIABLE, COMMAND_CONFIG_VARIABLE, INSECURE_VARIABLE)
 
 
 @click.command("serve")
@@ -60,6 +62,25 @@ DEFAULT_PORT = 9092
     metavar="NAME=VALUE",
     help="A setting, by its Kafka name. May be repeated.",
 )
+@click.option(
+    "--tls",
+    nargs=2,
+    type=click.Path(exists=True, dir_okay=False, path_type=Path),
+    metavar="CERT KEY",
+    help="Serve TLS with this certificate chain and private key, as PEM files.",
+)
+@click.option(
+    "--client-ca",
+    type=click.Path(exists=True, dir_okay=False, path_type=Path),
+    help="With --tls: clients need a certificate that is signed by one of this PEM file.",
+)
+@click.option(
+    "--insecure",
+    is_flag=True,
+    envvar=INSECURE_VARIABLE,
+    show_envvar=True,
+    help="Listen on other than loopback addresses without authentication.",
+)
 def command(
     port: int | None,
     host: str | None,
@@ -70,6 +91,9 @@ def command(
     registry_port: int | None,
     config_file: Path | None,
     settings: tuple[str, ...],
+    tls: tuple[Path, Path] | None,
+    client_ca: Path | None,
+    insecure: bool,
 ) -> int:
     """Run a broker until SIGTERM or Ctrl-C.
 
@@ -82,31 +106,37 @@ def command(
       ottla serve --port 9092 --data /var/lib/ottla --set log.retention.hours=24
       ottla serve --workers 3
       ottla serve --registry 8081
-      ottla serve --id 2 --store zookeeper://zk1,zk2,zk3/ottla --host 10.0.0.2
+      ottla serve --id 2 --store zookeeper://zk1,zk2,zk3/ottla --host 10.0.0.2 --insecure
+      ottla serve --host 10.0.0.2 --tls cert.pem key.pem --client-ca ca.pem
     """
     from ottla.config.errors import ConfigError
     from ottla.config.sources import load
+    from ottla.security.secrets import resolve
     from ottla.server.native import native_warning
 
     os.umask(0o077)  # data and metadata are for the broker's user alone
-    flags = [*settings, *_flags(port, host, data)]
+    if client_ca is not None and tls is None:
+        raise click.UsageError("--client-ca needs --tls.")
+    flags = [*settings, *_flags(port, host, data, tls, client_ca)]
     flags += [] if node_id is None else [f"node.id={node_id}"]
     flags += [] if store is None else [f"ottla.store={store}"]
     for name in ("listeners", "log.dirs", "node.id", "ottla.store"):
         if sum(flag.partition("=")[0].strip() == name for flag in flags) > 1:
             raise click.UsageError(f"{name} is set twice, by --set and by a flag of its own.")
-    # The variable that the other commands read is not a setting of the broker.
-    environment = {name: text for name, text in os.environ.items() if name != BOOTSTRAP_VARIABLE}
+    # The variables of the commands are not settings of the broker.
+    environment = {name: text for name, text in os.environ.items() if name not in _OF_COMMANDS}
     try:
         loaded = load(
             None if config_file is None else config_file.read_text("utf-8"),
             file_name=str(config_file),
             environ=environment,
             flags=flags,
+            resolve=lambda text: resolve(text, os.environ),
         )
         without_native = native_warning(Path(ottla.__file__).parent)
         for warning in (*loaded.warnings, *([without_native] if without_native else [])):
             print(f"ottla: {warning}", file=sys.stderr)
+        _check_authentication(loaded.values, insecure)
         with _registry(loaded.values, registry_port):
             if workers is not None:
                 from ottla.server.supervisor import run_supervised
@@ -124,6 +154,25 @@ def command(
         raise click.UsageError(f"{problem}.") from None
 
 
+def _check_authentication(values: dict[str, str], allowed: bool) -> None:
+    """Refuse to be open to everybody who reaches this machine, unless that is wanted."""
+    from ottla.config import BrokerConfig
+    from ottla.security.listeners import insecure_listeners
+
+    for listener in insecure_listeners(BrokerConfig.from_static(values)):
+        if not allowed:
+            raise click.UsageError(
+                f"{listener} is reachable from other machines and does not authenticate its "
+                "clients. Set up authentication with `ottla security init`, or allow it with "
+                f"--insecure or {INSECURE_VARIABLE}=true."
+            )
+        print(
+            f"ottla: {listener} does not authenticate its clients: whoever reaches it can read and "
+            "write everything",
+            file=sys.stderr,
+        )
+
+
 def _registry(static: Mapping[str, str], port: int | None) -> AbstractContextManager[object]:
     """The schema registry beside the broker, where there is to be one."""
     if port is None:
@@ -135,17 +184,33 @@ def _registry(static: Mapping[str, str], port: int | None) -> AbstractContextMan
     listener = BrokerConfig.from_static(static).bound_listeners[0]
     if not listener.port:
         raise click.UsageError("--registry needs a broker with a fixed port.")
+    if listener.has_tls or listener.has_sasl:
+        raise click.UsageError("--registry needs a PLAINTEXT listener as the first one.")
     near = DEFAULT_HOST if listener.host in WILDCARDS else listener.host
     shown = f"[{near}]" if ":" in near else near
     return SupervisedRegistry(f"{shown}:{listener.port}", listener.host or DEFAULT_HOST, port)
 
 
-def _flags(port: int | None, host: str | None, data: Path | None) -> list[str]:
+def _flags(
+    port: int | None,
+    host: str | None,
+    data: Path | None,
+    tls: tuple[Path, Path] | None,
+    client_ca: Path | None,
+) -> list[str]:
     flags = []
-    if port is not None or host is not None:
+    protocol = "PLAINTEXT"
+    if tls is not None:
+        protocol = "SSL"
+        flags += ["ssl.keystore.type=PEM", f"ssl.keystore.location={tls[0]}"]
+        flags.append(f"ottla.ssl.key.location={tls[1]}")
+    if client_ca is not None:
+        flags += ["ssl.client.auth=required", "ssl.truststore.type=PEM"]
+        flags.append(f"ssl.truststore.location={client_ca}")
+    if port is not None or host is not None or tls is not None:
         name = DEFAULT_HOST if host is None else host
         bound = f"[{name}]" if ":" in name and not name.startswith("[") else name
-        flags.append(f"listeners=PLAINTEXT://{bound}:{DEFAULT_PORT if port is None else port}")
+        flags.append(f"listeners={protocol}://{bound}:{DEFAULT_PORT if port is None else port}")
     if data is not None:
         flags.append(f"log.dirs={data}")
     return flags

@@ -8,6 +8,7 @@ Rules kept here:
    connection is closed, and everything still awaited on it fails: what would follow could not be
    told apart.
 4. It belongs to one thread.
+5. With security set, TLS and the login come first; what fails there is told in one line.
 """
 
 import socket
@@ -19,6 +20,7 @@ from time import monotonic
 from typing import Generic, TypeVar
 
 from ottla.client.errors import ConnectionFailed, error, plain
+from ottla.client.security import ClientSecurity, log_in, refused
 from ottla.client.settings import Address, ClientSettings
 from ottla.wire.codec import DecodeError, decode, encode_parts
 from ottla.wire.errors import ErrorCode, KafkaError
@@ -104,7 +106,7 @@ class Connection:
         self._last_correlation_id = -1
         self._closed = False
         try:
-            self._socket = socket.create_connection(address, settings.connect_timeout)
+            plain_socket = socket.create_connection(address, settings.connect_timeout)
         except OSError as problem:
             raise ConnectionFailed(
                 f"cannot reach a broker at {address}: {plain(problem)}"
@@ -113,11 +115,55 @@ class Connection:
             raise ConnectionFailed(
                 f"cannot reach a broker at {address}: invalid host name"
             ) from None
-        self._socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        plain_socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        security = settings.security
+        self._socket = plain_socket
+        self._more_follows = _MORE_FOLLOWS
+        if security is not None and security.has_tls:
+            self._socket = self._wrapped(plain_socket, security)
+            self._more_follows = 0  # TLS takes no flags
         self._versions: dict[int, tuple[int, int]] = {}
         self._largest_reply = LARGEST_FIRST_REPLY
         self._negotiate()
+        if security is not None and security.has_sasl:
+            self._log_in(security)
         self._largest_reply = LARGEST_REPLY
+
+    def _wrapped(self, sock: socket.socket, security: ClientSecurity) -> socket.socket:
+        """The same socket through TLS."""
+        import ssl  # costs start-up time, and most commands do without
+
+        try:
+            return security.context().wrap_socket(sock, server_hostname=self.address.host)
+        except ssl.SSLCertVerificationError as problem:
+            sock.close()
+            raise refused(
+                ErrorCode.SASL_AUTHENTICATION_FAILED,
+                f"the certificate of {self.address} is not trusted: {problem.verify_message}",
+            ) from None
+        except ssl.SSLError as problem:
+            sock.close()
+            hint = "; is it a PLAINTEXT listener?" if "VERSION" in (problem.reason or "") else ""
+            reason = (problem.reason or str(problem)).lower().replace("_", " ")
+            raise refused(
+                ErrorCode.SASL_AUTHENTICATION_FAILED,
+                f"TLS handshake with {self.address} failed: {reason}{hint}",
+            ) from None
+        except OSError as problem:
+            sock.close()
+            raise ConnectionFailed(
+                f"TLS handshake with {self.address} failed: {plain(problem)}"
+            ) from None
+        except BaseException:
+            sock.close()
+            raise
+
+    def _log_in(self, security: ClientSecurity) -> None:
+        try:
+            log_in(security, self.call, str(self.address))
+        except BaseException:
+            self.close()
+            raise
 
     @property
     def closed(self) -> bool:
@@ -212,11 +258,11 @@ class Connection:
             deadline = monotonic() + self._timeout
             self._socket.settimeout(self._timeout)
             start = b"".join((_SIZE.pack(size), header, first))
-            self._socket.sendall(start, _MORE_FOLLOWS if more else 0)
+            self._socket.sendall(start, self._more_follows if more else 0)
             while more:
                 part = more.pop(0)
                 self._socket.settimeout(max(deadline - monotonic(), 0.001))
-                self._socket.sendall(part, _MORE_FOLLOWS if more else 0)
+                self._socket.sendall(part, self._more_follows if more else 0)
         except OSError as problem:
             failure = ConnectionFailed(f"lost the broker at {self.address}: {plain(problem)}")
             self._fail(failure)

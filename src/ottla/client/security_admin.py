@@ -4,7 +4,6 @@ A password is salted here: the broker never sees it (KIP-554).
 """
 
 import hashlib
-import os
 from collections.abc import Mapping, Sequence
 from typing import Final, NamedTuple
 
@@ -13,6 +12,7 @@ from ottla.client.errors import check
 from ottla.security.acls import Acl, AclFilter
 from ottla.security.operations import Operation, PatternType, Permission, ResourceType
 from ottla.security.quotas import Entity, parts_of
+from ottla.security.scram import random_salt
 from ottla.wire.messages.alter_client_quotas import (
     AlterClientQuotasRequest,
     AlterClientQuotasRequestEntryData,
@@ -44,8 +44,7 @@ from ottla.wire.messages.describe_user_scram_credentials import (
 
 MECHANISMS: Final[Mapping[str, int]] = {"SCRAM-SHA-256": 1, "SCRAM-SHA-512": 2}
 HASHES: Final = {"SCRAM-SHA-256": "sha256", "SCRAM-SHA-512": "sha512"}
-ITERATIONS: Final = 8192
-SALT_BYTES: Final = 24
+ITERATIONS: Final = 4096
 
 
 class User(NamedTuple):
@@ -82,7 +81,7 @@ class SecurityAdmin:
 
     def set_password(self, user: str, password: str, mechanism: str) -> None:
         """Let a user log in with a password; replaces the one for this mechanism."""
-        salt = os.urandom(SALT_BYTES)
+        salt = random_salt()
         salted = hashlib.pbkdf2_hmac(HASHES[mechanism], password.encode(), salt, ITERATIONS)
         self._alter(
             AlterUserScramCredentialsRequest(

@@ -4,6 +4,7 @@ from typing import NamedTuple
 
 from msgspec import Struct
 
+from ottla.client.security import ClientSecurity
 from ottla.wire.errors import ErrorCode, KafkaError
 
 DEFAULT_PORT = 9092
@@ -33,6 +34,8 @@ class ClientSettings(Struct, frozen=True, kw_only=True):
     backoff: float = 0.05
     """The wait before the first retry; it doubles up to `longest_backoff`."""
     longest_backoff: float = 1.0
+    security: ClientSecurity | None = None
+    """How to log in; None for PLAINTEXT."""
 
 
 def addresses(bootstrap_servers: str) -> list[Address]:

@@ -13,6 +13,7 @@ from typing import Self
 from ottla.config.broker_configs import BROKER_CONFIGS, broker_definition
 from ottla.config.consistency import check_consistency
 from ottla.config.errors import invalid_value
+from ottla.config.listener_configs import PER_LISTENER, names
 from ottla.config.listeners import (
     Listener,
     advertised_listeners,
@@ -78,6 +79,84 @@ class BrokerConfig:
     ottla_store: str
     ottla_metrics_port: int
     ottla_metrics_host: str
+    ssl_keystore_type: str
+    ssl_keystore_location: str | None
+    ottla_ssl_key_location: str | None
+    ssl_keystore_password: str | None
+    ssl_key_password: str | None
+    ssl_keystore_key: str | None
+    ssl_keystore_certificate_chain: str | None
+    ssl_truststore_type: str
+    ssl_truststore_location: str | None
+    ssl_truststore_password: str | None
+    ssl_truststore_certificates: str | None
+    ssl_client_auth: str
+    ssl_principal_mapping_rules: str
+    ssl_enabled_protocols: tuple[str, ...]
+    ssl_protocol: str
+    ssl_cipher_suites: tuple[str, ...]
+    ssl_endpoint_identification_algorithm: str
+    ssl_allow_dn_changes: bool
+    ssl_allow_san_changes: bool
+    ssl_provider: str | None
+    ssl_engine_factory_class: str | None
+    ssl_keymanager_algorithm: str
+    ssl_trustmanager_algorithm: str
+    ssl_secure_random_implementation: str | None
+    sasl_enabled_mechanisms: tuple[str, ...]
+    sasl_jaas_config: str | None
+    sasl_mechanism_inter_broker_protocol: str
+    sasl_server_max_receive_size: int
+    sasl_server_callback_handler_class: str | None
+    connections_max_reauth_ms: int
+    connection_failed_authentication_delay_ms: int
+    sasl_oauthbearer_jwks_endpoint_url: str | None
+    sasl_oauthbearer_jwks_endpoint_refresh_ms: int
+    sasl_oauthbearer_jwks_endpoint_retry_backoff_ms: int
+    sasl_oauthbearer_jwks_endpoint_retry_backoff_max_ms: int
+    sasl_oauthbearer_expected_audience: tuple[str, ...]
+    sasl_oauthbearer_expected_issuer: str | None
+    sasl_oauthbearer_clock_skew_seconds: int
+    sasl_oauthbearer_scope_claim_name: str
+    sasl_oauthbearer_sub_claim_name: str
+    ottla_allow_unsecured_jwt: bool
+    ottla_handshake_timeout_ms: int
+    ottla_worker_password: str
+    principal_builder_class: str
+    sasl_client_callback_handler_class: str | None
+    sasl_login_callback_handler_class: str | None
+    sasl_login_class: str | None
+    sasl_login_connect_timeout_ms: int | None
+    sasl_login_read_timeout_ms: int | None
+    sasl_login_refresh_buffer_seconds: int
+    sasl_login_refresh_min_period_seconds: int
+    sasl_login_refresh_window_factor: float
+    sasl_login_refresh_window_jitter: float
+    sasl_login_retry_backoff_max_ms: int
+    sasl_login_retry_backoff_ms: int
+    sasl_kerberos_kinit_cmd: str
+    sasl_kerberos_min_time_before_relogin: int
+    sasl_kerberos_principal_to_local_rules: tuple[str, ...]
+    sasl_kerberos_service_name: str | None
+    sasl_kerberos_ticket_renew_jitter: float
+    sasl_kerberos_ticket_renew_window_factor: float
+    sasl_oauthbearer_assertion_algorithm: str
+    sasl_oauthbearer_assertion_claim_aud: str | None
+    sasl_oauthbearer_assertion_claim_exp_seconds: int
+    sasl_oauthbearer_assertion_claim_iss: str | None
+    sasl_oauthbearer_assertion_claim_jti_include: bool
+    sasl_oauthbearer_assertion_claim_nbf_seconds: int
+    sasl_oauthbearer_assertion_claim_sub: str | None
+    sasl_oauthbearer_assertion_file: str | None
+    sasl_oauthbearer_assertion_private_key_file: str | None
+    sasl_oauthbearer_assertion_private_key_passphrase: str | None
+    sasl_oauthbearer_assertion_template_file: str | None
+    sasl_oauthbearer_client_credentials_client_id: str | None
+    sasl_oauthbearer_client_credentials_client_secret: str | None
+    sasl_oauthbearer_jwt_retriever_class: str
+    sasl_oauthbearer_jwt_validator_class: str
+    sasl_oauthbearer_scope: str | None
+    sasl_oauthbearer_token_endpoint_url: str | None
     log_dir: tuple[str, ...]
     log_dirs: tuple[str, ...]
     log_segment_bytes: int
@@ -199,6 +278,7 @@ class BrokerConfig:
             self.bound_listeners,
             self.inter_broker_listener_name,
             self.security_inter_broker_protocol,
+            settings.text("security.inter.broker.protocol") is not None,
         )
 
     @classmethod
@@ -219,6 +299,15 @@ class BrokerConfig:
             self._protocols,
             self.controller_listener_names,
         )
+
+    def listener_value(self, listener: str, setting: str, mechanism: str | None = None) -> Value:
+        """A setting as it counts for a listener, and for a mechanism of it."""
+        for name in names(listener, setting, mechanism):
+            text = self.settings.text(name)
+            if text is not None:
+                return PER_LISTENER[setting].parse(text)
+        value: Value = getattr(self, PER_LISTENER[setting].attribute)
+        return value
 
     def with_dynamic(
         self, dynamic_default: Mapping[str, str], dynamic_broker: Mapping[str, str]

@@ -53,8 +53,8 @@ NETWORK_CONFIGS = (
         "listener.security.protocol.map", STRING,
         ",".join(f"{name}:{name}" for name in ("SASL_SSL", "PLAINTEXT", "SSL", "SASL_PLAINTEXT")),
         Parsed(protocol_map, "NAME:PROTOCOL,..."), LOW, READ_ONLY,
-        "The protocol of each listener name. Only PLAINTEXT is supported so far. Unlike in "
-        "Kafka, a change needs a restart.",
+        "The protocol of each listener name: PLAINTEXT, SSL, SASL_PLAINTEXT or SASL_SSL. Unlike "
+        "in Kafka, a change needs a restart.",
     ),
     broker(
         "inter.broker.listener.name", STRING, None, None, MEDIUM, READ_ONLY,
@@ -63,7 +63,8 @@ NETWORK_CONFIGS = (
     ),
     broker(
         "security.inter.broker.protocol", STRING, "PLAINTEXT", OneOf(PROTOCOLS), MEDIUM, READ_ONLY,
-        "The protocol for communication between brokers. Only PLAINTEXT is supported so far.",
+        "The protocol for communication between brokers, where `inter.broker.listener.name` is not "
+        "set.",
     ),
     broker(
         "controller.listener.names", LIST, (), None, HIGH, READ_ONLY,

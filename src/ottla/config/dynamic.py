@@ -18,6 +18,8 @@ from ottla.config.definition import ConfigDef, DynamicMode, table
 from ottla.config.errors import ConfigError
 from ottla.config.group_configs import GROUP_CONFIGS, check_group_configs
 from ottla.config.ignored_configs import dynamic_mode
+from ottla.config.listener_configs import PER_LISTENER, PREFIX
+from ottla.config.listener_configs import definition as listener_definition
 from ottla.config.rows import AT_LEAST_1
 from ottla.config.topic_configs import TOPIC_CONFIGS, check_topic_configs
 from ottla.config.types import ConfigType, Value, format_value
@@ -96,9 +98,14 @@ def altered_broker_configs(
 
 def check_dynamic_broker_configs(configs: Mapping[str, str], *, cluster_wide: bool) -> None:
     """Refuse settings that cannot change while the broker runs, or not for the whole cluster."""
-    fixed, single = [], []
+    fixed, single, unprefixed = [], [], []
     for name, text in configs.items():
         definition = BROKER_CONFIGS.get(name)
+        if name.startswith(PREFIX):
+            definition = listener_definition(name)
+        elif name in PER_LISTENER and PER_LISTENER[name].dynamic is DynamicMode.PER_BROKER:
+            unprefixed.append(name)
+            continue
         checked = THREADS.get(name, definition)
         mode = dynamic_mode(name) if definition is None else definition.dynamic
         if mode is DynamicMode.READ_ONLY:
@@ -111,6 +118,12 @@ def check_dynamic_broker_configs(configs: Mapping[str, str], *, cluster_wide: bo
         raise KafkaError(
             ErrorCode.INVALID_REQUEST,
             f"Cannot update these configs dynamically: [{', '.join(fixed)}]",
+        )
+    if unprefixed:
+        raise KafkaError(
+            ErrorCode.INVALID_REQUEST,
+            "These security configs can be dynamically updated only per-listener using the "
+            f"listener prefix: [{', '.join(unprefixed)}]",
         )
     if single:
         raise KafkaError(

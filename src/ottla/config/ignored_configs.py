@@ -9,21 +9,18 @@ does not know either: it keeps them for plug-ins, and tells their names but not 
 
 from ottla.config.definition import DynamicMode
 
-# Whole families: the quorum of KRaft, ZooKeeper, tiered storage, share and streams groups, Java's
-# security, and the settings of single listeners. Their listeners or features are refused elsewhere.
+# Whole families: the quorum of KRaft, ZooKeeper, tiered storage, share and streams groups. Their
+# listeners or features are refused elsewhere.
 _PREFIXES = (
     "controller.quorum.",
     "group.share.",
     "group.streams.",
-    "listener.name.",
     "metadata.log.",
     "password.encoder.",
     "remote.",
     "rlmm.config.",
     "rsm.config.",
-    "sasl.",
     "share.coordinator.",
-    "ssl.",
     "zookeeper.",
 )
 
@@ -32,7 +29,7 @@ _LISTED = """
     alter.log.dirs.replication.quota.window.num
     alter.log.dirs.replication.quota.window.size.seconds auto.include.jmx.reporter
     background.threads broker.id.generation.enable client.quota.callback.class config.providers
-    connection.failed.authentication.delay.ms connections.max.reauth.ms control.plane.listener.name
+    control.plane.listener.name
     controlled.shutdown.max.retries controlled.shutdown.retry.backoff.ms
     controller.performance.always.log.threshold.ms controller.performance.sample.period.ms
     controller.socket.timeout.ms
@@ -52,12 +49,13 @@ _LISTED = """
     metadata.max.retention.bytes metadata.max.retention.ms metric.reporters metrics.num.samples
     metrics.recording.level metrics.sample.window.ms num.io.threads num.network.threads
     num.recovery.threads.per.data.dir num.replica.alter.log.dirs.threads num.replica.fetchers
-    offsets.load.buffer.size offsets.topic.compression.codec principal.builder.class process.roles
+    offsets.load.buffer.size offsets.topic.compression.codec process.roles
     producer.id.expiration.check.interval.ms producer.purgatory.purge.interval.requests
     queued.max.requests
     replica.alter.log.dirs.io.max.bytes.per.second replica.socket.receive.buffer.bytes
     replication.quota.window.num replication.quota.window.size.seconds reserved.broker.max.id
-    security.providers server.max.startup.time.ms share.fetch.purgatory.purge.interval.requests
+    sasl.mechanism.controller.protocol security.providers server.max.startup.time.ms
+    share.fetch.purgatory.purge.interval.requests
     socket.connection.setup.timeout.max.ms socket.connection.setup.timeout.ms telemetry.max.bytes
     transaction.abort.timed.out.transaction.cleanup.interval.ms
     transaction.state.log.load.buffer.size transaction.two.phase.commit.enable
@@ -79,22 +77,8 @@ _LISTED_CLUSTER_WIDE = """
     remote.log.reader.threads replica.alter.log.dirs.io.max.bytes.per.second
     share.coordinator.cached.buffer.max.bytes
 """
-_LISTED_PER_BROKER = """
-    cordoned.log.dirs principal.builder.class sasl.enabled.mechanisms sasl.jaas.config
-    sasl.kerberos.kinit.cmd sasl.kerberos.min.time.before.relogin
-    sasl.kerberos.principal.to.local.rules sasl.kerberos.service.name
-    sasl.kerberos.ticket.renew.jitter sasl.kerberos.ticket.renew.window.factor
-    sasl.login.refresh.buffer.seconds sasl.login.refresh.min.period.seconds
-    sasl.login.refresh.window.factor sasl.login.refresh.window.jitter
-    sasl.mechanism.inter.broker.protocol ssl.cipher.suites ssl.client.auth ssl.enabled.protocols
-    ssl.endpoint.identification.algorithm ssl.engine.factory.class ssl.key.password
-    ssl.keymanager.algorithm ssl.keystore.certificate.chain ssl.keystore.key ssl.keystore.location
-    ssl.keystore.password ssl.keystore.type ssl.protocol ssl.provider
-    ssl.secure.random.implementation ssl.trustmanager.algorithm ssl.truststore.certificates
-    ssl.truststore.location ssl.truststore.password ssl.truststore.type
-"""
+_PER_BROKER = frozenset({"cordoned.log.dirs"})
 _CLUSTER_WIDE = frozenset(_LISTED_CLUSTER_WIDE.split())
-_PER_BROKER = frozenset(_LISTED_PER_BROKER.split())
 
 
 def is_ignored(name: str) -> bool:
@@ -114,7 +98,7 @@ def warning(name: str) -> str:
 
 def dynamic_mode(name: str) -> DynamicMode:
     """How Kafka lets a setting change that is not in the table."""
-    if name in _PER_BROKER or name.startswith("listener.name."):
+    if name in _PER_BROKER:
         return DynamicMode.PER_BROKER
     if name in _CLUSTER_WIDE or not is_ignored(name):
         return DynamicMode.CLUSTER_WIDE

@@ -21,7 +21,8 @@ import msgspec
 from ottla.config.errors import ConfigError, invalid_value
 
 PROTOCOLS = ("PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL")
-WORKING_PROTOCOLS = ("PLAINTEXT",)
+TLS_PROTOCOLS = ("SSL", "SASL_SSL")
+SASL_PROTOCOLS = ("SASL_PLAINTEXT", "SASL_SSL")
 
 _ENDPOINT = re.compile(r"(?P<name>[^:/]*)://\[?(?P<host>[0-9a-zA-Z\-%._:]*)\]?:(?P<port>-?[0-9]+)")
 _NAME = re.compile(r"[A-Z0-9_.\-]+")
@@ -37,6 +38,16 @@ class Listener(msgspec.Struct, frozen=True):
     host: str
     port: int
     protocol: str
+
+    @property
+    def has_tls(self) -> bool:
+        """True for SSL and SASL_SSL."""
+        return self.protocol in TLS_PROTOCOLS
+
+    @property
+    def has_sasl(self) -> bool:
+        """True for SASL_PLAINTEXT and SASL_SSL."""
+        return self.protocol in SASL_PROTOCOLS
 
     def __str__(self) -> str:
         host = f"[{self.host}]" if ":" in self.host else self.host
@@ -160,12 +171,17 @@ def sent_to_themselves(
 
 
 def inter_broker_listener(
-    listeners: Sequence[Listener], name: str | None, protocol: str
+    listeners: Sequence[Listener], name: str | None, protocol: str, is_set: bool = True
 ) -> Listener:
-    """The listener that brokers use among themselves."""
+    """The listener that brokers use among themselves.
+
+    Where neither a name nor a protocol is set (`is_set`) and none has the protocol, the first one.
+    """
     for listener in listeners:
         if listener.name == name.upper() if name else listener.protocol == protocol:
             return listener
+    if not name and not is_set:
+        return listeners[0]
     setting = "inter.broker.listener.name" if name else "security.inter.broker.protocol"
     names = ", ".join(listener.name for listener in listeners)
     raise invalid_value(setting, name or protocol, f"No such listener (there are: {names})")
@@ -194,22 +210,18 @@ def _parse(
         if name in listeners:
             raise invalid_value(setting, ",".join(endpoints), f"{name} is defined twice")
         if name not in left_out:
-            protocol = _working_protocol(setting, text, name, protocols)
+            protocol = _protocol(setting, text, name, protocols)
             listeners[name] = Listener(name, match["host"], port, protocol)
     if not listeners:
         raise invalid_value(setting, ",".join(endpoints), "At least one listener is needed")
     return tuple(listeners.values())
 
 
-def _working_protocol(setting: str, text: str, name: str, protocols: Mapping[str, str]) -> str:
+def _protocol(setting: str, text: str, name: str, protocols: Mapping[str, str]) -> str:
     protocol = protocols.get(name)
     if protocol is None:
         raise invalid_value(
             setting, text, f"listener.security.protocol.map has no protocol for {name}"
-        )
-    if protocol not in WORKING_PROTOCOLS:
-        raise invalid_value(
-            setting, text, f"{protocol} is not supported yet; only PLAINTEXT listeners are"
         )
     return protocol
 

@@ -5,9 +5,10 @@ from ottla.config.types import ConfigType, Value
 
 BOOLEAN, DOUBLE, INT = ConfigType.BOOLEAN, ConfigType.DOUBLE, ConfigType.INT
 LIST, LONG, STRING = ConfigType.LIST, ConfigType.LONG, ConfigType.STRING
-SHORT, CLASS = ConfigType.SHORT, ConfigType.CLASS
+SHORT, CLASS, PASSWORD = ConfigType.SHORT, ConfigType.CLASS, ConfigType.PASSWORD
 HIGH, MEDIUM, LOW = Importance.HIGH, Importance.MEDIUM, Importance.LOW
 READ_ONLY, CLUSTER_WIDE = DynamicMode.READ_ONLY, DynamicMode.CLUSTER_WIDE
+PER_BROKER = DynamicMode.PER_BROKER
 
 AT_LEAST_0 = Range(0)
 AT_LEAST_1 = Range(1)

@@ -7,7 +7,8 @@
 4. Every name and value is checked here; a complaint says where the setting came from.
 """
 
-from collections.abc import Iterator, Mapping, Sequence
+import re
+from collections.abc import Callable, Iterator, Mapping, Sequence
 
 import msgspec
 
@@ -18,6 +19,7 @@ from ottla.config.ignored_configs import is_ignored, warning
 ENVIRONMENT_PREFIX = "OTTLA_"
 _ESCAPES = {"t": "\t", "n": "\n", "r": "\r", "f": "\f"}
 _BLANKS = " \t\f"
+_LIKE_A_NAME = re.compile(r"[A-Za-z0-9._-]*")
 
 
 class Loaded(msgspec.Struct, frozen=True):
@@ -39,8 +41,12 @@ def load(
     file_name: str = "server.properties",
     environ: Mapping[str, str] | None = None,
     flags: Sequence[str] = (),
+    resolve: Callable[[str], str] = str,
 ) -> Loaded:
-    """All sources together; `properties` is the file's text, `flags` are `name=value`."""
+    """All sources together; `properties` is the file's text, `flags` are `name=value`.
+
+    `resolve` replaces references to secrets in a value.
+    """
     values: dict[str, str] = {}
     warnings: dict[str, str] = {}
     for setting in _settings(properties, file_name, environ or {}, flags):
@@ -49,10 +55,11 @@ def load(
             if definition is None:
                 warnings[setting.name] = f"{setting.origin}: {warning(setting.name)}"
                 continue
-            definition.parse(setting.value)
+            value = resolve(setting.value)
+            definition.parse(value)
         except ConfigError as error:
             raise error.at(setting.origin) from None
-        values[setting.name] = setting.value
+        values[setting.name] = value
     return Loaded(values, tuple(warnings.values()))
 
 
@@ -68,10 +75,11 @@ def _settings(
     for flag in flags:
         name, equals, value = flag.partition("=")
         if not equals:
-            raise ConfigError(f"--set {flag}: must be name=value")
-        if not name.strip():
+            shown = flag if _LIKE_A_NAME.fullmatch(flag) else "[hidden]"
+            raise ConfigError(f"--set {shown}: must be name=value")
+        if not name.strip():  # the value may be a password
             raise ConfigError(
-                f"--set {flag}: the name is missing; use name=value, like num.partitions=3"
+                "--set =[hidden]: the name is missing; use name=value, like num.partitions=3"
             )
         yield _Setting(name.strip(), value, "--set")
 

@@ -17,6 +17,8 @@ class Principal(NamedTuple):
 
 ANONYMOUS: Final = Principal(USER, "ANONYMOUS")
 """A client of a listener without authentication."""
+WORKER: Final = Principal("Ottla", "worker")
+"""A broker of `--workers`. Its kind is not User, so no client can have its name."""
 
 
 def parse_principal(text: str) -> Principal:

@@ -125,6 +125,11 @@ class SaslGate:
         """True while the client is authenticated and not about to authenticate again."""
         return self.state is GateState.COMPLETE
 
+    @property
+    def takes_bare_tokens(self) -> bool:
+        """True while the next frame is a token without a header, which may be very short."""
+        return self.state is GateState.BARE_TOKENS
+
     def step(self, frame: memoryview, now: float) -> Step:
         """Judge one frame; raises UnanswerableError where it ends the connection without a word.
 

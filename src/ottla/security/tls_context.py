@@ -21,6 +21,7 @@ from pathlib import Path
 from typing import Final
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from ottla.config.errors import ConfigError, invalid_value
 from ottla.extras import install_command
@@ -106,13 +107,18 @@ def read_keystore(store: Store, key_password: Secret | None) -> Material:
     if store.type == "PKCS12":
         return _material(store.setting, store.location, _pem_of_pkcs12(store, data), None)
     pem = _text(store, data)
-    mode = Path(store.location).stat().st_mode
-    if mode & stat.S_IROTH and "ENCRYPTED" not in pem:
+    secret = store
+    if store.key_location is not None:
+        secret = replace(store, location=store.key_location)
+        pem = f"{_text(secret, _read(secret)).strip()}\n{pem}"
+    assert secret.location is not None
+    mode = Path(secret.location).stat().st_mode
+    if mode & stat.S_IROTH and "PRIVATE KEY" in pem and "ENCRYPTED" not in pem:
         raise invalid_value(
             store.setting,
-            store.location,
+            secret.location,
             "The private key can be read by every user of this machine; "
-            f"run: chmod 600 {store.location}",
+            f"run: chmod 600 {secret.location}",
         )
     return _material(store.setting, store.location, pem, key_password)
 
@@ -170,6 +176,18 @@ def load_truststore(context: ssl.SSLContext, store: Store) -> None:
         raise invalid_value(
             store.setting, where, f"The certificates cannot be read ({reason})"
         ) from None
+
+
+def file_state(settings: TlsSettings) -> tuple[tuple[str, int, int], ...]:
+    """The files of a context, with what changes when they do."""
+    found = []
+    for name in settings.files:
+        try:
+            status = os.stat(name)
+            found.append((name, status.st_mtime_ns, status.st_size))
+        except OSError:
+            found.append((name, 0, 0))
+    return tuple(found)
 
 
 def check_reload(old: Material, new: Material, settings: TlsSettings) -> None:

@@ -46,6 +46,8 @@ class Store(Struct, frozen=True):
     certificates: Secret | None = None
     """PEM text: the chain of a keystore, or what a truststore trusts."""
     key: Secret | None = None
+    key_location: str | None = None
+    """The file of the private key, where it has one of its own."""
 
 
 class TlsSettings(Struct, frozen=True):
@@ -65,16 +67,19 @@ class TlsSettings(Struct, frozen=True):
     def files(self) -> list[str]:
         """The files that it is read from."""
         stores = (self.keystore, self.truststore)
-        return [store.location for store in stores if store is not None and store.location]
+        found = [store.location for store in stores if store is not None and store.location]
+        if self.keystore is not None and self.keystore.key_location:
+            found.append(self.keystore.key_location)
+        return found
 
 
 def tls_settings(get: Get, prefix: str = "") -> TlsSettings:
     """Read `ssl.*`; `prefix` is put before the names in errors. Raises ConfigError."""
     versions, ciphers = _versions_and_ciphers(get, prefix)
     return TlsSettings(
-        keystore=_store(get, prefix, "keystore", "certificate.chain"),
+        keystore=_keystore(get, prefix),
         key_password=_secret(get("ssl.key.password")),
-        truststore=_store(get, prefix, "truststore", "certificates"),
+        truststore=_truststore(get, prefix),
         client_auth=_text(get("ssl.client.auth")) or "none",
         versions=versions,
         ciphers=ciphers,
@@ -84,21 +89,44 @@ def tls_settings(get: Get, prefix: str = "") -> TlsSettings:
     )
 
 
-def _store(get: Get, prefix: str, name: str, inline: str) -> Store | None:
-    base = f"ssl.{name}"
-    kind = (_text(get(f"{base}.type")) or "JKS").upper()
-    location = _text(get(f"{base}.location"))
-    certificates = _secret(get(f"{base}.{inline}"))
-    key = _secret(get("ssl.keystore.key")) if name == "keystore" else None
-    if kind not in STORE_TYPES:
-        raise invalid_value(
-            f"{prefix}{base}.type", kind, f"Must be one of {', '.join(STORE_TYPES)}"
-        )
-    if certificates is None and key is None:
+def _keystore(get: Get, prefix: str) -> Store | None:
+    kind, location = _type(get, prefix, "ssl.keystore.type"), _text(get("ssl.keystore.location"))
+    chain, key = _secret(get("ssl.keystore.certificate.chain")), _secret(get("ssl.keystore.key"))
+    if chain is None and key is None:
         if location is None:
             return None
-        password = _secret(get(f"{base}.password"))
-        return Store(f"{prefix}{base}.location", kind, location, password)
+        password = _secret(get("ssl.keystore.password"))
+        setting, own_file = f"{prefix}ssl.keystore.location", _text(get("ottla.ssl.key.location"))
+        return Store(setting, kind, location, password, key_location=own_file)
+    _check_inline(prefix, "keystore", kind, location, "certificate.chain")
+    if chain is None or key is None:
+        missing = "ssl.keystore.certificate.chain" if chain is None else "ssl.keystore.key"
+        raise invalid_value(f"{prefix}{missing}", None, "Must be set too")
+    return Store(f"{prefix}ssl.keystore.certificate.chain", "PEM", None, None, chain, key)
+
+
+def _truststore(get: Get, prefix: str) -> Store | None:
+    kind = _type(get, prefix, "ssl.truststore.type")
+    location = _text(get("ssl.truststore.location"))
+    certificates = _secret(get("ssl.truststore.certificates"))
+    if certificates is None:
+        if location is None:
+            return None
+        password = _secret(get("ssl.truststore.password"))
+        return Store(f"{prefix}ssl.truststore.location", kind, location, password)
+    _check_inline(prefix, "truststore", kind, location, "certificates")
+    return Store(f"{prefix}ssl.truststore.certificates", "PEM", None, None, certificates)
+
+
+def _type(get: Get, prefix: str, name: str) -> str:
+    kind = (_text(get(name)) or "JKS").upper()
+    if kind not in STORE_TYPES:
+        raise invalid_value(f"{prefix}{name}", kind, f"Must be one of {', '.join(STORE_TYPES)}")
+    return kind
+
+
+def _check_inline(prefix: str, store: str, kind: str, location: str | None, inline: str) -> None:
+    base = f"ssl.{store}"
     if location is not None:
         raise invalid_value(
             f"{prefix}{base}.location", location, f"Must not be set beside {base}.{inline}"
@@ -107,10 +135,6 @@ def _store(get: Get, prefix: str, name: str, inline: str) -> Store | None:
         raise invalid_value(
             f"{prefix}{base}.type", kind, f"Must be PEM where {base}.{inline} is set"
         )
-    if name == "keystore" and (certificates is None or key is None):
-        missing = f"{base}.{inline}" if certificates is None else "ssl.keystore.key"
-        raise invalid_value(f"{prefix}{missing}", None, "Must be set too")
-    return Store(f"{prefix}{base}.{inline}", "PEM", None, None, certificates, key)
 
 
 def _versions_and_ciphers(get: Get, prefix: str) -> tuple[tuple[str, ...], str]:
@@ -121,6 +145,15 @@ def _versions_and_ciphers(get: Get, prefix: str) -> tuple[tuple[str, ...], str]:
             raise invalid_value(
                 f"{prefix}ssl.enabled.protocols", version, f"Must be one of {', '.join(VERSIONS)}"
             )
+    newest = _text(get("ssl.protocol")) or "TLSv1.3"
+    if newest not in (*VERSIONS, "TLS"):
+        raise invalid_value(
+            f"{prefix}ssl.protocol", newest, f"Must be one of {', '.join(VERSIONS)}"
+        )
+    if newest == "TLSv1.2":
+        versions = tuple(version for version in versions if version != "TLSv1.3")
+        if not versions:
+            raise invalid_value(f"{prefix}ssl.protocol", newest, "ssl.enabled.protocols has it not")
     suites = get("ssl.cipher.suites")
     if not isinstance(suites, tuple) or not suites:
         return tuple(sorted(set(versions))), DEFAULT_CIPHERS

@@ -6,6 +6,10 @@ Rules kept here (those of requests and replies are in `protocol.py`, the states 
 2. Before replies leave, what coordinators let linger is written, or they do not leave at all.
    They leave at the end of the loop's turn, with those of all connections (`Server.send_soon`).
 3. A client that has finished sending is still answered; its kernel is asked whether it is there.
+4. A connection is active when a frame begins to arrive, is handled, or a reply leaves. More bytes
+   of the same frame do not count, and a frame has a deadline: a byte now and then keeps nothing
+   open.
+5. A client that failed to authenticate is answered after a while, and not read meanwhile.
 """
 
 from __future__ import annotations
@@ -13,28 +17,37 @@ from __future__ import annotations
 import asyncio
 import socket
 from collections.abc import Callable
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 import structlog
 
+from ottla.later import Later
 from ottla.log.storage.page_cache import read_stretch
+from ottla.security.principal import Principal
 from ottla.server.dispatch import Dispatcher
 from ottla.server.keep_alive import ask_often
 from ottla.server.protocol import REQUESTS_IN_ONE_TURN, ServerProtocol
 from ottla.server.sender import Sender
 from ottla.server.states import CLOSED, ENDED, OPEN, READY, RESTING, SENDING
-from ottla.wire.reply import UnanswerableError
+from ottla.wire.reply import Parts, UnanswerableError
 
 if TYPE_CHECKING:
+    from ottla.server.door import Door
     from ottla.server.server import Server
+    from ottla.server.tls_sender import TlsSender
 
 log = structlog.get_logger()
+
+FRAME_SECONDS: Final = 30.0
+SLOWEST_BYTES_A_SECOND: Final = 256 << 10
+"""A frame has this time, and more for its size."""
 
 
 class Connection:
     """Moves bytes between a socket and a protocol."""
 
     __slots__ = (
+        "_dispatcher",
         "_fd",
         "_sender",
         "_server",
@@ -46,17 +59,29 @@ class Connection:
     )
 
     def __init__(
-        self, server: Server, sock: socket.socket, host: str, listener: str, number: int
+        self, server: Server, sock: socket.socket, host: str, door: Door, number: int
     ) -> None:
         self._server = server
         self._socket = sock
         self._fd = sock.fileno()
         self.client_host = host
         self.id = number
-        self.protocol = ServerProtocol(Dispatcher(server, host, listener, number), self)
-        self._sender = Sender(sock, self.protocol.outbox)
+        self._dispatcher = Dispatcher(server, host, door.name, number)
+        self.protocol = ServerProtocol(
+            self._dispatcher, self, door.new_gate(), server.budget, server.arrivals_budget
+        )
+        self._sender: Sender | TlsSender = Sender(sock, self.protocol.outbox)
         self.last_active = server.loop.time()
-        server.loop.add_reader(self._fd, self._on_readable)
+        self._watch()
+
+    def _watch(self) -> None:
+        """Begin to receive."""
+        self._server.loop.add_reader(self._fd, self._on_readable)
+
+    @property
+    def principal(self) -> Principal:
+        """Who the client is."""
+        return self._dispatcher.principal
 
     @property
     def idle(self) -> bool:
@@ -68,6 +93,16 @@ class Connection:
         """True while the socket is not watched: the client may have gone unnoticed."""
         protocol = self.protocol
         return protocol.input is not OPEN and protocol.may_send
+
+    def is_overdue(self, now: float) -> bool:
+        """True if a frame has been arriving for too long."""
+        protocol = self.protocol
+        if protocol.input is not OPEN or protocol.waits or not protocol.may_send:
+            return False
+        missing = protocol.inbox.missing
+        return missing > 0 and now - self.last_active > (
+            FRAME_SECONDS + missing / SLOWEST_BYTES_A_SECOND
+        )
 
     def fileno(self) -> int:
         """The socket's descriptor."""
@@ -100,7 +135,8 @@ class Connection:
             self._end_input(protocol.peer_finished)
             self._close_if_answered()
             return
-        self.last_active = server.loop.time()
+        if protocol.inbox.waiting == 0:
+            self.last_active = server.loop.time()
         protocol.received(received)
         server.metrics.received(received)
         self._work()
@@ -121,6 +157,8 @@ class Connection:
         protocol = self.protocol
         try:
             left = protocol.handle_frames(REQUESTS_IN_ONE_TURN)
+            if left != REQUESTS_IN_ONE_TURN:
+                self.last_active = self._server.loop.time()
             while protocol.must_send:
                 self._send()
                 if protocol.flow is CLOSED:
@@ -148,6 +186,7 @@ class Connection:
         if protocol.inbox.waiting:
             self._work()
         if protocol.flow is not CLOSED and protocol.resume_input():
+            self.last_active = self._server.loop.time()
             self._server.loop.add_reader(self._fd, self._on_readable)
         self._close_if_answered()
 
@@ -178,6 +217,27 @@ class Connection:
         elif not isinstance(error, asyncio.CancelledError):  # which says that the broker stops
             log.error("request failed; closing the connection", exc_info=error)
         self._end_input(self.protocol.refuse_input)
+
+    def login_done(self) -> None:
+        """The client has authenticated."""
+        self._server.arrivals.remove(self)
+
+    def login_failed(self, problem: str, answer: Later[Parts | None], reply: Parts | None) -> None:
+        """It has failed to; it is told after a while."""
+        server = self._server
+        log.info("authentication failed", client=self.client_host, reason=problem)
+        server.metrics.failed_authentications += 1
+        delay = server.node.config.connection_failed_authentication_delay_ms / 1000
+        self._end_input(self.protocol.refuse_input)
+        server.loop.call_later(delay, answer.complete, reply)
+
+    def room_freed(self) -> None:
+        """There may be room for a large frame now."""
+        self._server.loop.call_soon(self._on_room)
+
+    def _on_room(self) -> None:
+        if self.protocol.flow is not CLOSED:
+            self._go_on()
 
     def _release_replies(self) -> bool:
         """Send the replies that are there; False where nothing more can be handled now."""
@@ -281,5 +341,9 @@ class Connection:
         if protocol.flow is SENDING:
             loop.remove_writer(self._fd)
         protocol.close()
+        self._say_goodbye()
         self._socket.close()
         self._server.forget(self)
+
+    def _say_goodbye(self) -> None:
+        """What is sent before the socket closes: nothing, but by TLS."""

@@ -19,7 +19,7 @@ from ottla.api.registry import ENDPOINTS, Endpoint, Request
 from ottla.broker.scheduling.waiting import settled
 from ottla.later import Later
 from ottla.security.principal import ANONYMOUS, Principal
-from ottla.server.protocol import Answer
+from ottla.server.protocol import LARGEST_WITHOUT_RECORDS, Answer
 from ottla.server.throttling import Throttle
 from ottla.wire.apis import ApiKey
 from ottla.wire.fields import DecodeError
@@ -29,7 +29,6 @@ from ottla.wire.reply import Parts, UnanswerableError
 if TYPE_CHECKING:
     from ottla.server.server import Server
 
-LARGEST_WITHOUT_RECORDS: Final = 8 << 20
 _PRODUCE: Final = int(ApiKey.PRODUCE)
 _API_VERSIONS: Final = int(ApiKey.API_VERSIONS)
 _NOT_A_TASK: Final = (tuple, list, Later)
@@ -60,6 +59,11 @@ class Dispatcher:
         self._quotas = server.node.quotas
         self._throttle: Throttle | None = None
         self._config = server.node.dynamic_config
+
+    @property
+    def principal(self) -> Principal:
+        """Who the client is."""
+        return self._access.principal
 
     def authenticated(self, principal: Principal, *, via_token: bool = False) -> None:
         """The client is known now; `via_token`: it logged in with a delegation token."""

@@ -44,6 +44,13 @@ class Inbox:
         """True if a whole frame has arrived and is not handled."""
         return 0 < self._frame() <= self.waiting
 
+    @property
+    def missing(self) -> int:
+        """Bytes that the first frame lacks; 0 where none has begun, or it is all there."""
+        if self.start == self.end:
+            return 0
+        return max(self._frame() - self.waiting, 0) or int(self.waiting < SIZE_BYTES)
+
     def room(self, shared: memoryview) -> memoryview:
         """Where to receive to next: never nothing."""
         if self.start == self.end:

@@ -16,6 +16,9 @@ Rules kept here:
 6. Many bytes of replies are sent before more requests are handled.
 7. No request is handled inside of another's handler, nor inside of what made a reply ready: a
    change that completes a reply is finished before what stands behind it is looked at.
+8. Where there is a gate, no request reaches a handler before it lets it pass (`security/sasl.py`).
+9. A large frame is received once there is room for all of it (`budget.py`), and one that would be
+   refused for its size is refused before it is received.
 """
 
 from __future__ import annotations
@@ -25,7 +28,16 @@ from struct import Struct
 from typing import Final, Protocol
 
 from ottla.later import FAILED, Later
-from ottla.server.inbox import KEPT_BYTES, SIZE_BYTES, Inbox, what_is_wrong_with_size
+from ottla.security.principal import Principal
+from ottla.security.sasl import SaslGate, Step, Verdict
+from ottla.server.budget import FrameBudget
+from ottla.server.inbox import (
+    KEPT_BYTES,
+    SHARED_BYTES,
+    SIZE_BYTES,
+    Inbox,
+    what_is_wrong_with_size,
+)
 from ottla.server.outbox import Outbox
 from ottla.server.states import (
     ENDED,
@@ -53,6 +65,11 @@ MOST_HELD_BYTES: Final = 64 << 10
 """Received while a request waits: enough to see what comes next, or that the client has gone."""
 SEND_AT_BYTES: Final = 256 << 10
 SMALLEST_REQUEST: Final = 8
+LARGEST_WITHOUT_RECORDS: Final = 8 << 20
+"""A request without records, decoded, takes far more memory than the bytes it comes from."""
+LARGE_FRAME: Final = SHARED_BYTES
+UNKNOWN_CLIENTS_FRAME: Final = 16 << 10
+"""What a client that is not authenticated may send without asking for room."""
 _SIZE: Final = Struct(">i")
 _SIZE_CORRELATION: Final = Struct(">ii")
 _SIZE_CORRELATION_TAGS: Final = Struct(">iix")
@@ -88,6 +105,9 @@ class RequestHandler(Protocol):
     def answered(self, api_key: int, started: float, size: int) -> None:
         """A reply of this many bytes is on its way (0: none is sent)."""
 
+    def authenticated(self, principal: Principal) -> None:
+        """The client is known by name from now on."""
+
 
 class Shell(Protocol):
     """Who owns the socket."""
@@ -103,6 +123,15 @@ class Shell(Protocol):
 
     def reply_failed(self, error: BaseException) -> None:
         """There is no reply where one is due: call `refuse_input`, and the connection will end."""
+
+    def login_done(self) -> None:
+        """The client has authenticated."""
+
+    def login_failed(self, problem: str, answer: Later[Parts | None], reply: Parts | None) -> None:
+        """It has failed to: call `refuse_input`, and after a while complete the answer."""
+
+    def room_freed(self) -> None:
+        """There may be room for a large frame now: go on, but not at once."""
 
 
 class Exchange:
@@ -130,11 +159,39 @@ class Exchange:
 class ServerProtocol:
     """The server's side of one connection."""
 
-    __slots__ = ("_exchanges", "_handler", "_shell", "flow", "inbox", "input", "outbox")
+    __slots__ = (
+        "_budget",
+        "_exchanges",
+        "_gate",
+        "_handler",
+        "_known_budget",
+        "_large",
+        "_reserved",
+        "_shell",
+        "flow",
+        "inbox",
+        "input",
+        "outbox",
+    )
 
-    def __init__(self, handler: RequestHandler, shell: Shell) -> None:
+    def __init__(
+        self,
+        handler: RequestHandler,
+        shell: Shell,
+        gate: SaslGate | None = None,
+        budget: FrameBudget | None = None,
+        arrivals: FrameBudget | None = None,
+    ) -> None:
         self._handler = handler
         self._shell = shell
+        self._gate = gate
+        self._known_budget = budget or FrameBudget()
+        # Clients that are not known share less, and do not wait for it: their frames are small.
+        self._budget = self._known_budget if gate is None else arrivals or FrameBudget()
+        self._large = 0
+        """The size of the frame that is being received, if that is a large one."""
+        self._reserved = False
+        """Whether there is room for it."""
         self._exchanges: deque[Exchange] = deque()
         self.inbox = Inbox()
         self.outbox = Outbox()
@@ -173,6 +230,9 @@ class ServerProtocol:
         """Whether bytes that are there should be received now; pauses where enough is held."""
         if self.flow is RESTING:
             return False
+        if self._large and not self._reserve():
+            self._move_input(InputEvent.PAUSE)
+            return False
         if self.inbox.waiting > MOST_HELD_BYTES and self._holds_enough():
             self._move_input(InputEvent.PAUSE)
             return False
@@ -189,6 +249,7 @@ class ServerProtocol:
     def refuse_input(self) -> None:
         """What came cannot be answered: forget it and what follows, answer what came before."""
         self.inbox.drop()
+        self._end_large()
         self._move_input(InputEvent.END)
 
     def resume_input(self) -> bool:
@@ -197,6 +258,8 @@ class ServerProtocol:
         The rest of a large frame must come in, however much of it is there already.
         """
         if self.input is not PAUSED or self._holds_enough():
+            return False
+        if self._large and not self._reserve():
             return False
         self._move_input(InputEvent.RESUME)
         return True
@@ -215,16 +278,23 @@ class ServerProtocol:
         """
         inbox = self.inbox
         view = inbox.view
-        largest = self._handler.largest_request
+        gate = self._gate
+        largest = (
+            self._handler.largest_request
+            if gate is None or gate.is_complete
+            else gate.largest_frame
+        )
+        before, partial = left, 0
         while inbox.end - inbox.start >= SIZE_BYTES and (
             self.flow is READY or self.flow is RESTING
         ):
             start = inbox.start
             (size,) = _SIZE.unpack_from(view, start)
-            if not SMALLEST_REQUEST <= size <= largest:
+            if not SMALLEST_REQUEST <= size <= largest and not self._is_token_size(size):
                 raise UnanswerableError(what_is_wrong_with_size(view, start, size, largest))
             stop = start + SIZE_BYTES + size
             if stop > inbox.end:
+                partial = size
                 break
             if self._exchanges and not self._may_join(view, start):
                 break
@@ -239,7 +309,50 @@ class ServerProtocol:
                 view = inbox.view
             if self.outbox.size > SEND_AT_BYTES:
                 break
+        if self._large and left != before:
+            self._end_large()
+        if partial > UNKNOWN_CLIENTS_FRAME and not self._large:
+            self._begin_large(view, inbox.start, partial)
         return left
+
+    def _is_token_size(self, size: int) -> bool:
+        """Whether a frame of an unusual size may be one of a login, or the first one after it."""
+        gate = self._gate
+        if gate is None:
+            return False
+        if gate.is_complete:
+            return SMALLEST_REQUEST <= size <= self._handler.largest_request
+        return gate.takes_bare_tokens and 0 <= size <= gate.largest_frame
+
+    def _begin_large(self, view: memoryview, start: int, size: int) -> None:
+        """A large frame has begun to arrive; refuse it now if it would be refused later."""
+        if self._budget is not self._known_budget:
+            self._large = size
+            if not self._reserve():
+                raise UnanswerableError("too many large requests before authentication")
+            return
+        if size <= LARGE_FRAME:
+            return
+        if (
+            size > LARGEST_WITHOUT_RECORDS
+            and self.inbox.waiting >= SIZE_BYTES + _KEY.size
+            and _KEY.unpack_from(view, start + SIZE_BYTES)[0] != _PRODUCE
+        ):
+            raise UnanswerableError(f"request of {size} bytes without records is too large")
+        self._large = size
+
+    def _reserve(self) -> bool:
+        """Whether there is room for the large frame that is being received."""
+        if not self._reserved:
+            self._reserved = self._budget.take(self._large, self._shell)
+        return self._reserved
+
+    def _end_large(self) -> None:
+        """It is handled, or will not be."""
+        if self._large:
+            self._budget.give_back(self._large if self._reserved else 0, self._shell)
+            self._large = 0
+            self._reserved = False
 
     def _may_join(self, view: memoryview, start: int) -> bool:
         last = self._exchanges[-1]
@@ -253,6 +366,8 @@ class ServerProtocol:
     def _handle(self, frame: memoryview) -> None:
         handler = self._handler
         started = handler.now()
+        if self._gate is not None and self._take_login(self._gate, frame, started):
+            return
         try:
             header = read_request_header(frame)
         except DecodeError as problem:
@@ -278,6 +393,46 @@ class ServerProtocol:
             else:
                 shell = self._shell
                 outcome.then(shell.task_done if outcome.by_task else shell.reply_ready)
+
+    # Login --------------------------------------------------------------------------------
+
+    def _take_login(self, gate: SaslGate, frame: memoryview, started: float) -> bool:
+        """Let the gate judge a frame; False where it is a request for the handler."""
+        step = gate.step(frame, started)
+        verdict = step.verdict
+        if verdict is Verdict.PASS:
+            return False
+        if verdict is Verdict.FAILED:
+            self._refuse_login(step, started)
+            return True
+        if verdict is Verdict.DONE:
+            assert gate.principal is not None
+            self._end_large()
+            self._budget = self._known_budget
+            self._handler.authenticated(gate.principal)
+            self._shell.login_done()
+        assert step.reply is not None
+        if step.header is None:
+            self.outbox.add_bytes(_SIZE.pack(len(step.reply)) + step.reply)
+        else:
+            key, version = step.header.api_key, step.header.api_version
+            flexible = version >= _FLEXIBLE_REPLY_FROM.get(key, _NEVER)
+            self._queue(key, step.header.correlation_id, flexible, started, (step.reply,))
+        return True
+
+    def _refuse_login(self, step: Step, started: float) -> None:
+        """The reply, if there is one, leaves when the shell says so; nothing more is taken."""
+        answer: Later[Parts | None] = Later(by_task=True)
+        header = step.header
+        key = int(ApiKey.SASL_AUTHENTICATE) if header is None else header.api_key
+        number = 0 if header is None else header.correlation_id
+        flexible = header is not None and header.api_version >= _FLEXIBLE_REPLY_FROM.get(
+            key, _NEVER
+        )
+        self._exchanges.append(Exchange(key, number, flexible, started, answer, None))
+        answer.then(self._shell.task_done)
+        reply = None if step.reply is None else (step.reply,)
+        self._shell.login_failed(step.problem, answer, reply)
 
     # Replies ------------------------------------------------------------------------------
 
@@ -371,6 +526,7 @@ class ServerProtocol:
     def close(self) -> None:
         """The connection ends: let go of all that waits for it."""
         self._move(FlowEvent.CLOSE)
+        self._end_large()
         self._abandon_exchanges()
         self.outbox.clear()
         self.inbox.drop()

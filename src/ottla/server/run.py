@@ -8,10 +8,11 @@ from __future__ import annotations
 
 import asyncio
 import gc
+import os
 import resource
 import signal
 import sys
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from contextlib import AsyncExitStack
 from typing import TYPE_CHECKING
 
@@ -22,6 +23,9 @@ from ottla.broker.broker_server import BrokerServer
 from ottla.broker.metrics.counters import NetworkMetrics
 from ottla.broker.start_error import StartError
 from ottla.config import BrokerConfig, ConfigError
+from ottla.security.principal import USER, Principal
+from ottla.security.scram import ScramCredential
+from ottla.server.door import Door
 from ottla.server.listening import ListenError, check_free, why
 from ottla.server.server import Server
 
@@ -42,9 +46,31 @@ class RunningBroker:
         self.config = config
         self.network = NetworkMetrics()
         self.node = BrokerServer(config)
-        self.server = Server(self.node, self.network)
+        self._secret = os.urandom(32)
+        doors = [
+            Door.of(config, listener, self._find_credential, self._fake_salts)
+            for listener in config.bound_listeners
+        ]
+        self.server = Server(self.node, self.network, doors)
+        self.node.authorization.on_users_changed = self._users_changed
         self.metrics: MetricsServer | None = None
         self._stack = AsyncExitStack()
+
+    def _find_credential(self, mechanism: str, user: str) -> ScramCredential | None:
+        found = self.node.image.scram_credentials.get((mechanism, user))
+        if found is None:
+            return None
+        return ScramCredential(found.salt, found.stored_key, found.server_key, found.iterations)
+
+    def _fake_salts(self) -> bytes:
+        return self.node.image.security_secret or self._secret
+
+    def _users_changed(self, users: Sequence[str]) -> None:
+        """Close the connections of users that are no more."""
+        known = {user for _, user in self.node.image.scram_credentials}
+        gone = [Principal(USER, user) for user in users if user not in known]
+        if gone:
+            self.server.close_sessions(gone)
 
     async def start(self) -> None:
         """Bind, open the logs, then let clients in. Raises StartError with one clear line."""

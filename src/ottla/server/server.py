@@ -12,6 +12,8 @@ Rules kept here:
 5. Replies leave at the end of the loop's turn in which they are made, those of all connections
    together: what coordinators let linger is written once for all of them, and a client that talks
    over many connections is woken once.
+6. Clients that are not authenticated yet are few and have little time (`arrivals.py`), and frames
+   that are being received share a bounded memory (`budget.py`).
 """
 
 from __future__ import annotations
@@ -22,19 +24,24 @@ import os
 import resource
 import select
 import socket
-from collections.abc import Coroutine, Sequence
+from collections.abc import Collection, Coroutine, Sequence
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 import structlog
 
 from ottla.broker.metrics.counters import NetworkMetrics
 from ottla.config.listeners import Listener
+from ottla.security.principal import Principal
+from ottla.server.arrivals import Arrivals
+from ottla.server.budget import DEFAULT_BYTES, FrameBudget
 from ottla.server.connection import Connection
+from ottla.server.handshakes import Handshakes
 from ottla.server.inbox import SHARED_BYTES
 from ottla.server.listening import ListenError, bind, why
 
 if TYPE_CHECKING:
     from ottla.broker.broker_server import BrokerServer
+    from ottla.server.door import Door
 
 log = structlog.get_logger()
 
@@ -43,6 +50,9 @@ PAUSE_SECONDS: Final = 0.5
 RATE_SECONDS: Final = 1.0
 BUFFER_KEPT_SECONDS: Final = 5.0
 SWEEP_SECONDS: Final = 5.0
+CIPHERTEXT_BYTES: Final = 256 << 10
+ARRIVALS_BYTES: Final = 32 << 20
+"""For the frames of clients that are not authenticated."""
 SWEPT_IN_ONE_TURN: Final = 500
 REQUESTS_MAY_TAKE_SECONDS: Final = 2.0
 """At the end; longer waits are those of clients for each other, and the clients have gone."""
@@ -57,17 +67,28 @@ T = TypeVar("T")
 class Server:
     """Accepts clients and keeps their connections."""
 
-    def __init__(self, node: BrokerServer, metrics: NetworkMetrics) -> None:
+    def __init__(self, node: BrokerServer, metrics: NetworkMetrics, doors: Sequence[Door]) -> None:
         self.node = node
+        self._doors = {door.name: door for door in doors}
         node.lifecycle.on_fenced = self._hang_up
         self.lingering = node.coordinators.lingering
         self.lingering.on_lost = self._close_lost
         self.loop = asyncio.get_running_loop()
         self.metrics = metrics
         self.receive_buffer = memoryview(bytearray(SHARED_BYTES))
+        has_tls = any(door.has_tls for door in doors)
+        self.ciphertext = memoryview(bytearray(CIPHERTEXT_BYTES if has_tls else 0))
+        """Where all TLS connections receive to."""
+        self.gathered = memoryview(bytearray(CIPHERTEXT_BYTES if has_tls else 0))
+        """What they encrypt from."""
+        self.budget = FrameBudget(max(DEFAULT_BYTES, node.config.socket_request_max_bytes))
+        self.arrivals_budget = FrameBudget(ARRIVALS_BYTES)
+        self.arrivals = Arrivals(self.loop)
+        self.handshakes = Handshakes(self.loop)
         self.connections: set[Connection] = set()
         self._by_host: dict[str, int] = {}
-        self._listening: list[tuple[socket.socket, str]] = []
+        self._listening: list[tuple[socket.socket, Door]] = []
+        self._reloading = False
         self._accepting = False
         self._numbers = 0
         self._sweep: asyncio.Handle | None = None
@@ -85,7 +106,8 @@ class Server:
         try:
             for listener in listeners:
                 bound = bind(listener, listeners)
-                self._listening += ((sock, listener.name) for sock in bound)
+                door = self._doors[listener.name]
+                self._listening += ((sock, door) for sock in bound)
                 for sock in bound:
                     sock.listen(self.node.config.socket_listen_backlog_size)
                 ports[listener.name] = bound[0].getsockname()[1]
@@ -102,6 +124,8 @@ class Server:
     def start(self) -> None:
         """Begin to accept clients."""
         self._accept_again()
+        for door in self._doors.values():
+            door.start()
         self._sweep = self.loop.call_later(SWEEP_SECONDS, self._sweep_idle)
 
     def _accept_again(self) -> None:
@@ -112,8 +136,8 @@ class Server:
             self._pause_accepting(FILES_ARE_SHORT)
             return
         self._accepting = True
-        for sock, name in self._listening:
-            self.loop.add_reader(sock.fileno(), self._on_client, sock, name)
+        for sock, door in self._listening:
+            self.loop.add_reader(sock.fileno(), self._on_client, sock, door)
 
     def _stop_accepting(self) -> None:
         if self._accepting:
@@ -121,7 +145,7 @@ class Server:
             for sock, _ in self._listening:
                 self.loop.remove_reader(sock.fileno())
 
-    def _on_client(self, listening: socket.socket, listener: str) -> None:
+    def _on_client(self, listening: socket.socket, door: Door) -> None:
         for _ in range(ACCEPTED_IN_ONE_TURN):
             most = self.node.config.max_connections
             if len(self.connections) >= most:
@@ -147,7 +171,7 @@ class Server:
             if self.node.quotas.connected(address[0]) > 0:
                 sock.close()  # connection_creation_rate of the address
                 continue
-            self._admit(sock, address[0], listener)
+            self._admit(sock, address[0], door)
             if sock.fileno() > self._files.last_for_connections:
                 self._pause_accepting(FILES_ARE_SHORT)
                 return
@@ -173,7 +197,7 @@ class Server:
         self._stop_accepting()
         self._resume = self.loop.call_later(seconds, self._accept_again)
 
-    def _admit(self, sock: socket.socket, host: str, listener: str) -> None:
+    def _admit(self, sock: socket.socket, host: str, door: Door) -> None:
         if self.node.state.fenced:
             sock.close()
             return
@@ -199,7 +223,15 @@ class Server:
             return
         self._numbers += 1
         self._by_host[host] = here + 1
-        self.connections.add(Connection(self, sock, host, listener, self._numbers))
+        if door.has_tls:
+            from ottla.server.tls_connection import TlsConnection  # its library costs start-up time
+
+            connection: Connection = TlsConnection(self, sock, host, door, self._numbers)
+        else:
+            connection = Connection(self, sock, host, door, self._numbers)
+        self.connections.add(connection)
+        if door.has_tls or door.has_sasl:
+            self.arrivals.add(connection, config.ottla_handshake_timeout_ms / 1000)
         self.metrics.accepted += 1
         self._count()
 
@@ -212,6 +244,7 @@ class Server:
     def forget(self, connection: Connection) -> None:
         """A connection has closed."""
         self.connections.discard(connection)
+        self.arrivals.remove(connection)
         self._count()
         left = self._by_host[connection.client_host] - 1
         if left:
@@ -236,6 +269,13 @@ class Server:
                 connection.deaf and _gone(connection)
             ):
                 connection.close()
+            elif connection.is_overdue(now):
+                log.info(
+                    "connection closed",
+                    client=connection.client_host,
+                    reason="request did not arrive in time",
+                )
+                connection.close()
             elif quiet > BUFFER_KEPT_SECONDS:
                 connection.release_buffer()
         del left[-SWEPT_IN_ONE_TURN:]
@@ -244,7 +284,42 @@ class Server:
             return
         if self._resume is None and self._listening:
             self._accept_again()  # max.connections may have been raised
+        self.reload_certificates()
         self._sweep = self.loop.call_later(SWEEP_SECONDS, self._sweep_idle)
+
+    # Security -----------------------------------------------------------------------------
+
+    def reload_certificates(self) -> None:
+        """Let a thread load the certificates whose files or settings have changed."""
+        changed = [
+            (door, listener)
+            for listener in self.node.config.bound_listeners
+            if (door := self._doors[listener.name]).has_tls
+            and door.has_changed(self.node.config, listener)
+        ]
+        if not changed or self._reloading:
+            return
+        self._reloading = True
+        config = self.node.config
+
+        def reload() -> None:
+            for door, listener in changed:
+                door.reload(config, listener)
+
+        def done(_: object) -> None:
+            self._reloading = False
+
+        self.loop.run_in_executor(None, reload).add_done_callback(done)
+
+    def close_sessions(self, principals: Collection[Principal]) -> None:
+        """Close the connections of users that are no more, or that must log in again."""
+        for connection in [each for each in self.connections if each.principal in principals]:
+            log.info(
+                "connection closed",
+                client=connection.client_host,
+                reason=f"credentials of {connection.principal} were changed",
+            )
+            connection.close()
 
     # Sending ------------------------------------------------------------------------------
 
@@ -297,6 +372,10 @@ class Server:
             self._sweep.cancel()
         self._close_listening()
         self._hang_up()
+        self.arrivals.stop()
+        self.handshakes.stop()
+        for door in self._doors.values():
+            door.stop()
 
     async def stop(self) -> None:
         """Close, and let the requests that are being worked on end."""

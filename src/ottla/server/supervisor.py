@@ -7,13 +7,16 @@ Rules kept here:
    nothing: it gets longer, for a busy machine may take its time to start Python.
 2. A worker that dies is started again, later and later if it dies soon. One that cannot even start
    the first time ends all of them.
-3. The supervisor owns the data folder. When the supervisor ends, however, the workers do.
+3. The workers log in at each other with a password that is made at each start, handed to them on
+   stdin and kept nowhere.
+4. The supervisor owns the data folder. When the supervisor ends, however, the workers do.
 """
 
 from __future__ import annotations
 
 import asyncio
 import json
+import secrets
 import signal
 import sys
 import time
@@ -56,7 +59,10 @@ class Supervisor:
     """Runs the workers."""
 
     def __init__(self, static: Mapping[str, str], count: int) -> None:
-        self._workers = [_Worker(worker_settings(static, number)) for number in range(count)]
+        password = secrets.token_urlsafe(32)
+        self._workers = [
+            _Worker(worker_settings(static, number, password)) for number in range(count)
+        ]
         self._silence = BrokerConfig.from_static(static).broker_session_timeout_ms / 1000
         self._folder = DataFolder(common_folder(static), Files())
         self._store: SqliteStore
@@ -147,6 +153,7 @@ class Supervisor:
         worker.has_spoken = False
         child = worker.child = await asyncio.create_subprocess_exec(
             sys.executable,
+            "-P",  # the working directory is not where modules come from
             "-m",
             "ottla.server.worker",
             stdin=asyncio.subprocess.PIPE,

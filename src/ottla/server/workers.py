@@ -14,6 +14,7 @@ from typing import Final
 
 from ottla.broker.metadata.stores import SQLITE, WORKERS_FILE
 from ottla.config import BrokerConfig, ConfigError
+from ottla.security.principal import WORKER
 
 STORE_FILE: Final = WORKERS_FILE
 _FOLDER: Final = re.compile(r"broker-([0-9]{1,10})")
@@ -32,8 +33,11 @@ def left_out(names: Iterable[str], workers: Iterable[int]) -> list[int]:
     return sorted(found - set(workers))
 
 
-def worker_settings(static: Mapping[str, str], number: int) -> dict[str, str]:
-    """The settings of one worker; raises ConfigError where they leave no room for it."""
+def worker_settings(static: Mapping[str, str], number: int, password: str = "") -> dict[str, str]:
+    """The settings of one worker; raises ConfigError where they leave no room for it.
+
+    `password` is what the workers use among themselves, where their listener asks for a login.
+    """
     config = BrokerConfig.from_static(static)
     if config.ottla_store:
         raise ConfigError("--workers keeps its metadata in the data folder; do not set ottla.store")
@@ -49,6 +53,9 @@ def worker_settings(static: Mapping[str, str], number: int) -> dict[str, str]:
     if config.advertised_listeners:
         moved = [_moved(text, number) for text in config.advertised_listeners]
         settings["advertised.listeners"] = ",".join(moved)
+    if password and (config.inter_broker.has_sasl or config.inter_broker.has_tls):
+        settings["ottla.worker.password"] = password
+        settings["super.users"] = ";".join(filter(None, (config.super_users, str(WORKER))))
     if config.ottla_metrics_port > 0:
         settings[_METRICS_PORT] = str(config.ottla_metrics_port + number)
     BrokerConfig.from_static(settings)  # a port or an id may be past the last one

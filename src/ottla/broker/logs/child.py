@@ -70,7 +70,7 @@ class Child:
 
 def _spawn(module: str) -> subprocess.Popen[bytes]:
     return subprocess.Popen(
-        [sys.executable, "-m", module],
+        [sys.executable, "-P", "-m", module],
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
         start_new_session=True,  # what ends the broker at a terminal is for the broker alone

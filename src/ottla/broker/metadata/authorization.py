@@ -9,7 +9,7 @@ Rules kept here:
 from __future__ import annotations
 
 import time
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Sequence
 from typing import TYPE_CHECKING
 
 import structlog
@@ -64,6 +64,8 @@ class Authorization:
 
     def __init__(self, config: BrokerConfig) -> None:
         self.denials = Denials()
+        self.on_users_changed: Callable[[Sequence[str]], None] | None = None
+        """Called with the users whose SCRAM credentials were changed or removed."""
         self.authorizer: Authorizer | None = None
         if config.authorizer_class_name:
             self.authorizer = Authorizer(
@@ -78,6 +80,8 @@ class Authorization:
 
     def learned(self, delta: SecurityDelta) -> None:
         """The metadata have changed."""
+        if delta.changed_users and self.on_users_changed is not None:
+            self.on_users_changed(delta.changed_users)
         if self.authorizer is not None and (delta.added_acls or delta.removed_acls):
             self.authorizer.changed(_known(delta.added_acls), _known(delta.removed_acls))
 

@@ -4,8 +4,8 @@ Rules kept here:
 1. An answer is received into memory that serves the next one too, for what is replicated is
    received at high rates: memory that is new costs more than the copy into it.
 2. What is received unasked, or is no answer, ends the connection.
-
-TLS and SASL between brokers belong here, where the connection is made.
+3. A connection is made with TLS and a login where the listener between brokers asks for them; the
+   login is renewed before its session ends.
 """
 
 from __future__ import annotations
@@ -15,11 +15,16 @@ from itertools import count
 from struct import Struct
 from typing import Final, Self, TypeVar, cast
 
+from ottla.broker.replication.link_security import LinkSecurity, WrongBroker
+from ottla.config.errors import ConfigError
 from ottla.metadata.documents import BrokerEndpoint
+from ottla.security.mechanism import LoginFailed
 from ottla.wire import codec
 from ottla.wire.fields import DecodeError
 from ottla.wire.headers import read_response_header, write_request_header
 from ottla.wire.message import Message
+from ottla.wire.messages.sasl_authenticate import SaslAuthenticateRequest, SaslAuthenticateResponse
+from ottla.wire.messages.sasl_handshake import SaslHandshakeRequest, SaslHandshakeResponse
 
 M = TypeVar("M", bound=Message)
 
@@ -28,6 +33,8 @@ LARGEST_ANSWER: Final = 1 << 30
 FIRST_MEMORY: Final = 1 << 16
 MOST_KEPT: Final = 4 << 20
 """Memory that is kept for the next answer; what a larger one needs is let go after it."""
+RENEW_AFTER: Final = 0.85
+"""A login is renewed after this part of its session, as Kafka's clients do."""
 _SIZE: Final = Struct(">i")
 
 
@@ -105,23 +112,64 @@ class _Receiver(asyncio.BufferedProtocol):
 class Link:
     """An open connection. Every failure closes it."""
 
-    def __init__(self, receiver: _Receiver) -> None:
+    def __init__(self, receiver: _Receiver, security: LinkSecurity) -> None:
         self._receiver = receiver
+        self._security = security
         self._numbers = count()
+        self._renew_at: float | None = None
 
     @classmethod
-    async def open(cls, where: BrokerEndpoint, seconds: float) -> Self:
-        """Connect; raises LinkError."""
+    async def open(
+        cls, where: BrokerEndpoint, seconds: float, security: LinkSecurity | None = None
+    ) -> Self:
+        """Connect and log in; raises LinkError."""
         loop = asyncio.get_running_loop()
+        security = security or LinkSecurity()
         try:
+            context = security.context()
             async with asyncio.timeout(seconds):
-                _, receiver = await loop.create_connection(_Receiver, where.host, where.port)
-        except (OSError, TimeoutError, UnicodeError) as problem:
+                transport, receiver = await loop.create_connection(
+                    _Receiver,
+                    where.host,
+                    where.port,
+                    ssl=context,
+                    server_hostname=where.host if context is not None else None,
+                )
+        except (OSError, TimeoutError, UnicodeError, ConfigError) as problem:
             # UnicodeError: Python's, for a name that no host can have.
             raise LinkError(
                 f"{where.host}:{where.port}: {str(problem) or 'request timed out'}"
             ) from None
-        return cls(receiver)
+        link = cls(receiver, security)
+        try:
+            security.check(transport.get_extra_info("ssl_object"))
+            if security.mechanism is not None:
+                await link._log_in(security.mechanism, seconds)
+        except (WrongBroker, LoginFailed) as problem:
+            link.close()
+            raise LinkError(f"{where.host}:{where.port}: {problem}") from None
+        return link
+
+    async def _log_in(self, mechanism: str, seconds: float) -> None:
+        """Prove who we are; raises LoginFailed and LinkError."""
+        self._renew_at = None
+        shaken = await self.ask(
+            SaslHandshakeRequest(mechanism=mechanism), SaslHandshakeResponse, 1, seconds
+        )
+        if shaken.error_code:
+            raise LoginFailed(f"SASL mechanism {mechanism} is not enabled there")
+        login = self._security.new_login()
+        message: bytes | None = login.first()
+        while message is not None:
+            answer = await self.ask(
+                SaslAuthenticateRequest(auth_bytes=message), SaslAuthenticateResponse, 1, seconds
+            )
+            if answer.error_code:
+                raise LoginFailed(answer.error_message or "authentication failed")
+            message = login.step(answer.auth_bytes)
+            if answer.session_lifetime_ms:
+                lives = answer.session_lifetime_ms / 1000
+                self._renew_at = asyncio.get_running_loop().time() + RENEW_AFTER * lives
 
     async def ask(self, request: Message, answer: type[M], version: int, seconds: float) -> M:
         """Send a request and wait for its answer; raises LinkError."""
@@ -139,6 +187,8 @@ class Link:
 
         It is there until the next question.
         """
+        if self._renew_at is not None and asyncio.get_running_loop().time() >= self._renew_at:
+            await self._renew(seconds)
         number = next(self._numbers)
         head = write_request_header(request.API_KEY, version, number, CLIENT_ID)
         body = codec.encode(request, version)
@@ -161,6 +211,14 @@ class Link:
             self.close()
             raise
         return data, at
+
+    async def _renew(self, seconds: float) -> None:
+        assert self._security.mechanism is not None
+        try:
+            await self._log_in(self._security.mechanism, seconds)
+        except LoginFailed as problem:
+            self.close()
+            raise LinkError(str(problem)) from None
 
     @property
     def is_open(self) -> bool:

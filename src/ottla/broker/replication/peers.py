@@ -16,6 +16,7 @@ from typing import Final, NamedTuple, TypeVar
 
 from ottla.broker.context.dynamic_config import DynamicConfig
 from ottla.broker.replication.link import Link, LinkError
+from ottla.broker.replication.link_security import LinkSecurity
 from ottla.metadata.image import Image
 from ottla.wire.message import Message
 
@@ -43,8 +44,12 @@ class _Peer:
 class Peers:
     """The other brokers, as this broker asks them."""
 
-    def __init__(self, config: DynamicConfig, image: Image) -> None:
+    def __init__(
+        self, config: DynamicConfig, image: Image, security: LinkSecurity | None = None
+    ) -> None:
         self._config = config
+        self.security = security or LinkSecurity()
+        """How this broker logs in at the others."""
         self._image = image
         self._peers: dict[tuple[int, int], _Peer] = {}
 
@@ -84,7 +89,7 @@ class Peers:
             if line.broker_epoch == registered.epoch and line.link.is_open:
                 return line
             line.link.close()
-        return _Line(await Link.open(where, seconds), registered.epoch)
+        return _Line(await Link.open(where, seconds, self.security), registered.epoch)
 
     def brokers_changed(self) -> None:
         """Brokers have come, gone or moved: wait for no answer of a broker epoch that is over."""

@@ -25,6 +25,7 @@ from ottla.broker.context.dynamic_config import DynamicConfig
 from ottla.broker.replicas.partition import Partition
 from ottla.broker.replication.fetched_data import FetchedData
 from ottla.broker.replication.link import Link, LinkError
+from ottla.broker.replication.link_security import LinkSecurity
 from ottla.metadata.image import NO_EPOCH, BrokerImage, Image
 from ottla.replication.follower import FollowerFetch
 from ottla.wire.errors import ErrorCode
@@ -58,8 +59,10 @@ class ReplicaFetcher:
         config: DynamicConfig,
         image: Image,
         fetched_data: FetchedData,
+        security: LinkSecurity,
     ) -> None:
         self._leader = leader
+        self._security = security
         self._broker = broker
         self._config = config
         self._image = image
@@ -138,7 +141,7 @@ class ReplicaFetcher:
             return
         timeout = self._config.current.replica_socket_timeout_ms / 1000
         self._registered = registered
-        self._link = await Link.open(where, timeout)
+        self._link = await Link.open(where, timeout, self._security)
         self._session = (0, INITIAL_EPOCH)
         try:
             while self._partitions:

@@ -8,6 +8,7 @@ from ottla.broker.context.broker_state import BrokerState
 from ottla.broker.context.dynamic_config import DynamicConfig
 from ottla.broker.replicas.partition import Partition
 from ottla.broker.replication.fetched_data import FetchedData
+from ottla.broker.replication.link_security import LinkSecurity
 from ottla.broker.replication.replica_fetcher import ReplicaFetcher
 from ottla.metadata.image import Image
 
@@ -16,8 +17,14 @@ class ReplicaFetcherManager:
     """The fetchers of one broker, by the leader's broker id."""
 
     def __init__(
-        self, broker: BrokerState, config: DynamicConfig, image: Image, fetched_data: FetchedData
+        self,
+        broker: BrokerState,
+        config: DynamicConfig,
+        image: Image,
+        fetched_data: FetchedData,
+        security: LinkSecurity,
     ) -> None:
+        self._security = security
         self._broker = broker
         self._config = config
         self._image = image
@@ -30,7 +37,12 @@ class ReplicaFetcherManager:
         fetcher = self._fetchers.get(leader)
         if fetcher is None:
             fetcher = self._fetchers[leader] = ReplicaFetcher(
-                leader, self._broker, self._config, self._image, self._fetched_data
+                leader,
+                self._broker,
+                self._config,
+                self._image,
+                self._fetched_data,
+                self._security,
             )
         self._of[partition] = fetcher
         fetcher.add(partition)

@@ -76,7 +76,9 @@ class ReplicaManager:
             log_manager=log_manager,
             isr_leaving=isr_leaving,
         )
-        self.fetchers = ReplicaFetcherManager(broker, config, image, self.fetched_data)
+        self.fetchers = ReplicaFetcherManager(
+            broker, config, image, self.fetched_data, peers.security
+        )
         self.alter_partition = alter_partition
         self.claims = LeaderClaims(broker, config, image, partitions, metadata, isr_leaving)
         self._older_epochs = OlderEpochs(broker, image, metadata, background)

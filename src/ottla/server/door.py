@@ -1,0 +1,233 @@
+"""What a listener needs at run time: its TLS context, its logins, its mapping rules.
+
+Rules kept here:
+1. A door is made before anything is bound: a wrong certificate or JAAS line is a ConfigError.
+2. A certificate whose files have changed is loaded again. One that cannot be loaded, or that may
+   not take the place of the old one, is reported once, and the old one stays. Connections that are
+   open keep theirs.
+"""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Callable
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING
+
+import structlog
+
+from ottla.config import BrokerConfig
+from ottla.config.errors import ConfigError
+from ottla.config.listener_configs import PREFIX
+from ottla.config.listeners import Listener
+from ottla.security.jwt import SignedValidator, UnsecuredValidator
+from ottla.security.listeners import (
+    WORKER_MECHANISM,
+    ListenerSecurity,
+    OauthSettings,
+    SaslSettings,
+    listener_security,
+)
+from ottla.security.mapping import mapped
+from ottla.security.mechanism import ServerMechanism
+from ottla.security.oauthbearer import OAUTHBEARER, OauthBearerServer, Validate
+from ottla.security.plain import PLAIN, PlainServer
+from ottla.security.principal import WORKER
+from ottla.security.sasl import GateSettings, SaslGate
+from ottla.security.scram import FindCredential, ScramCredential, ScramServer, new_credential
+
+if TYPE_CHECKING:
+    import ssl
+
+    from ottla.security.jwks import JwksReader
+    from ottla.security.tls_context import Material
+
+log = structlog.get_logger()
+
+
+class Door:
+    """One listener's side of authentication."""
+
+    def __init__(
+        self,
+        security: ListenerSecurity,
+        find_credential: FindCredential,
+        secret: Callable[[], bytes],
+        worker_password: str = "",
+    ) -> None:
+        self.name = security.name
+        self._security = security
+        self._rules = security.rules()
+        self._jwks: JwksReader | None = None
+        self._gate: GateSettings | None = None
+        self.context: ssl.SSLContext | None = None
+        self._material: Material | None = None
+        self._files: tuple[tuple[str, int, int], ...] = ()
+        if security.tls is not None:
+            from ottla.security.tls_context import file_state, server_context
+
+            self._files = file_state(security.tls)
+            self.context, self._material = server_context(security.tls, self._prefix)
+            _warn_of_expiry(self.name, self._material)
+        if security.sasl is not None:
+            self._gate = self._new_settings(security.sasl, find_credential, secret, worker_password)
+
+    @classmethod
+    def of(
+        cls,
+        config: BrokerConfig,
+        listener: Listener,
+        find_credential: FindCredential,
+        secret: Callable[[], bytes],
+    ) -> Door:
+        """The door of a listener; raises ConfigError."""
+        worker = config.ottla_worker_password if listener == config.inter_broker else ""
+        return cls(listener_security(config, listener), find_credential, secret, worker)
+
+    @property
+    def has_tls(self) -> bool:
+        """True for SSL and SASL_SSL."""
+        return self.context is not None
+
+    @property
+    def has_sasl(self) -> bool:
+        """True for SASL_PLAINTEXT and SASL_SSL."""
+        return self._gate is not None
+
+    @property
+    def certificate_expires(self) -> datetime | None:
+        """When the certificate ends."""
+        return None if self._material is None else self._material.certificate.not_after
+
+    def new_gate(self) -> SaslGate | None:
+        """The login of a new connection; None where there is none."""
+        return None if self._gate is None else SaslGate(self._gate)
+
+    def mapped(self, subject: str) -> str | None:
+        """The user of a certificate's subject."""
+        return mapped(self._rules, subject)
+
+    def start(self) -> None:
+        """Begin to read the key set of OAUTHBEARER."""
+        if self._jwks is not None:
+            self._jwks.start()
+
+    def stop(self) -> None:
+        """Read it no more."""
+        if self._jwks is not None:
+            self._jwks.stop()
+
+    # Reloading ----------------------------------------------------------------------------
+
+    @property
+    def _prefix(self) -> str:
+        return f"{PREFIX}{self.name.lower()}."
+
+    def has_changed(self, config: BrokerConfig, listener: Listener) -> bool:
+        """Whether the TLS settings or the files of them are not those that were loaded."""
+        if self._security.tls is None:
+            return False
+        from ottla.security.tls_context import file_state
+
+        try:
+            now = listener_security(config, listener).tls
+        except ConfigError:
+            return True
+        return now is None or now != self._security.tls or file_state(now) != self._files
+
+    def reload(self, config: BrokerConfig, listener: Listener) -> None:
+        """Load the certificate again; reads files, so a thread does it."""
+        from ottla.security.tls_context import check_reload, file_state, server_context
+
+        try:
+            security = listener_security(config, listener)
+            assert security.tls is not None
+            files = file_state(security.tls)
+            if self._files == files and self._security.tls == security.tls:
+                return
+            self._files = files  # a bad file is reported once
+            context, material = server_context(security.tls, self._prefix)
+            assert self._material is not None
+            check_reload(self._material, material, security.tls)
+        except ConfigError as problem:
+            log.error(
+                "certificate not reloaded; keeping the old one",
+                listener=self.name,
+                reason=str(problem),
+            )
+            return
+        self._security, self.context, self._material = security, context, material
+        log.info(
+            "certificate reloaded",
+            listener=self.name,
+            subject=material.certificate.subject,
+            expires=material.certificate.not_after.isoformat(),
+        )
+
+    # Logins -------------------------------------------------------------------------------
+
+    def _new_settings(
+        self,
+        sasl: SaslSettings,
+        find: FindCredential,
+        secret: Callable[[], bytes],
+        worker_password: str,
+    ) -> GateSettings:
+        passwords = {user: password.reveal() for user, password in sasl.passwords.items()}
+        validate = None if sasl.oauth is None else self._validator(sasl.oauth)
+
+        def factory(mechanism: str) -> Callable[[], ServerMechanism]:
+            if mechanism == PLAIN:
+                return lambda: PlainServer(passwords)
+            if mechanism == OAUTHBEARER:
+                assert validate is not None
+                return lambda: OauthBearerServer(validate)
+            return lambda: ScramServer(mechanism, find, secret())
+
+        private = {}
+        if worker_password:
+            private[WORKER_MECHANISM] = (_worker_login(worker_password), WORKER)
+        return GateSettings(
+            mechanisms={mechanism: factory(mechanism) for mechanism in sasl.mechanisms},
+            largest_frame=sasl.largest_frame,
+            max_reauth_ms=sasl.max_reauth_ms,
+            now_ms=_now_ms,
+            private=private,
+        )
+
+    def _validator(self, oauth: OauthSettings) -> Validate:
+        if oauth.jwks_url is None:
+            log.warning("unsecured tokens are accepted: anybody can log in as any user",
+                        listener=self.name)  # fmt: skip
+            return UnsecuredValidator(oauth.rules, _now_ms)
+        from ottla.security.jwks import JwksReader
+
+        self._jwks = JwksReader(oauth)
+        return SignedValidator(oauth.rules, self._jwks.keys, _now_ms)
+
+
+def _worker_login(password: str) -> Callable[[], ServerMechanism]:
+    mechanism = "SCRAM-SHA-256"
+    credential = new_credential(mechanism, password)
+    secret = os.urandom(32)
+
+    def find(_: str, user: str) -> ScramCredential | None:
+        return credential if user == WORKER.name else None
+
+    return lambda: ScramServer(mechanism, find, secret)
+
+
+def _now_ms() -> int:
+    return time.time_ns() // 1_000_000
+
+
+def _warn_of_expiry(listener: str, material: Material) -> None:
+    ends = material.certificate.not_after
+    if ends < datetime.now(UTC):
+        log.error(
+            "certificate has expired; clients will refuse it",
+            listener=listener,
+            subject=material.certificate.subject,
+            expired=ends.isoformat(),
+        )
