@@ -8,7 +8,8 @@ from ottla.security.principal import Principal
 from ottla.security.sasl import SaslGate
 from ottla.server.budget import FrameBudget
 from ottla.server.inbox import SHARED_BYTES
-from ottla.server.protocol import REQUESTS_IN_ONE_TURN, Answer, ServerProtocol
+from ottla.server.interfaces import Answer
+from ottla.server.protocol import REQUESTS_IN_ONE_TURN, ServerProtocol
 from ottla.server.states import Flow
 from ottla.wire.apis import ApiKey
 from ottla.wire.headers import RequestHeader

@@ -2,7 +2,7 @@
 
 import pytest
 
-from ottla.server.protocol import Answer
+from ottla.server.interfaces import Answer
 from ottla.wire.headers import KEPT_FRAME_BYTES, RequestHeader
 from tests.server.fake_shell import METADATA, PRODUCE, FakeShell, request
 

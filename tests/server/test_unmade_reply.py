@@ -11,7 +11,7 @@ from ottla.broker.replicas.partition import Partition
 from ottla.embedded import Broker
 from ottla.later import Later
 from ottla.server.dispatch import Dispatcher
-from ottla.server.protocol import Answer
+from ottla.server.interfaces import Answer
 from ottla.wire.errors import ErrorCode
 from ottla.wire.headers import RequestHeader
 from ottla.wire.messages.api_versions import ApiVersionsRequest

@@ -19,7 +19,8 @@ from ottla.api.registry import ENDPOINTS, Endpoint, Request
 from ottla.broker.scheduling.waiting import settled
 from ottla.later import Later
 from ottla.security.principal import ANONYMOUS, Principal
-from ottla.server.protocol import LARGEST_WITHOUT_RECORDS, Answer
+from ottla.server.interfaces import Answer
+from ottla.server.large_frames import LARGEST_WITHOUT_RECORDS
 from ottla.server.throttling import Throttle
 from ottla.wire.apis import ApiKey
 from ottla.wire.fields import DecodeError

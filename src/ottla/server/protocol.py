@@ -17,27 +17,21 @@ Rules kept here:
 7. No request is handled inside of another's handler, nor inside of what made a reply ready: a
    change that completes a reply is finished before what stands behind it is looked at.
 8. Where there is a gate, no request reaches a handler before it lets it pass (`security/sasl.py`).
-9. A large frame is received once there is room for all of it (`budget.py`), and one that would be
-   refused for its size is refused before it is received.
+9. A large frame is received once there is room for all of it (`large_frames.py`).
 """
 
 from __future__ import annotations
 
 from collections import deque
 from struct import Struct
-from typing import Final, Protocol
+from typing import Final
 
 from ottla.later import FAILED, Later
-from ottla.security.principal import Principal
 from ottla.security.sasl import SaslGate, Step, Verdict
 from ottla.server.budget import FrameBudget
-from ottla.server.inbox import (
-    KEPT_BYTES,
-    SHARED_BYTES,
-    SIZE_BYTES,
-    Inbox,
-    what_is_wrong_with_size,
-)
+from ottla.server.inbox import KEPT_BYTES, SIZE_BYTES, Inbox, what_is_wrong_with_size
+from ottla.server.interfaces import RequestHandler, Shell
+from ottla.server.large_frames import UNKNOWN_CLIENTS_FRAME, FrameAdmission, LargeFrame
 from ottla.server.outbox import Outbox
 from ottla.server.states import (
     ENDED,
@@ -56,7 +50,7 @@ from ottla.server.states import (
 )
 from ottla.wire.apis import FIRST_FLEXIBLE, ApiKey
 from ottla.wire.fields import DecodeError
-from ottla.wire.headers import RequestHeader, read_request_header
+from ottla.wire.headers import read_request_header
 from ottla.wire.reply import Parts, UnanswerableError
 
 MOST_PIPELINED: Final = 64
@@ -65,11 +59,6 @@ MOST_HELD_BYTES: Final = 64 << 10
 """Received while a request waits: enough to see what comes next, or that the client has gone."""
 SEND_AT_BYTES: Final = 256 << 10
 SMALLEST_REQUEST: Final = 8
-LARGEST_WITHOUT_RECORDS: Final = 8 << 20
-"""A request without records, decoded, takes far more memory than the bytes it comes from."""
-LARGE_FRAME: Final = SHARED_BYTES
-UNKNOWN_CLIENTS_FRAME: Final = 16 << 10
-"""What a client that is not authenticated may send without asking for room."""
 _SIZE: Final = Struct(">i")
 _SIZE_CORRELATION: Final = Struct(">ii")
 _SIZE_CORRELATION_TAGS: Final = Struct(">iix")
@@ -81,57 +70,6 @@ _FLEXIBLE_REPLY_FROM: Final[dict[int, int]] = {
     int(key): first for key, first in FIRST_FLEXIBLE.items() if key != ApiKey.API_VERSIONS
 }
 _NEVER: Final = 1 << 15
-
-Answer = Parts | Later[Parts | None] | None
-"""A reply, now or later; None where there is none to send."""
-
-
-class RequestHandler(Protocol):
-    """Who answers the requests."""
-
-    @property
-    def largest_request(self) -> int:
-        """The largest frame a client may send."""
-
-    def now(self) -> float:
-        """The time in seconds, to measure how long a request took."""
-
-    def handle(self, header: RequestHeader, frame: memoryview) -> Answer:
-        """The reply, now or later, or None where there is none to send (acks=0).
-
-        Raises UnanswerableError where only a closed connection is an answer.
-        """
-
-    def answered(self, api_key: int, started: float, size: int) -> None:
-        """A reply of this many bytes is on its way (0: none is sent)."""
-
-    def authenticated(self, principal: Principal) -> None:
-        """The client is known by name from now on."""
-
-
-class Shell(Protocol):
-    """Who owns the socket."""
-
-    def wake_soon(self) -> None:
-        """Call `wake` in the next turn of the loop."""
-
-    def reply_ready(self) -> None:
-        """A reply that was waited for is there; called in the middle of something else."""
-
-    def task_done(self) -> None:
-        """The same, where nothing else is going on."""
-
-    def reply_failed(self, error: BaseException) -> None:
-        """There is no reply where one is due: call `refuse_input`, and the connection will end."""
-
-    def login_done(self) -> None:
-        """The client has authenticated."""
-
-    def login_failed(self, problem: str, answer: Later[Parts | None], reply: Parts | None) -> None:
-        """It has failed to: call `refuse_input`, and after a while complete the answer."""
-
-    def room_freed(self) -> None:
-        """There may be room for a large frame now: go on, but not at once."""
 
 
 class Exchange:
@@ -160,13 +98,11 @@ class ServerProtocol:
     """The server's side of one connection."""
 
     __slots__ = (
-        "_budget",
+        "_admission",
         "_exchanges",
         "_gate",
         "_handler",
-        "_known_budget",
         "_large",
-        "_reserved",
         "_shell",
         "flow",
         "inbox",
@@ -185,13 +121,10 @@ class ServerProtocol:
         self._handler = handler
         self._shell = shell
         self._gate = gate
-        self._known_budget = budget or FrameBudget()
-        # Clients that are not known share less, and do not wait for it: their frames are small.
-        self._budget = self._known_budget if gate is None else arrivals or FrameBudget()
-        self._large = 0
-        """The size of the frame that is being received, if that is a large one."""
-        self._reserved = False
-        """Whether there is room for it."""
+        unknown = None if gate is None else arrivals or FrameBudget()
+        self._admission = FrameAdmission(shell, budget, unknown)
+        self._large: LargeFrame | None = None
+        """The frame that is being received, if that is a large one."""
         self._exchanges: deque[Exchange] = deque()
         self.inbox = Inbox()
         self.outbox = Outbox()
@@ -230,7 +163,7 @@ class ServerProtocol:
         """Whether bytes that are there should be received now; pauses where enough is held."""
         if self.flow is RESTING:
             return False
-        if self._large and not self._reserve():
+        if self._large is not None and not self._large.reserve():
             self._move_input(InputEvent.PAUSE)
             return False
         if self.inbox.waiting > MOST_HELD_BYTES and self._holds_enough():
@@ -259,7 +192,7 @@ class ServerProtocol:
         """
         if self.input is not PAUSED or self._holds_enough():
             return False
-        if self._large and not self._reserve():
+        if self._large is not None and not self._large.reserve():
             return False
         self._move_input(InputEvent.RESUME)
         return True
@@ -309,10 +242,10 @@ class ServerProtocol:
                 view = inbox.view
             if self.outbox.size > SEND_AT_BYTES:
                 break
-        if self._large and left != before:
+        if self._large is not None and left != before:
             self._end_large()
-        if partial > UNKNOWN_CLIENTS_FRAME and not self._large:
-            self._begin_large(view, inbox.start, partial)
+        if partial > UNKNOWN_CLIENTS_FRAME and self._large is None:
+            self._large = self._admission.begin(view, inbox.start, inbox.end, partial)
         return left
 
     def _is_token_size(self, size: int) -> bool:
@@ -324,35 +257,11 @@ class ServerProtocol:
             return SMALLEST_REQUEST <= size <= self._handler.largest_request
         return gate.takes_bare_tokens and 0 <= size <= gate.largest_frame
 
-    def _begin_large(self, view: memoryview, start: int, size: int) -> None:
-        """A large frame has begun to arrive; refuse it now if it would be refused later."""
-        if self._budget is not self._known_budget:
-            self._large = size
-            if not self._reserve():
-                raise UnanswerableError("too many large requests before authentication")
-            return
-        if size <= LARGE_FRAME:
-            return
-        if (
-            size > LARGEST_WITHOUT_RECORDS
-            and self.inbox.waiting >= SIZE_BYTES + _KEY.size
-            and _KEY.unpack_from(view, start + SIZE_BYTES)[0] != _PRODUCE
-        ):
-            raise UnanswerableError(f"request of {size} bytes without records is too large")
-        self._large = size
-
-    def _reserve(self) -> bool:
-        """Whether there is room for the large frame that is being received."""
-        if not self._reserved:
-            self._reserved = self._budget.take(self._large, self._shell)
-        return self._reserved
-
     def _end_large(self) -> None:
         """It is handled, or will not be."""
-        if self._large:
-            self._budget.give_back(self._large if self._reserved else 0, self._shell)
-            self._large = 0
-            self._reserved = False
+        if self._large is not None:
+            self._large.end()
+            self._large = None
 
     def _may_join(self, view: memoryview, start: int) -> bool:
         last = self._exchanges[-1]
@@ -408,7 +317,7 @@ class ServerProtocol:
         if verdict is Verdict.DONE:
             assert gate.principal is not None
             self._end_large()
-            self._budget = self._known_budget
+            self._admission.authenticated()
             self._handler.authenticated(gate.principal)
             self._shell.login_done()
         assert step.reply is not None
