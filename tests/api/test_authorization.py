@@ -22,7 +22,7 @@ from ottla.metadata.documents import PRODUCER_IDS
 from ottla.security.authorizer import Access, Authorizer
 from ottla.security.operations import Operation, ResourceType
 from ottla.security.principal import Principal
-from ottla.security.tokens import Token
+from ottla.security.tokens import DelegationToken
 from ottla.wire import codec
 from ottla.wire.apis import ApiKey
 from ottla.wire.message import Part
@@ -133,7 +133,7 @@ async def _prepared(node: BrokerServer) -> None:
         v3_and_below_producer_epoch=begun.producer_epoch,
         v3_and_below_topics=[AddPartitionsToTxnTopic(name=NAME, partitions=[0])],
     )
-    await keep_token(node.metadata, Token("id", ALICE, ALICE, (), 0, 2**62, 2**62))
+    await keep_token(node.metadata, DelegationToken("id", ALICE, ALICE, (), 0, 2**62, 2**62))
     added = await _ask(node, Case(ApiKey.ADD_PARTITIONS_TO_TXN, 3, add, None))
     assert set(_errors(added)) == {0}
 

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from ottla.audit.scan import MOST_COUNTS, LogOrder, Order, Scanned, Scanner
+from ottla.audit.scan import MOST_COUNTS, LogOrder, ScannedFile, Scanner, ScanOrder
 from ottla.log.config import LogConfig
 from ottla.log.log import Log
 from ottla.records import Codec
@@ -30,14 +30,14 @@ def logs(tmp_path: Path) -> Iterator[Logs]:
 
 def scan(
     log: Log, start: int = 0, end: int | None = None, scanner: Scanner | None = None
-) -> Scanned:
+) -> ScannedFile:
     stop = log.last_stable_offset if end is None else end
     aborted = log.aborted_transactions(start, stop)
     order = LogOrder(str(log.directory), start, stop, aborted)
     return (scanner or Scanner()).scan(order, WINDOW)
 
 
-def total(scanned: Scanned) -> int:
+def total(scanned: ScannedFile) -> int:
     assert scanned.error is None
     return sum(n for *_, n in scanned.counts)
 
@@ -168,7 +168,7 @@ def test_a_damaged_log_is_told_and_the_others_are_counted(logs: Logs, tmp_path: 
     with segment.open("r+b") as file:
         file.seek(8)
         file.write(b"\0\0\0\1")
-    order = Order(
+    order = ScanOrder(
         WINDOW,
         [
             LogOrder(str(other.directory), 0, 3),
@@ -183,7 +183,7 @@ def test_a_damaged_log_is_told_and_the_others_are_counted(logs: Logs, tmp_path: 
         check=True,
         env={**os.environ},
     )
-    bad, gone, good = msgspec.json.decode(child.stdout, type=list[Scanned])
+    bad, gone, good = msgspec.json.decode(child.stdout, type=list[ScannedFile])
     assert bad.error is not None
     assert "no batch at 0" in bad.error
     assert gone.error is not None

@@ -6,8 +6,9 @@ from pathlib import Path
 from confluent_kafka import Consumer, Producer, TopicPartition
 
 from ottla.client import Admin, Client
-from ottla.client.admin import Resource, ResourceType
+from ottla.client.admin import Resource
 from ottla.embedded import Broker
+from ottla.wire.config_resource_type import ConfigResourceType
 
 SETTINGS = {
     "offsets.topic.num.partitions": 1,
@@ -21,7 +22,7 @@ def make_small(broker: Broker, topic: str) -> None:
     """Give an internal topic segments that fill up within a test."""
     client = Client(broker.bootstrap_servers)
     Admin(client).alter_settings(
-        Resource(ResourceType.TOPIC, topic), {"internal.segment.bytes": "4096"}
+        Resource(ConfigResourceType.TOPIC, topic), {"internal.segment.bytes": "4096"}
     )
     client.close()
 

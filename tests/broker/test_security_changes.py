@@ -25,7 +25,7 @@ from ottla.security.acls import Acl, AclFilter
 from ottla.security.operations import Operation, PatternType, Permission, ResourceType
 from ottla.security.principal import Principal
 from ottla.security.quotas import PRODUCE, Entity
-from ottla.security.tokens import Token, token_hmac
+from ottla.security.tokens import DelegationToken, token_hmac
 from ottla.wire.errors import ErrorCode, KafkaError
 from tests.broker.nodes import running
 
@@ -157,7 +157,7 @@ def test_quotas_of_an_entity_are_set_changed_and_removed(tmp_path: Path) -> None
 def test_a_token_is_found_by_its_hmac_which_is_not_stored(tmp_path: Path) -> None:
     async def live() -> None:
         async with running(tmp_path, SETTINGS) as node:
-            token = Token("id", ALICE, ALICE, (Principal("User", "bob"),), 1, 2, 3)
+            token = DelegationToken("id", ALICE, ALICE, (Principal("User", "bob"),), 1, 2, 3)
             await keep_token(node.metadata, token)
             assert tokens_of(node.image) == [token]
             password = token_hmac("secret", "id")

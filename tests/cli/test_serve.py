@@ -11,7 +11,8 @@ from urllib.request import urlopen
 import pytest
 
 from ottla.client import Admin, Client
-from ottla.client.admin import Resource, ResourceType
+from ottla.client.admin import Resource
+from ottla.wire.config_resource_type import ConfigResourceType
 
 from .conftest import Ottla
 
@@ -161,7 +162,7 @@ def test_flags_are_stronger_than_the_environment_than_the_file(tmp_path: Path) -
         address = re.search(r"//(.*)", started["listeners"])
         assert address is not None
         with Client(address[1]) as client:
-            settings = Admin(client).describe_settings(Resource(ResourceType.BROKER, "1"))
+            settings = Admin(client).describe_settings(Resource(ConfigResourceType.BROKER, "1"))
             values = {item.name: item.value for item in settings}
         assert values["num.partitions"] == "4"
         assert values["log.retention.hours"] == "3"

@@ -3,8 +3,9 @@ from time import monotonic
 import pytest
 
 from ottla.client import Admin, Client, KafkaError, Producer, TopicPartition
-from ottla.client.admin import EARLIEST, LATEST, MAX_TIMESTAMP, Resource, ResourceType
+from ottla.client.admin import EARLIEST, LATEST, MAX_TIMESTAMP, Resource
 from ottla.embedded import Broker
+from ottla.wire.config_resource_type import ConfigResourceType
 from ottla.wire.errors import ErrorCode
 
 
@@ -58,7 +59,7 @@ def test_only_partitions_that_exist_are_led(client: Client, topic: str) -> None:
 
 
 def test_settings_are_set_and_taken_back(admin: Admin, topic: str) -> None:
-    resource = Resource(ResourceType.TOPIC, topic)
+    resource = Resource(ConfigResourceType.TOPIC, topic)
     admin.alter_settings(resource, {"retention.ms": "12345", "segment.ms": "60000"})
     admin.alter_settings(resource, delete=["segment.ms"])
     own = {
@@ -70,7 +71,7 @@ def test_settings_are_set_and_taken_back(admin: Admin, topic: str) -> None:
 
 
 def test_a_setting_is_described_with_its_type_and_documentation(admin: Admin, topic: str) -> None:
-    resource = Resource(ResourceType.TOPIC, topic)
+    resource = Resource(ConfigResourceType.TOPIC, topic)
     (setting,) = admin.describe_settings(resource, ["retention.ms"], docs=True)
     assert (setting.type, setting.source, setting.read_only) == ("LONG", "DEFAULT_CONFIG", False)
     assert setting.documentation
@@ -78,16 +79,17 @@ def test_a_setting_is_described_with_its_type_and_documentation(admin: Admin, to
 
 def test_a_wrong_setting_is_refused_in_the_brokers_words(admin: Admin, topic: str) -> None:
     with pytest.raises(KafkaError, match=r"retention\.mss"):
-        admin.alter_settings(Resource(ResourceType.TOPIC, topic), {"retention.mss": "1"})
+        admin.alter_settings(Resource(ConfigResourceType.TOPIC, topic), {"retention.mss": "1"})
 
 
 def test_a_brokers_settings_are_its_own(admin: Admin) -> None:
     broker = admin.describe_cluster().brokers[0].id
     names = [
-        item.name for item in admin.describe_settings(Resource(ResourceType.BROKER, str(broker)))
+        item.name
+        for item in admin.describe_settings(Resource(ConfigResourceType.BROKER, str(broker)))
     ]
     assert "log.dirs" in names
-    nobody = Resource(ResourceType.BROKER, "99")
+    nobody = Resource(ConfigResourceType.BROKER, "99")
     began = monotonic()
     with pytest.raises(KafkaError, match=f"there is no broker 99; there are {broker}"):
         admin.describe_settings(nobody)

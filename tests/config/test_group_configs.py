@@ -3,7 +3,7 @@
 import pytest
 
 from ottla.config import BrokerSettings
-from ottla.config.describe import Source, describe_group
+from ottla.config.describe import ConfigSource, describe_group
 from ottla.config.dynamic import Alteration, AlterOp, altered_group_configs
 from ottla.config.group_configs import group_values
 from ottla.config.resolve import broker_values
@@ -67,9 +67,9 @@ def test_what_a_group_does_not_set_it_has_from_the_broker() -> None:
     settings = BrokerSettings(static={"group.consumer.heartbeat.interval.ms": "7000"})
     found = {each.name: each for each in describe_group({SESSION: "50000"}, settings)}
     own, inherited = found[SESSION], found[HEARTBEAT]
-    assert (own.value, own.source) == ("50000", Source.GROUP_CONFIG)
+    assert (own.value, own.source) == ("50000", ConfigSource.GROUP_CONFIG)
     assert [(each.name, each.value) for each in own.synonyms] == [
         (SESSION, "50000"),
         ("group.consumer.session.timeout.ms", "45000"),
     ]
-    assert (inherited.value, inherited.source) == ("7000", Source.STATIC_BROKER_CONFIG)
+    assert (inherited.value, inherited.source) == ("7000", ConfigSource.STATIC_BROKER_CONFIG)

@@ -4,8 +4,8 @@ import pytest
 
 from ottla.config import BROKER_CONFIGS, TOPIC_CONFIGS, BrokerConfig, BrokerSettings, ConfigType
 from ottla.config.describe import (
+    ConfigSource,
     Described,
-    Source,
     describe_broker,
     describe_cluster_default,
     describe_topic,
@@ -63,7 +63,7 @@ def test_a_test_may_have_smaller_segments_than_users() -> None:
 def test_a_topics_own_setting_comes_first_among_its_synonyms() -> None:
     settings = BrokerSettings({}, {}, {"log.retention.ms": "777777777"})
     described = _one(describe_topic({"retention.ms": " 1234567 "}, settings, {"retention.ms"}))
-    assert (described.value, described.source) == ("1234567", Source.TOPIC_CONFIG)
+    assert (described.value, described.source) == ("1234567", ConfigSource.TOPIC_CONFIG)
     assert _sources(described) == [
         "TOPIC_CONFIG:retention.ms=1234567",
         "DYNAMIC_BROKER_CONFIG:log.retention.ms=777777777",
@@ -78,7 +78,7 @@ def test_a_cluster_wide_setting_is_a_synonym_of_the_topics() -> None:
     described = _one(describe_topic({}, settings, {"segment.bytes"}))
     assert (described.value, described.source) == (
         "1073741000",
-        Source.DYNAMIC_DEFAULT_BROKER_CONFIG,
+        ConfigSource.DYNAMIC_DEFAULT_BROKER_CONFIG,
     )
     assert _sources(described) == [
         "DYNAMIC_DEFAULT_BROKER_CONFIG:log.segment.bytes=1073741000",
@@ -91,7 +91,7 @@ def test_synonyms_begin_at_the_settings_own_name() -> None:
     settings = BrokerSettings({"log.retention.hours": "1"})
     described = _one(describe_topic({}, settings, {"retention.ms"}))
     assert described.value == "3600000"
-    assert described.source is Source.DEFAULT_CONFIG
+    assert described.source is ConfigSource.DEFAULT_CONFIG
     assert described.synonyms == ()
     segment_ms = _one(describe_topic({}, settings, {"segment.ms"}))
     assert (segment_ms.value, segment_ms.synonyms) == ("604800000", ())
@@ -113,7 +113,7 @@ def test_a_brokers_settings_are_all_shown() -> None:
     settings = BrokerSettings({"node.id": "4"}, {"max.connections": "7"}, {})
     shown = {one.name: one for one in describe_broker(settings)}
     assert set(shown) == set(BROKER_CONFIGS)
-    assert shown["node.id"].source is Source.STATIC_BROKER_CONFIG
+    assert shown["node.id"].source is ConfigSource.STATIC_BROKER_CONFIG
     assert shown["node.id"].read_only
     assert not shown["max.connections"].read_only
     assert _sources(shown["max.connections"]) == [
@@ -135,7 +135,7 @@ def test_the_brokers_id_is_shown_under_both_its_names(static: dict[str, str], nu
 def test_only_what_is_set_is_shown_of_the_clusters_defaults() -> None:
     described = _one(describe_cluster_default({"log.segment.bytes": "1073741000"}))
     assert described.value == "1073741000"
-    assert described.source is Source.DYNAMIC_DEFAULT_BROKER_CONFIG
+    assert described.source is ConfigSource.DYNAMIC_DEFAULT_BROKER_CONFIG
     assert describe_cluster_default({"log.segment.bytes": "1073741000"}, {"other"}) == []
 
 
@@ -144,8 +144,8 @@ def test_dynamic_settings_without_effect_are_described_and_secrets_are_not_told(
     settings = BrokerSettings({}, {"num.io.threads": "9"}, given)
     shown = {one.name: one for one in describe_broker(settings)}
     assert shown["leader.replication.throttled.rate"].value == "5"
-    assert shown["leader.replication.throttled.rate"].source is Source.DYNAMIC_BROKER_CONFIG
-    assert shown["num.io.threads"].source is Source.DYNAMIC_DEFAULT_BROKER_CONFIG
+    assert shown["leader.replication.throttled.rate"].source is ConfigSource.DYNAMIC_BROKER_CONFIG
+    assert shown["num.io.threads"].source is ConfigSource.DYNAMIC_DEFAULT_BROKER_CONFIG
     assert shown["my.plugin.password"].sensitive
     assert shown["my.plugin.password"].value is None
     assert [one.name for one in describe_broker(settings, ["num.io.threads"])] == ["num.io.threads"]

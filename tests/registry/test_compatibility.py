@@ -14,7 +14,7 @@ import pytest
 from ottla.registry.languages import (
     Dependency,
     Difference,
-    Source,
+    SchemaSource,
     avro_diff,
     json_diff,
     proto_diff,
@@ -305,15 +305,15 @@ def first(found: list[Difference]) -> str | None:
 
 @named(AVRO)
 def test_avro(row: Row) -> None:
-    old, new = Source(json.dumps(row.old)), Source(json.dumps(row.new))
+    old, new = SchemaSource(json.dumps(row.old)), SchemaSource(json.dumps(row.new))
     assert first(avro_diff.differences(new, old)) == row.backward
     assert first(avro_diff.differences(old, new)) == row.forward
 
 
 @named(AVRO)
 def test_the_library_decides_as_we_do_for_avro(row: Row) -> None:
-    old = schema_object(Source(json.dumps(row.old)))
-    new = schema_object(Source(json.dumps(row.new)))
+    old = schema_object(SchemaSource(json.dumps(row.old)))
+    new = schema_object(SchemaSource(json.dumps(row.new)))
     for reader, writer, expected in ((new, old, row.backward), (old, new, row.forward)):
         kind: Any = avro.compatibility.ReaderWriterCompatibilityChecker  # it has no types
         checker = kind()
@@ -324,14 +324,14 @@ def test_the_library_decides_as_we_do_for_avro(row: Row) -> None:
 
 @named(JSON)
 def test_json(row: Row) -> None:
-    old, new = Source(json.dumps(row.old)), Source(json.dumps(row.new))
+    old, new = SchemaSource(json.dumps(row.old)), SchemaSource(json.dumps(row.new))
     assert first(json_diff.differences(new, old)) == row.backward
     assert first(json_diff.differences(old, new)) == row.forward
 
 
 @named(PROTO)
 def test_protobuf(row: Row) -> None:
-    old, new = Source(row.old), Source(row.new)
+    old, new = SchemaSource(row.old), SchemaSource(row.new)
     assert first(proto_diff.differences(new, old)) == row.backward
     assert first(proto_diff.differences(old, new)) == row.forward
 
@@ -340,23 +340,23 @@ def test_differences_within_references_count() -> None:
     main = 'syntax = "proto3"; import "o.proto"; message A { B x = 1; }'
     before = Dependency("o.proto", 'syntax = "proto3"; message B { int32 y = 1; }')
     after = Dependency("o.proto", 'syntax = "proto3"; message B { string y = 1; }')
-    found = proto_diff.differences(Source(main, (after,)), Source(main, (before,)))
+    found = proto_diff.differences(SchemaSource(main, (after,)), SchemaSource(main, (before,)))
     assert first(found) == "FIELD_SCALAR_KIND_CHANGED"
     ref = '{"$ref":"o.json"}'
-    old = Source(ref, (Dependency("o.json", '{"type":"string"}'),))
-    new = Source(ref, (Dependency("o.json", '{"type":"number"}'),))
+    old = SchemaSource(ref, (Dependency("o.json", '{"type":"string"}'),))
+    new = SchemaSource(ref, (Dependency("o.json", '{"type":"number"}'),))
     assert first(json_diff.differences(new, old)) == "TYPE_CHANGED"
 
 
 def test_the_texts_are_those_of_confluent() -> None:
-    old, new = Source(json.dumps(record(A))), Source(json.dumps(record(A, field("b"))))
+    old, new = SchemaSource(json.dumps(record(A))), SchemaSource(json.dumps(record(A, field("b"))))
     (found,) = avro_diff.differences(new, old)
     assert found.shown("new", "old") == (
         "{errorType:'READER_FIELD_MISSING_DEFAULT_VALUE', description:'The field 'b' at path "
         "'/fields/1' in the new schema has no default value and is missing in the old schema', "
         "additionalInfo:'b'}"
     )
-    before, after = Source(message("int32 x = 1;")), Source(message("string x = 1;"))
+    before, after = SchemaSource(message("int32 x = 1;")), SchemaSource(message("string x = 1;"))
     (found,) = proto_diff.differences(after, before)
     assert found.shown("new", "old") == (
         '{errorType:"FIELD_SCALAR_KIND_CHANGED", description:"The kind of a SCALAR field at path '

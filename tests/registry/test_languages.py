@@ -6,7 +6,14 @@ import json
 import pytest
 from google.protobuf.descriptor_pb2 import FileDescriptorProto
 
-from ottla.registry.languages import Dependency, SchemaError, Source, avro, json_schema, protobuf
+from ottla.registry.languages import (
+    Dependency,
+    SchemaError,
+    SchemaSource,
+    avro,
+    json_schema,
+    protobuf,
+)
 
 OTHER = Dependency("other.proto", 'syntax = "proto3"; package o; message B { int32 x = 1; }')
 
@@ -54,7 +61,7 @@ def test_avro_types_come_from_references() -> None:
     assert '"type":"P"' in avro.parse(text, (part,), False)
     with pytest.raises(SchemaError):
         avro.parse(text, (), False)
-    resolved = json.loads(avro.formatted(Source(text, (part,)), "resolved"))
+    resolved = json.loads(avro.formatted(SchemaSource(text, (part,)), "resolved"))
     assert resolved["fields"][0]["type"]["name"] == "P"
 
 
@@ -169,7 +176,7 @@ def test_protobuf_is_kept_by_its_meaning(text: str, needs: tuple[Dependency, ...
 
 def test_a_protobuf_descriptor_in_base64_becomes_text_and_back() -> None:
     kept = protobuf.parse(PROTO, (OTHER,), False)
-    serialized = protobuf.formatted(Source(kept, (OTHER,)), "serialized")
+    serialized = protobuf.formatted(SchemaSource(kept, (OTHER,)), "serialized")
     file = FileDescriptorProto.FromString(base64.b64decode(serialized))
     assert [item.name for item in file.message_type] == ["A"]
     assert protobuf.parse(serialized, (OTHER,), False) == kept

@@ -9,7 +9,7 @@ from ottla.registry.records import (
     DeleteSubjectKey,
     ModeKey,
     NoopKey,
-    Record,
+    RegistryRecord,
     SchemaKey,
     decode,
     encode,
@@ -24,15 +24,21 @@ PROTO = Version("s", 2, 8, Schema("x", "PROTOBUF", (Reference("o.proto", "o", 1)
     ("record", "key"),
     [
         (schema_record(AVRO), b'{"keytype":"SCHEMA","subject":"s","version":1,"magic":1}'),
-        (Record(ConfigKey(None)), b'{"keytype":"CONFIG","subject":null,"magic":0}'),
-        (Record(ConfigKey("s")), b'{"keytype":"CONFIG","subject":"s","magic":0}'),
-        (Record(ModeKey(None)), b'{"keytype":"MODE","subject":null,"magic":0}'),
-        (Record(DeleteSubjectKey("s"), 3), b'{"keytype":"DELETE_SUBJECT","subject":"s","magic":0}'),
-        (Record(ClearSubjectKey("s")), b'{"keytype":"CLEAR_SUBJECT","subject":"s","magic":0}'),
-        (Record(NoopKey()), b'{"keytype":"NOOP","magic":0}'),
+        (RegistryRecord(ConfigKey(None)), b'{"keytype":"CONFIG","subject":null,"magic":0}'),
+        (RegistryRecord(ConfigKey("s")), b'{"keytype":"CONFIG","subject":"s","magic":0}'),
+        (RegistryRecord(ModeKey(None)), b'{"keytype":"MODE","subject":null,"magic":0}'),
+        (
+            RegistryRecord(DeleteSubjectKey("s"), 3),
+            b'{"keytype":"DELETE_SUBJECT","subject":"s","magic":0}',
+        ),
+        (
+            RegistryRecord(ClearSubjectKey("s")),
+            b'{"keytype":"CLEAR_SUBJECT","subject":"s","magic":0}',
+        ),
+        (RegistryRecord(NoopKey()), b'{"keytype":"NOOP","magic":0}'),
     ],
 )
-def test_keys_have_the_bytes_that_compaction_needs(record: Record, key: bytes) -> None:
+def test_keys_have_the_bytes_that_compaction_needs(record: RegistryRecord, key: bytes) -> None:
     assert encode(record)[0] == key
 
 
@@ -41,15 +47,15 @@ def test_keys_have_the_bytes_that_compaction_needs(record: Record, key: bytes) -
     [
         schema_record(AVRO),
         schema_record(PROTO),
-        Record(SchemaKey("s", 1)),
-        Record(ConfigKey("s"), Config(compatibility_level="FULL")),
-        Record(ConfigKey(None)),
-        Record(ModeKey("s"), "IMPORT"),
-        Record(DeleteSubjectKey("s"), 3),
-        Record(NoopKey()),
+        RegistryRecord(SchemaKey("s", 1)),
+        RegistryRecord(ConfigKey("s"), Config(compatibility_level="FULL")),
+        RegistryRecord(ConfigKey(None)),
+        RegistryRecord(ModeKey("s"), "IMPORT"),
+        RegistryRecord(DeleteSubjectKey("s"), 3),
+        RegistryRecord(NoopKey()),
     ],
 )
-def test_a_record_survives_its_bytes(record: Record) -> None:
+def test_a_record_survives_its_bytes(record: RegistryRecord) -> None:
     assert decode(*encode(record)) == record
 
 
@@ -57,9 +63,9 @@ def test_values_are_those_that_confluent_writes() -> None:
     assert encode(schema_record(AVRO))[1] == (
         b'{"subject":"s","version":1,"id":7,"schema":"\\"string\\"","deleted":false}'
     )
-    assert encode(Record(ModeKey("s"), "READONLY"))[1] == b'{"mode":"READONLY"}'
-    assert encode(Record(DeleteSubjectKey("s"), 3))[1] == b'{"subject":"s","version":3}'
-    assert encode(Record(ConfigKey(None), Config(compatibility_level="NONE")))[1] == (
+    assert encode(RegistryRecord(ModeKey("s"), "READONLY"))[1] == b'{"mode":"READONLY"}'
+    assert encode(RegistryRecord(DeleteSubjectKey("s"), 3))[1] == b'{"subject":"s","version":3}'
+    assert encode(RegistryRecord(ConfigKey(None), Config(compatibility_level="NONE")))[1] == (
         b'{"compatibilityLevel":"NONE"}'
     )
 

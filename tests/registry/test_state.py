@@ -8,7 +8,7 @@ from ottla.registry import decisions
 from ottla.registry.decisions import Decision
 from ottla.registry.errors import RegistryError
 from ottla.registry.model import Config, Level, Mode, Reference, Schema
-from ottla.registry.records import Record, decode, encode
+from ottla.registry.records import RegistryRecord, decode, encode
 from ottla.registry.state import LATEST, State
 
 T = TypeVar("T")
@@ -252,5 +252,5 @@ def test_a_clear_subject_removes_what_is_soft_deleted() -> None:
     registry.register("a", INT)
     registry.register("a", LONG)
     registry.do(decisions.delete_version(registry.state, "a", 1, permanent=False))
-    registry.do(Decision([Record(ClearSubjectKey("a"))], None))
+    registry.do(Decision([RegistryRecord(ClearSubjectKey("a"))], None))
     assert [item.version for item in registry.state.versions("a", deleted=True)] == [2]

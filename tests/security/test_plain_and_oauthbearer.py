@@ -17,9 +17,9 @@ from ottla.security.jwt import (
 )
 from ottla.security.mechanism import LoginFailed
 from ottla.security.oauthbearer import (
+    BearerToken,
     OauthBearerClient,
     OauthBearerServer,
-    Token,
     TokenRefused,
 )
 from ottla.security.plain import PlainClient, PlainServer
@@ -148,11 +148,11 @@ def test_a_jwks_without_usable_keys_is_refused(text: str) -> None:
         parse_jwks(text)
 
 
-def _alice(_: str) -> Token:
-    return Token("alice", 123)
+def _alice(_: str) -> BearerToken:
+    return BearerToken("alice", 123)
 
 
-def _refuse(_: str) -> Token:
+def _refuse(_: str) -> BearerToken:
     raise TokenRefused("token has expired")
 
 

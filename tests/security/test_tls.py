@@ -23,7 +23,7 @@ from ottla.security.tls_context import (
     read_keystore,
     server_context,
 )
-from ottla.security.tls_settings import Store, TlsSettings, tls_settings
+from ottla.security.tls_settings import CertificateStore, TlsSettings, tls_settings
 from ottla.security.x509 import parse_certificate
 
 KEY = ec.generate_private_key(ec.SECP256R1())
@@ -109,15 +109,16 @@ def test_bytes_that_are_no_certificate_raise_valueerror(data: bytes) -> None:
             continue
 
 
-def pem_store(tmp_path: Path, text: str, mode: int = 0o600) -> Store:
+def pem_store(tmp_path: Path, text: str, mode: int = 0o600) -> CertificateStore:
     path = tmp_path / "broker.pem"
     path.write_text(text)
     path.chmod(mode)
-    return Store("ssl.keystore.location", "PEM", str(path))
+    return CertificateStore("ssl.keystore.location", "PEM", str(path))
 
 
 def settings_of(
-    keystore: Store | None, key_password: Secret | None = None, truststore: Store | None = None,
+    keystore: CertificateStore | None, key_password: Secret | None = None,
+    truststore: CertificateStore | None = None,
     client_auth: str = "none", allow_dn_changes: bool = False,
 ) -> TlsSettings:  # fmt: skip
     return TlsSettings(
@@ -139,7 +140,7 @@ def test_inline_pem_and_an_encrypted_key_make_a_context() -> None:
         serialization.PrivateFormat.PKCS8,
         serialization.BestAvailableEncryption(b"pw"),
     ).decode()
-    store = Store("s", "PEM", None, None, Secret(pem(CERT)), Secret(encrypted))
+    store = CertificateStore("s", "PEM", None, None, Secret(pem(CERT)), Secret(encrypted))
     server_context(settings_of(store, key_password=Secret("pw")))
     for password, why in ((Secret("no"), "is wrong"), (None, "is missing")):
         with pytest.raises(ConfigError, match=f"ssl.key.password {why}"):
@@ -150,12 +151,12 @@ def test_pkcs12_stores_make_a_context(tmp_path: Path) -> None:
     path = tmp_path / "broker.p12"
     encryption = serialization.BestAvailableEncryption(b"pw")
     path.write_bytes(pkcs12.serialize_key_and_certificates(b"b", KEY, CERT, [CERT], encryption))
-    store = Store("ssl.keystore.location", "PKCS12", str(path), Secret("pw"))
-    trust = Store("ssl.truststore.location", "PKCS12", str(path), Secret("pw"))
+    store = CertificateStore("ssl.keystore.location", "PKCS12", str(path), Secret("pw"))
+    trust = CertificateStore("ssl.truststore.location", "PKCS12", str(path), Secret("pw"))
     server_context(settings_of(store, truststore=trust, client_auth="required"))
     assert client_context(settings_of(None, truststore=trust)).cert_store_stats()["x509"]
     with pytest.raises(ConfigError, match="cannot be read"):
-        read_keystore(Store("x", "PKCS12", str(path), Secret("wrong")), None)
+        read_keystore(CertificateStore("x", "PKCS12", str(path), Secret("wrong")), None)
 
 
 @pytest.mark.parametrize(
@@ -192,9 +193,9 @@ def test_a_key_of_another_certificate_is_refused(tmp_path: Path) -> None:
 
 def test_missing_files_and_jks_say_what_to_do(tmp_path: Path) -> None:
     with pytest.raises(ConfigError, match="No such file"):
-        read_keystore(Store("ssl.keystore.location", "PEM", str(tmp_path / "no")), None)
+        read_keystore(CertificateStore("ssl.keystore.location", "PEM", str(tmp_path / "no")), None)
     with pytest.raises(ConfigError, match="keytool -importkeystore"):
-        read_keystore(Store("ssl.keystore.location", "JKS", "/x/a.jks"), None)
+        read_keystore(CertificateStore("ssl.keystore.location", "JKS", "/x/a.jks"), None)
 
 
 def test_client_certificates_need_a_truststore(tmp_path: Path) -> None:
@@ -257,8 +258,8 @@ def test_trustme_certificates_work_both_ways() -> None:
     issued = authority.issue_cert("localhost")
     chain = "".join(blob.bytes().decode() for blob in issued.cert_chain_pems)
     key = Secret(issued.private_key_pem.bytes().decode())
-    store = Store("s", "PEM", None, None, Secret(chain), key)
-    trust = Store("t", "PEM", None, None, Secret(authority.cert_pem.bytes().decode()))
+    store = CertificateStore("s", "PEM", None, None, Secret(chain), key)
+    trust = CertificateStore("t", "PEM", None, None, Secret(authority.cert_pem.bytes().decode()))
     server, _ = server_context(settings_of(store))
     client = client_context(settings_of(None, truststore=trust))
     to_server, to_client = ssl.MemoryBIO(), ssl.MemoryBIO()

@@ -3,14 +3,14 @@
 import pytest
 
 from ottla.security.principal import Principal
-from ottla.security.tokens import LARGEST, Token, expired, new_token, renewed, token_hmac
+from ottla.security.tokens import LARGEST, DelegationToken, expired, new_token, renewed, token_hmac
 from ottla.wire.errors import ErrorCode, KafkaError
 
 ALICE, BOB, EVE = (Principal("User", name) for name in ("alice", "bob", "eve"))
 DAY = 86_400_000
 
 
-def _token(wanted_ms: int = -1) -> Token:
+def _token(wanted_ms: int = -1) -> DelegationToken:
     return new_token(
         "id", ALICE, BOB, [BOB], now=1000, wanted_ms=wanted_ms, longest_ms=7 * DAY, expiry_ms=DAY
     )

@@ -6,16 +6,16 @@ from ottla.api.authorization import Inside
 from ottla.api.config_rights import check_config_right
 from ottla.api.pieces import pieces
 from ottla.api.registry import Request, api, error_of
-from ottla.broker.metadata.config_resources import ResourceType, broker_of, unsupported
+from ottla.broker.metadata.config_resources import broker_of, unsupported
 from ottla.broker.metadata.topics import (
     replace_broker_configs,
     replace_client_metrics_configs,
     replace_group_configs,
     replace_topic_configs,
 )
-from ottla.security.operations import Operation
-from ottla.security.operations import ResourceType as Resource
+from ottla.security.operations import Operation, ResourceType
 from ottla.wire.apis import ApiKey
+from ottla.wire.config_resource_type import ConfigResourceType
 from ottla.wire.errors import ErrorCode, KafkaError
 from ottla.wire.messages.alter_configs import (
     AlterConfigsRequest,
@@ -32,9 +32,9 @@ from ottla.wire.messages.alter_configs import (
     AlterConfigsRequest,
     pieces("resources", "responses"),
     authorize=Inside(
-        (Operation.ALTER_CONFIGS, Resource.TOPIC),
-        (Operation.ALTER_CONFIGS, Resource.GROUP),
-        (Operation.ALTER_CONFIGS, Resource.CLUSTER),
+        (Operation.ALTER_CONFIGS, ResourceType.TOPIC),
+        (Operation.ALTER_CONFIGS, ResourceType.GROUP),
+        (Operation.ALTER_CONFIGS, ResourceType.CLUSTER),
     ),
 )
 async def alter_configs(request: Request, asked: AlterConfigsRequest) -> AlterConfigsResponse:
@@ -71,18 +71,18 @@ async def _replace(request: Request, resource: AlterConfigsResource, validate_on
                 ErrorCode.INVALID_REQUEST, f"Null value not supported for : {each.name}"
             )
         configs[each.name] = each.value
-    if resource.resource_type == ResourceType.TOPIC:
+    if resource.resource_type == ConfigResourceType.TOPIC:
         await replace_topic_configs(
             node.metadata, resource.resource_name, configs, validate_only=validate_only
         )
-    elif resource.resource_type == ResourceType.BROKER:
+    elif resource.resource_type == ConfigResourceType.BROKER:
         broker = broker_of(node.id, resource.resource_name)
         await replace_broker_configs(node.metadata, broker, configs, validate_only=validate_only)
-    elif resource.resource_type == ResourceType.GROUP:
+    elif resource.resource_type == ConfigResourceType.GROUP:
         await replace_group_configs(
             node.metadata, resource.resource_name, configs, validate_only=validate_only
         )
-    elif resource.resource_type == ResourceType.CLIENT_METRICS:
+    elif resource.resource_type == ConfigResourceType.CLIENT_METRICS:
         await replace_client_metrics_configs(
             node.metadata, resource.resource_name, configs, validate_only=validate_only
         )

@@ -2,13 +2,19 @@
 
 from typing import Protocol
 
-from ottla.broker.metadata.config_resources import ResourceType
 from ottla.security.authorizer import Access
-from ottla.security.operations import CLUSTER_NAME, Operation
-from ottla.security.operations import ResourceType as Resource
+from ottla.security.operations import CLUSTER_NAME, Operation, ResourceType
+from ottla.wire.config_resource_type import ConfigResourceType
 
-_OWN_NAME = {ResourceType.TOPIC: Resource.TOPIC, ResourceType.GROUP: Resource.GROUP}
-_OF_THE_CLUSTER = (ResourceType.BROKER, ResourceType.BROKER_LOGGER, ResourceType.CLIENT_METRICS)
+_OWN_NAME = {
+    ConfigResourceType.TOPIC: ResourceType.TOPIC,
+    ConfigResourceType.GROUP: ResourceType.GROUP,
+}
+_OF_THE_CLUSTER = (
+    ConfigResourceType.BROKER,
+    ConfigResourceType.BROKER_LOGGER,
+    ConfigResourceType.CLIENT_METRICS,
+)
 
 
 class ConfigResource(Protocol):
@@ -25,4 +31,4 @@ def check_config_right(access: Access, operation: Operation, resource: ConfigRes
         if kind == own:
             access.check(operation, right, resource.resource_name)
     if kind in _OF_THE_CLUSTER:
-        access.check(operation, Resource.CLUSTER, CLUSTER_NAME)
+        access.check(operation, ResourceType.CLUSTER, CLUSTER_NAME)

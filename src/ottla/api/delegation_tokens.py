@@ -19,7 +19,7 @@ from ottla.broker.metadata.delegation_tokens import (
 from ottla.log.storage.folder import uuid_to_text
 from ottla.security.operations import Operation, ResourceType
 from ottla.security.principal import ANONYMOUS, USER, Principal
-from ottla.security.tokens import Token, expired, new_token, renewed, token_hmac
+from ottla.security.tokens import DelegationToken, expired, new_token, renewed, token_hmac
 from ottla.wire.apis import ApiKey
 from ottla.wire.errors import ErrorCode, KafkaError
 from ottla.wire.messages.create_delegation_token import (
@@ -177,7 +177,7 @@ def _check_may_have_tokens(request: Request) -> None:
         raise KafkaError(ErrorCode.DELEGATION_TOKEN_REQUEST_NOT_ALLOWED)
 
 
-def _sees(request: Request, token: Token) -> bool:
+def _sees(request: Request, token: DelegationToken) -> bool:
     access = request.access
     return (
         token.may_change(access.principal)
@@ -186,7 +186,7 @@ def _sees(request: Request, token: Token) -> bool:
     )
 
 
-def _described(token: Token, secret: str) -> DescribedDelegationToken:
+def _described(token: DelegationToken, secret: str) -> DescribedDelegationToken:
     return DescribedDelegationToken(
         principal_type=token.owner.kind,
         principal_name=token.owner.name,

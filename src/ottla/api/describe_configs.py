@@ -8,7 +8,6 @@ from ottla.api.config_rights import check_config_right
 from ottla.api.pieces import pieces
 from ottla.api.registry import Request, api, error_of
 from ottla.broker.metadata.config_resources import (
-    ResourceType,
     broker_of,
     check_logger_of,
     unsupported,
@@ -22,9 +21,9 @@ from ottla.config.describe import (
     describe_group,
 )
 from ottla.config.topic_names import check_topic_name
-from ottla.security.operations import Operation
-from ottla.security.operations import ResourceType as Resource
+from ottla.security.operations import Operation, ResourceType
 from ottla.wire.apis import ApiKey
+from ottla.wire.config_resource_type import ConfigResourceType
 from ottla.wire.errors import ErrorCode, KafkaError
 from ottla.wire.messages.describe_configs import (
     DescribeConfigsRequest,
@@ -43,9 +42,9 @@ from ottla.wire.messages.describe_configs import (
     DescribeConfigsRequest,
     pieces("resources", "results"),
     authorize=Inside(
-        (Operation.DESCRIBE_CONFIGS, Resource.TOPIC),
-        (Operation.DESCRIBE_CONFIGS, Resource.GROUP),
-        (Operation.DESCRIBE_CONFIGS, Resource.CLUSTER),
+        (Operation.DESCRIBE_CONFIGS, ResourceType.TOPIC),
+        (Operation.DESCRIBE_CONFIGS, ResourceType.GROUP),
+        (Operation.DESCRIBE_CONFIGS, ResourceType.CLUSTER),
     ),
 )
 async def describe_configs(
@@ -73,29 +72,29 @@ async def describe_configs(
 def _describe(request: Request, resource: DescribeConfigsResource) -> list[Described]:
     node = request.node
     names = resource.configuration_keys or None
-    if resource.resource_type == ResourceType.TOPIC:
+    if resource.resource_type == ConfigResourceType.TOPIC:
         check_topic_name(resource.resource_name)
         topic = node.image.topics.get(resource.resource_name)
         if topic is None:
             raise KafkaError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
         return describe_topic(topic.configs, node.config.settings, names)
-    if resource.resource_type == ResourceType.BROKER:
+    if resource.resource_type == ConfigResourceType.BROKER:
         if broker_of(node.id, resource.resource_name) is None:
             return describe_cluster_default(node.config.settings.dynamic_default, names)
         return describe_broker(node.config.settings, names)
-    if resource.resource_type == ResourceType.GROUP:
+    if resource.resource_type == ConfigResourceType.GROUP:
         if not resource.resource_name:
             raise KafkaError(ErrorCode.INVALID_REQUEST, "Group name must not be empty")
         own = node.image.group_configs.get(resource.resource_name)
         return describe_group(own.configs if own else {}, node.config.settings, names)
-    if resource.resource_type == ResourceType.CLIENT_METRICS:
+    if resource.resource_type == ConfigResourceType.CLIENT_METRICS:
         if not resource.resource_name:
             raise KafkaError(
                 ErrorCode.INVALID_REQUEST, "Client metrics subscription name must not be empty"
             )
         own = node.image.client_metrics_configs.get(resource.resource_name)
         return describe_client_metrics(own.configs if own else {}, names)
-    if resource.resource_type == ResourceType.BROKER_LOGGER:
+    if resource.resource_type == ConfigResourceType.BROKER_LOGGER:
         check_logger_of(node.id, resource.resource_name)
         return describe_loggers(names)
     raise unsupported(resource.resource_type)

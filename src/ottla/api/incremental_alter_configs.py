@@ -7,7 +7,6 @@ from ottla.api.config_rights import check_config_right
 from ottla.api.pieces import pieces
 from ottla.api.registry import Request, api, error_of
 from ottla.broker.metadata.config_resources import (
-    ResourceType,
     broker_of,
     check_logger_of,
     unsupported,
@@ -20,9 +19,9 @@ from ottla.broker.metadata.topics import (
 )
 from ottla.broker.metrics.log_level import alter_loggers
 from ottla.config.dynamic import Alteration, AlterOp
-from ottla.security.operations import Operation
-from ottla.security.operations import ResourceType as Resource
+from ottla.security.operations import Operation, ResourceType
 from ottla.wire.apis import ApiKey
+from ottla.wire.config_resource_type import ConfigResourceType
 from ottla.wire.errors import ErrorCode, KafkaError
 from ottla.wire.messages.incremental_alter_configs import (
     AlterableConfig,
@@ -40,9 +39,9 @@ from ottla.wire.messages.incremental_alter_configs import (
     IncrementalAlterConfigsRequest,
     pieces("resources", "responses"),
     authorize=Inside(
-        (Operation.ALTER_CONFIGS, Resource.TOPIC),
-        (Operation.ALTER_CONFIGS, Resource.GROUP),
-        (Operation.ALTER_CONFIGS, Resource.CLUSTER),
+        (Operation.ALTER_CONFIGS, ResourceType.TOPIC),
+        (Operation.ALTER_CONFIGS, ResourceType.GROUP),
+        (Operation.ALTER_CONFIGS, ResourceType.CLUSTER),
     ),
 )
 async def incremental_alter_configs(
@@ -73,22 +72,22 @@ async def incremental_alter_configs(
 async def _alter(request: Request, resource: AlterConfigsResource, validate_only: bool) -> None:
     node = request.node
     alterations = [_alteration(each) for each in resource.configs]
-    if resource.resource_type == ResourceType.TOPIC:
+    if resource.resource_type == ConfigResourceType.TOPIC:
         await alter_topic_configs(
             node.metadata, resource.resource_name, alterations, validate_only=validate_only
         )
-    elif resource.resource_type == ResourceType.BROKER:
+    elif resource.resource_type == ConfigResourceType.BROKER:
         broker = broker_of(node.id, resource.resource_name)
         await alter_broker_configs(node.metadata, broker, alterations, validate_only=validate_only)
-    elif resource.resource_type == ResourceType.GROUP:
+    elif resource.resource_type == ConfigResourceType.GROUP:
         await alter_group_configs(
             node.metadata, resource.resource_name, alterations, validate_only=validate_only
         )
-    elif resource.resource_type == ResourceType.CLIENT_METRICS:
+    elif resource.resource_type == ConfigResourceType.CLIENT_METRICS:
         await alter_client_metrics_configs(
             node.metadata, resource.resource_name, alterations, validate_only=validate_only
         )
-    elif resource.resource_type == ResourceType.BROKER_LOGGER:
+    elif resource.resource_type == ConfigResourceType.BROKER_LOGGER:
         check_logger_of(node.id, resource.resource_name)
         alter_loggers(alterations, validate_only=validate_only)
     else:

@@ -2,9 +2,9 @@
 
 from ottla.api.authorization import OnCluster
 from ottla.api.registry import Request, api
-from ottla.broker.metadata.config_resources import ResourceType
 from ottla.security.operations import Operation
 from ottla.wire.apis import ApiKey
+from ottla.wire.config_resource_type import ConfigResourceType
 from ottla.wire.errors import ErrorCode
 from ottla.wire.messages.list_config_resources import (
     ConfigResource,
@@ -24,19 +24,19 @@ def list_config_resources(
     request: Request, asked: ListConfigResourcesRequest
 ) -> ListConfigResourcesResponse:
     """List the resources of the kinds asked, or of all kinds."""
-    kinds = set(asked.resource_types) or set(ResourceType)
+    kinds = set(asked.resource_types) or set(ConfigResourceType)
     if request.version == 0:
-        kinds = {ResourceType.CLIENT_METRICS}
-    if not kinds <= set(ResourceType):
+        kinds = {ConfigResourceType.CLIENT_METRICS}
+    if not kinds <= set(ConfigResourceType):
         return ListConfigResourcesResponse(error_code=ErrorCode.UNSUPPORTED_VERSION)
     image = request.node.image
     answer = ListConfigResourcesResponse()
-    found: list[tuple[ResourceType, list[str]]] = [
-        (ResourceType.TOPIC, list(image.topics)),
-        (ResourceType.BROKER, [str(broker) for broker in image.brokers]),
-        (ResourceType.BROKER_LOGGER, [str(broker) for broker in image.brokers]),
-        (ResourceType.CLIENT_METRICS, list(image.client_metrics_configs)),
-        (ResourceType.GROUP, list(image.group_configs)),
+    found: list[tuple[ConfigResourceType, list[str]]] = [
+        (ConfigResourceType.TOPIC, list(image.topics)),
+        (ConfigResourceType.BROKER, [str(broker) for broker in image.brokers]),
+        (ConfigResourceType.BROKER_LOGGER, [str(broker) for broker in image.brokers]),
+        (ConfigResourceType.CLIENT_METRICS, list(image.client_metrics_configs)),
+        (ConfigResourceType.GROUP, list(image.group_configs)),
     ]
     for kind, names in found:
         if kind in kinds:

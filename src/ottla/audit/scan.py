@@ -51,14 +51,14 @@ class LogOrder(msgspec.Struct):
     """Producer id and first offset of each aborted transaction in between, by first offset."""
 
 
-class Order(msgspec.Struct):
+class ScanOrder(msgspec.Struct):
     """Count some logs."""
 
     window_ms: int
     logs: list[LogOrder]
 
 
-class Scanned(msgspec.Struct):
+class ScannedFile(msgspec.Struct):
     """What is in a log from the order's start to before `reached`."""
 
     reached: int
@@ -89,7 +89,7 @@ class Scanner:
     def __init__(self) -> None:
         self._places: dict[str, ScanPosition] = {}
 
-    def scan(self, order: LogOrder, window_ms: int) -> Scanned:
+    def scan(self, order: LogOrder, window_ms: int) -> ScannedFile:
         """Count one log."""
         progress = _Progress(order, window_ms)
         try:
@@ -101,7 +101,7 @@ class Scanner:
                 place = _following(place, segments, progress)
         except (OSError, ValueError) as problem:
             self._places.pop(order.directory, None)
-            return Scanned(order.start, error=str(problem))
+            return ScannedFile(order.start, error=str(problem))
         return progress.result()
 
     def _place(self, order: LogOrder, segments: Sequence[int]) -> ScanPosition:
@@ -132,9 +132,9 @@ class _Progress:
     def may_go_on(self) -> bool:
         return self.reached < self._stop and len(self._counts) < MOST_COUNTS
 
-    def result(self) -> Scanned:
+    def result(self) -> ScannedFile:
         counts = [(*windows, n) for windows, n in self._counts.items()]
-        return Scanned(self.reached, counts, self._begin, self._end)
+        return ScannedFile(self.reached, counts, self._begin, self._end)
 
     def read_segment(self, directory: str, place: ScanPosition) -> None:
         """Read a segment from a place on; moves the place."""
@@ -223,7 +223,7 @@ def main() -> None:
     """Carry out orders until there are no more, or the broker is gone."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # at a terminal it is meant for the broker
     scanner = Scanner()
-    orders = msgspec.json.Decoder(Order)
+    orders = msgspec.json.Decoder(ScanOrder)
     for line in sys.stdin.buffer:
         order = orders.decode(line)
         answer = [scanner.scan(log, order.window_ms) for log in order.logs]

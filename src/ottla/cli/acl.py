@@ -247,7 +247,6 @@ def check(user: str, operation: str, resource: str, host: str, bootstrap: str) -
       ottla acl check alice read topic:orders
     """
     from ottla.client.admin import Admin, Resource
-    from ottla.client.admin import ResourceType as Settings
     from ottla.client.security_admin import SecurityAdmin
     from ottla.config.broker import principals
     from ottla.security.acls import AclFilter
@@ -255,6 +254,7 @@ def check(user: str, operation: str, resource: str, host: str, bootstrap: str) -
     from ottla.security.operations import CLUSTER_NAME, Operation, ResourceType
     from ottla.security.principal import parse_principal
     from ottla.security.rules import Rules
+    from ottla.wire.config_resource_type import ConfigResourceType
 
     kind, _, name = resource.partition(":")
     if kind not in TYPES:
@@ -264,7 +264,7 @@ def check(user: str, operation: str, resource: str, host: str, bootstrap: str) -
         broker = str(client.metadata([]).brokers[0].node_id)
         settings = {
             each.name: each.value
-            for each in Admin(client).describe_settings(Resource(Settings.BROKER, broker))
+            for each in Admin(client).describe_settings(Resource(ConfigResourceType.BROKER, broker))
         }
     authorizer = Authorizer(
         principals(settings.get("super.users") or ""),

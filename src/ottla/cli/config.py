@@ -204,17 +204,18 @@ def _check_names(settings: Iterable[str]) -> None:
 
 
 def _resource(kind: str, name: str) -> "Resource":
-    from ottla.client.admin import Resource, ResourceType
+    from ottla.client.admin import Resource
+    from ottla.wire.config_resource_type import ConfigResourceType
 
     if kind == "topic":
-        return Resource(ResourceType.TOPIC, name)
+        return Resource(ConfigResourceType.TOPIC, name)
     if kind == "group":
-        return Resource(ResourceType.GROUP, name)
+        return Resource(ConfigResourceType.GROUP, name)
     if name == ALL_BROKERS:
-        return Resource(ResourceType.BROKER, "")
+        return Resource(ConfigResourceType.BROKER, "")
     if not (name.isascii() and name.isdigit()):
         raise click.UsageError(f"{name} is not a broker's id, nor {ALL_BROKERS}.")
-    return Resource(ResourceType.BROKER, name)
+    return Resource(ConfigResourceType.BROKER, name)
 
 
 def _default(item: "ConfigDef") -> str | None:

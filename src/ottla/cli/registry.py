@@ -101,9 +101,9 @@ def command(
     try:
         import uvloop
 
-        from ottla.registry.run import ListenError, RegistrySettings, run_registry
+        from ottla.registry.run import RegistryListenError, RegistrySettings, run_registry
         from ottla.registry.security import UsersError
-        from ottla.registry.store import StoreError
+        from ottla.registry.store import SchemaStoreError
     except ModuleNotFoundError as missing:
         from ottla.extras import install_command
 
@@ -131,7 +131,7 @@ def command(
     try:
         with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
             runner.run(run_registry(settings))
-    except (ListenError, StoreError, UsersError) as problem:
+    except (RegistryListenError, SchemaStoreError, UsersError) as problem:
         print(f"ottla: {problem}", file=sys.stderr)
         return 1
     return 0

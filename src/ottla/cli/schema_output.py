@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import click
 
 from ottla.cli.record_output import Writer
-from ottla.registry.decoding import DecodeError, Decoder, RegistryUnreachable
+from ottla.registry.decoding import Decoder, RegistryUnreachable, ValueDecodeError
 
 if TYPE_CHECKING:
     from ottla.client.consumer import Batch
@@ -31,7 +31,7 @@ def decoding_writer(writer: Writer, url: str) -> Writer:
             return record
         try:
             return record._replace(value=decoder.decode(record.value))
-        except DecodeError as problem:
+        except ValueDecodeError as problem:
             reason = str(problem)
             if reason not in told and len(told) < MOST_REASONS:
                 told.add(reason)

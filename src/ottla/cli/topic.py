@@ -193,7 +193,8 @@ def alter(
     Example:
       ottla topic alter events --partitions 6 --set retention.ms=3600000
     """
-    from ottla.client.admin import Admin, Resource, ResourceType
+    from ottla.client.admin import Admin, Resource
+    from ottla.wire.config_resource_type import ConfigResourceType
 
     changes = pairs(settings, "--set")
     if partitions is None and not changes and not unset:
@@ -204,7 +205,7 @@ def alter(
         if changes or unset:
             if partitions is not None:  # a number that is refused shall not leave half of it done
                 admin.create_partitions(name, partitions, validate_only=True)
-            admin.alter_settings(Resource(ResourceType.TOPIC, name), changes, delete=unset)
+            admin.alter_settings(Resource(ConfigResourceType.TOPIC, name), changes, delete=unset)
         if partitions is not None:
             admin.create_partitions(name, partitions)
     if as_json:
@@ -263,8 +264,9 @@ def _replication_factor(topic: "TopicInfo") -> int:
 
 
 def _described(admin: "Admin", topic: "TopicInfo") -> dict[str, Json]:
-    from ottla.client.admin import EARLIEST, LATEST, Resource, ResourceType
+    from ottla.client.admin import EARLIEST, LATEST, Resource
     from ottla.client.cluster import TopicPartition
+    from ottla.wire.config_resource_type import ConfigResourceType
 
     led = [
         TopicPartition(topic.name, item.partition) for item in topic.partitions if item.leader >= 0
@@ -288,7 +290,7 @@ def _described(admin: "Admin", topic: "TopicInfo") -> dict[str, Json]:
         )
     settings: dict[str, Json] = {
         setting.name: setting.value
-        for setting in admin.describe_settings(Resource(ResourceType.TOPIC, topic.name))
+        for setting in admin.describe_settings(Resource(ConfigResourceType.TOPIC, topic.name))
         if setting.source == "DYNAMIC_TOPIC_CONFIG"
     }
     return {

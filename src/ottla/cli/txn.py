@@ -299,13 +299,14 @@ def _not_found(topic: str, partition: int, found: "Sequence[OpenTransaction]") -
 
 def _longest_timeout(admin: "Admin") -> int:
     """The longest timeout, in milliseconds, that any broker allows a transaction."""
-    from ottla.client.admin import Resource, ResourceType
+    from ottla.client.admin import Resource
+    from ottla.wire.config_resource_type import ConfigResourceType
 
     timeouts = [
         int(setting.value or 0)
         for broker in admin.describe_cluster().brokers
         for setting in admin.describe_settings(
-            Resource(ResourceType.BROKER, str(broker.id)), [LONGEST_TIMEOUT]
+            Resource(ConfigResourceType.BROKER, str(broker.id)), [LONGEST_TIMEOUT]
         )
     ]
     return max(timeouts, default=0)

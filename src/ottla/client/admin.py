@@ -6,12 +6,12 @@ Rules kept here:
 """
 
 from collections.abc import Iterable, Mapping, Sequence
-from enum import IntEnum
 from typing import NamedTuple
 from uuid import UUID
 
 from ottla.client.cluster import Client, TopicPartition, UnknownTopic
 from ottla.client.errors import check, error
+from ottla.wire.config_resource_type import ConfigResourceType
 from ottla.wire.errors import ErrorCode, KafkaError
 from ottla.wire.messages.create_partitions import (
     CreatePartitionsRequest,
@@ -87,18 +87,10 @@ _TYPES = {
 }
 
 
-class ResourceType(IntEnum):
-    """What settings belong to."""
-
-    TOPIC = 2
-    BROKER = 4
-    GROUP = 32
-
-
 class Resource(NamedTuple):
     """A topic, a group, a broker by its id, or with an empty name all brokers."""
 
-    type: ResourceType
+    type: ConfigResourceType
     name: str
 
 
@@ -388,7 +380,7 @@ class Admin:
         """The broker that must be asked: a broker's own settings are known to itself only. One that
         nobody knows is a mistake, and not waited for as one that is away for a moment would be.
         """
-        if resource.type is not ResourceType.BROKER or not resource.name:
+        if resource.type is not ConfigResourceType.BROKER or not resource.name:
             return None
         node_id = int(resource.name)
         known = [item.node_id for item in self._client.retry(self._brokers)]
@@ -413,7 +405,7 @@ class Admin:
 def _check_resource(error_code: int, message: str | None, resource: Resource) -> None:
     if error_code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION:
         raise UnknownTopic(resource.name)
-    is_all = resource == Resource(ResourceType.BROKER, "")
+    is_all = resource == Resource(ConfigResourceType.BROKER, "")
     about = "all brokers" if is_all else f"{resource.type.name.lower()} {resource.name}"
     check(error_code, message, about)
 

@@ -27,9 +27,9 @@ from ottla.client.deliveries import (
     NO_APPEND_TIME,
     NO_OFFSET,
     REQUEST_BYTES,
-    Batch,
     Deliveries,
     PartitionQueue,
+    PendingBatch,
     producer_id,
 )
 from ottla.client.errors import error
@@ -118,7 +118,7 @@ class BatchSender:
             transactional=self._key is not None,
         )
         acknowledged = partial(self._acknowledged, where, count, len(data), timestamp_ms)
-        partition.queue.append(Batch(partition, data, acknowledged))
+        partition.queue.append(PendingBatch(partition, data, acknowledged))
         self._unacknowledged += len(data)
         self._waiting += len(data)
         if self._waiting >= REQUEST_BYTES or self._unacknowledged > BUFFER_BYTES:

@@ -50,7 +50,7 @@ def producer_id(client: Client) -> tuple[int, int]:
     return client.retry(attempt)
 
 
-class Batch:
+class PendingBatch:
     """A batch until it is acknowledged, and what is to be done then."""
 
     __slots__ = ("acknowledged", "data", "partition", "sendings")
@@ -76,7 +76,7 @@ class PartitionQueue:
     def __init__(self, key: TopicPartition) -> None:
         self.key = key
         self._next_sequence = 0
-        self.queue: deque[Batch] = deque()
+        self.queue: deque[PendingBatch] = deque()
         """In order; unless one failed, the first `in_flight` of them are on their way."""
         self.in_flight = 0
         self.most_in_flight = 1
@@ -106,7 +106,7 @@ class _Sent(NamedTuple):
 
     node_id: int
     reply: Reply[ProduceResponse]
-    batches: list[Batch]
+    batches: list[PendingBatch]
     topic_ids: dict[str, UUID]
 
 
@@ -159,7 +159,7 @@ class Deliveries:
 
     def _send_ready(self, partitions: list[PartitionQueue]) -> bool:
         """One request to each leader that may have one more; True if any was sent."""
-        by_leader: dict[int, list[Batch]] = {}
+        by_leader: dict[int, list[PendingBatch]] = {}
         for partition in partitions:
             if not partition.is_ready:
                 continue
@@ -172,7 +172,7 @@ class Deliveries:
         sent = [self._request(leader, batches) for leader, batches in by_leader.items()]
         return any(sent)
 
-    def _request(self, leader: int, batches: list[Batch]) -> bool:
+    def _request(self, leader: int, batches: list[PendingBatch]) -> bool:
         if sum(sent.node_id == leader for sent in self._sent) >= MOST_IN_FLIGHT:
             return False
         chosen = []
@@ -203,7 +203,9 @@ class Deliveries:
         self._sent.append(_Sent(leader, reply, chosen, topic_ids))
         return True
 
-    def _produce_request(self, batches: list[Batch], topic_ids: dict[str, UUID]) -> ProduceRequest:
+    def _produce_request(
+        self, batches: list[PendingBatch], topic_ids: dict[str, UUID]
+    ) -> ProduceRequest:
         topics = {
             name: TopicProduceData(name=name, topic_id=topic_id)
             for name, topic_id in topic_ids.items()
@@ -244,7 +246,7 @@ class Deliveries:
             progress |= self._settle(batch, result)
         return progress
 
-    def _settle(self, batch: Batch, result: PartitionProduceResponse) -> bool:
+    def _settle(self, batch: PendingBatch, result: PartitionProduceResponse) -> bool:
         partition = batch.partition
         code = result.error_code
         if code == ErrorCode.NONE:
@@ -262,7 +264,7 @@ class Deliveries:
         return False
 
     def _acknowledge(
-        self, batch: Batch, base_offset: int, append_time: int = NO_APPEND_TIME
+        self, batch: PendingBatch, base_offset: int, append_time: int = NO_APPEND_TIME
     ) -> None:
         batch.partition.queue.remove(batch)
         if self._acks == ACKS_ALL:

@@ -24,9 +24,9 @@ from ottla.client.cluster import Client, TopicPartition
 from ottla.client.deliveries import (
     ACKS_ALL,
     NO_OFFSET,
-    Batch,
     Deliveries,
     PartitionQueue,
+    PendingBatch,
     producer_id,
 )
 from ottla.records import Codec, Record, encode_batch
@@ -187,7 +187,7 @@ class Producer:
             self._failure = problem
             raise
 
-    def _seal(self, partition: _Partition) -> Batch:
+    def _seal(self, partition: _Partition) -> PendingBatch:
         sequence = NO_SEQUENCE
         if self._idempotent:
             if self._producer[0] == NO_PRODUCER_ID:
@@ -202,7 +202,7 @@ class Producer:
         )
         count = len(partition.records)
         delivered = partial(self._delivered, partition.key, count, partition.callbacks)
-        batch = Batch(partition, data, delivered)
+        batch = PendingBatch(partition, data, delivered)
         self._buffered -= partition.size
         partition.records, partition.callbacks, partition.size = [], [], 0
         topic, index = partition.key

@@ -47,7 +47,7 @@ HASHES: Final = {"SCRAM-SHA-256": "sha256", "SCRAM-SHA-512": "sha512"}
 ITERATIONS: Final = 4096
 
 
-class User(NamedTuple):
+class ScramUser(NamedTuple):
     """Who can log in, and the iterations of each SCRAM mechanism."""
 
     name: str
@@ -62,14 +62,14 @@ class SecurityAdmin:
 
     # Users --------------------------------------------------------------------------------
 
-    def users(self) -> list[User]:
+    def users(self) -> list[ScramUser]:
         """All who have SCRAM credentials."""
         request = DescribeUserScramCredentialsRequest(users=None)
         reply = self._client.call(request, DescribeUserScramCredentialsResponse)
         check(reply.error_code, reply.error_message)
         names = {number: name for name, number in MECHANISMS.items()}
         return [
-            User(
+            ScramUser(
                 each.user,
                 {
                     names.get(info.mechanism, str(info.mechanism)): info.iterations

@@ -123,9 +123,9 @@ class Transactions:
 
     def end(
         self, keys: Sequence[TransactionKey], *, commit: bool, end_txn_version: int
-    ) -> dict[TransactionKey, "Ending"]:
+    ) -> dict[TransactionKey, "EndTxnResult"]:
         """Ask for the end of transactions, all at once; the coordinators' final answers."""
-        endings: dict[TransactionKey, Ending] = {}
+        endings: dict[TransactionKey, EndTxnResult] = {}
 
         def attempt() -> None:
             left = [key for key in keys if key not in endings]
@@ -227,7 +227,7 @@ class Transactions:
             pause = self._client.pause(pause)
 
 
-class Ending(NamedTuple):
+class EndTxnResult(NamedTuple):
     """What a coordinator says to an EndTxn, and what the next transaction is known by.
 
     Before EndTxn 5 the next one has the same key.
@@ -237,11 +237,11 @@ class Ending(NamedTuple):
     next_key: TransactionKey
 
 
-def _ending(key: TransactionKey, answer: EndTxnResponse) -> Ending:
+def _ending(key: TransactionKey, answer: EndTxnResponse) -> EndTxnResult:
     next_key = key
     if answer.producer_id >= 0:
         next_key = TransactionKey(key.transactional_id, answer.producer_id, answer.producer_epoch)
-    return Ending(_code(answer.error_code), next_key)
+    return EndTxnResult(_code(answer.error_code), next_key)
 
 
 def _code(error_code: int) -> ErrorCode:

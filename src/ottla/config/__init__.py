@@ -7,10 +7,10 @@ same table. The package is pure: texts, environments and host names are passed i
 from ottla.config.broker import BrokerConfig
 from ottla.config.broker_configs import BROKER_CONFIGS
 from ottla.config.definition import ConfigDef, DynamicMode, Importance, Scope
-from ottla.config.describe import Described, Source, Synonym, describe_broker, describe_topic
+from ottla.config.describe import ConfigSource, Described, Synonym, describe_broker, describe_topic
 from ottla.config.errors import ConfigError
 from ottla.config.resolve import BrokerSettings, broker_values, topic_values
-from ottla.config.sources import Loaded, load
+from ottla.config.sources import LoadedConfig, load
 from ottla.config.topic_configs import TOPIC_CONFIGS, check_topic_configs
 from ottla.config.types import ConfigType, Value, format_value, parse_value
 
@@ -21,13 +21,13 @@ __all__ = [
     "BrokerSettings",
     "ConfigDef",
     "ConfigError",
+    "ConfigSource",
     "ConfigType",
     "Described",
     "DynamicMode",
     "Importance",
-    "Loaded",
+    "LoadedConfig",
     "Scope",
-    "Source",
     "Synonym",
     "Value",
     "broker_values",

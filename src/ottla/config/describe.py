@@ -26,7 +26,7 @@ from ottla.config.topic_configs import TOPIC_CONFIGS
 from ottla.config.types import ConfigType, Value, format_value
 
 
-class Source(IntEnum):
+class ConfigSource(IntEnum):
     """Where a value comes from, with DescribeConfigs' numbers."""
 
     TOPIC_CONFIG = 1
@@ -44,7 +44,7 @@ class Synonym(msgspec.Struct, frozen=True):
 
     name: str
     value: str | None
-    source: Source
+    source: ConfigSource
 
 
 class Described(msgspec.Struct, frozen=True):
@@ -52,7 +52,7 @@ class Described(msgspec.Struct, frozen=True):
 
     name: str
     value: str | None
-    source: Source
+    source: ConfigSource
     read_only: bool
     sensitive: bool
     type: ConfigType
@@ -79,7 +79,7 @@ def describe_topic(
         broker_name = definition.synonyms[0] if definition.synonyms else None
         synonyms = _broker_synonyms(broker_name, settings) if broker_name else []
         if name in overrides:
-            synonyms.insert(0, Synonym(name, format_value(values[name]), Source.TOPIC_CONFIG))
+            synonyms.insert(0, Synonym(name, format_value(values[name]), ConfigSource.TOPIC_CONFIG))
         described.append(_described(definition, values[name], synonyms, read_only=False))
     return described
 
@@ -97,7 +97,7 @@ def describe_group(
             continue
         synonyms = _broker_synonyms(definition.synonyms[0], settings)
         if name in overrides:
-            synonyms.insert(0, Synonym(name, format_value(values[name]), Source.GROUP_CONFIG))
+            synonyms.insert(0, Synonym(name, format_value(values[name]), ConfigSource.GROUP_CONFIG))
         described.append(_described(definition, values[name], synonyms, read_only=False))
     return described
 
@@ -113,7 +113,7 @@ def describe_client_metrics(
         value, synonyms = definition.default, []
         if name in overrides:
             value = definition.parse(overrides[name])
-            synonyms = [Synonym(name, format_value(value), Source.CLIENT_METRICS_CONFIG)]
+            synonyms = [Synonym(name, format_value(value), ConfigSource.CLIENT_METRICS_CONFIG)]
         described.append(_described(definition, value, synonyms, read_only=False))
     return described
 
@@ -137,8 +137,8 @@ def describe_broker(
     unused = {
         name: _unused(name, text, source)
         for layer, source in (
-            (settings.dynamic_default, Source.DYNAMIC_DEFAULT_BROKER_CONFIG),
-            (settings.dynamic_broker, Source.DYNAMIC_BROKER_CONFIG),
+            (settings.dynamic_default, ConfigSource.DYNAMIC_DEFAULT_BROKER_CONFIG),
+            (settings.dynamic_broker, ConfigSource.DYNAMIC_BROKER_CONFIG),
         )
         for name, text in layer.items()
         if name not in BROKER_CONFIGS and (names is None or name in names)
@@ -156,16 +156,16 @@ def describe_cluster_default(
             continue
         definition = BROKER_CONFIGS.get(name)
         if definition is None:
-            described.append(_unused(name, text, Source.DYNAMIC_DEFAULT_BROKER_CONFIG))
+            described.append(_unused(name, text, ConfigSource.DYNAMIC_DEFAULT_BROKER_CONFIG))
         else:
             value = definition.parse(text)
             shown = None if definition.sensitive else format_value(value)
-            synonyms = [Synonym(name, shown, Source.DYNAMIC_DEFAULT_BROKER_CONFIG)]
+            synonyms = [Synonym(name, shown, ConfigSource.DYNAMIC_DEFAULT_BROKER_CONFIG)]
             described.append(_described(definition, value, synonyms, read_only=False))
     return described
 
 
-def _unused(name: str, text: str, source: Source) -> Described:
+def _unused(name: str, text: str, source: ConfigSource) -> Described:
     """A setting that was given and means nothing here; what may be a secret is not told."""
     told = may_be_told(name)
     kind = ConfigType.UNKNOWN
@@ -182,7 +182,7 @@ def _described(
     return Described(
         name=definition.name,
         value=None if definition.sensitive else format_value(value),
-        source=synonyms[0].source if synonyms else Source.DEFAULT_CONFIG,
+        source=synonyms[0].source if synonyms else ConfigSource.DEFAULT_CONFIG,
         read_only=read_only,
         sensitive=definition.sensitive,
         type=definition.type,
@@ -194,9 +194,9 @@ def _described(
 def _broker_synonyms(name: str, settings: BrokerSettings) -> list[Synonym]:
     names = BROKER_CONFIGS[name].synonyms or (name,)
     layers = (
-        (settings.dynamic_broker, Source.DYNAMIC_BROKER_CONFIG),
-        (settings.dynamic_default, Source.DYNAMIC_DEFAULT_BROKER_CONFIG),
-        (settings.static, Source.STATIC_BROKER_CONFIG),
+        (settings.dynamic_broker, ConfigSource.DYNAMIC_BROKER_CONFIG),
+        (settings.dynamic_default, ConfigSource.DYNAMIC_DEFAULT_BROKER_CONFIG),
+        (settings.static, ConfigSource.STATIC_BROKER_CONFIG),
     )
     found: list[Synonym] = []
     for layer, source in layers:
@@ -207,6 +207,6 @@ def _broker_synonyms(name: str, settings: BrokerSettings) -> list[Synonym]:
     for synonym in names:
         default = BROKER_CONFIGS[synonym].default
         if default is not None:
-            found.append(Synonym(synonym, format_value(default), Source.DEFAULT_CONFIG))
+            found.append(Synonym(synonym, format_value(default), ConfigSource.DEFAULT_CONFIG))
     own = next((at for at, synonym in enumerate(found) if synonym.name == name), len(found))
     return found[own:]

@@ -22,7 +22,7 @@ _BLANKS = " \t\f"
 _LIKE_A_NAME = re.compile(r"[A-Za-z0-9._-]*")
 
 
-class Loaded(msgspec.Struct, frozen=True):
+class LoadedConfig(msgspec.Struct, frozen=True):
     """Checked settings as text, and what should be said about those without effect."""
 
     values: dict[str, str]
@@ -42,7 +42,7 @@ def load(
     environ: Mapping[str, str] | None = None,
     flags: Sequence[str] = (),
     resolve: Callable[[str], str] = str,
-) -> Loaded:
+) -> LoadedConfig:
     """All sources together; `properties` is the file's text, `flags` are `name=value`.
 
     `resolve` replaces references to secrets in a value.
@@ -60,7 +60,7 @@ def load(
         except ConfigError as error:
             raise error.at(setting.origin) from None
         values[setting.name] = value
-    return Loaded(values, tuple(warnings.values()))
+    return LoadedConfig(values, tuple(warnings.values()))
 
 
 def _settings(

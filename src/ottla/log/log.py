@@ -38,7 +38,7 @@ from ottla.log.producers.manager import ProducerStateManager
 from ottla.log.reader import LogReader, Read
 from ottla.log.recovery.loader import (
     Inventory,
-    Loaded,
+    LoadedLog,
     closing_after_failure,
     load_clean,
     load_nothing,
@@ -91,7 +91,7 @@ class Log:
         *,
         files: Files,
         cache: FileCache,
-        loaded: Loaded,
+        loaded: LoadedLog,
         start_offset: int,
         recovery_point: int,
         now: int,

@@ -33,7 +33,7 @@ from ottla.registry.records import (
     ConfigKey,
     DeleteSubjectKey,
     ModeKey,
-    Record,
+    RegistryRecord,
     SchemaKey,
     schema_record,
 )
@@ -45,7 +45,7 @@ T = TypeVar("T")
 class Decision(Struct, Generic[T], frozen=True):
     """Records to write, and the answer once they are replayed."""
 
-    records: Sequence[Record]
+    records: Sequence[RegistryRecord]
     reply: T
 
 
@@ -177,12 +177,12 @@ def delete_subject(state: State, subject: str, *, permanent: bool) -> Decision[l
         _check_unreferenced(state, version)
     numbers = [item.version for item in doomed]
     if permanent:
-        return Decision([Record(SchemaKey(subject, number)) for number in numbers], numbers)
-    records: list[Record] = [Record(DeleteSubjectKey(subject), numbers[-1])]
+        return Decision([RegistryRecord(SchemaKey(subject, number)) for number in numbers], numbers)
+    records: list[RegistryRecord] = [RegistryRecord(DeleteSubjectKey(subject), numbers[-1])]
     if state.mode(subject) is not None:
-        records.append(Record(ModeKey(subject)))
+        records.append(RegistryRecord(ModeKey(subject)))
     if state.config(subject) is not None:
-        records.append(Record(ConfigKey(subject)))
+        records.append(RegistryRecord(ConfigKey(subject)))
     return Decision(records, numbers)
 
 
@@ -202,15 +202,15 @@ def delete_version(state: State, subject: str, number: int, *, permanent: bool) 
         raise version_soft_deleted(subject, found.version)
     _check_unreferenced(state, found)
     if permanent:
-        return Decision([Record(SchemaKey(subject, found.version))], found.version)
+        return Decision([RegistryRecord(SchemaKey(subject, found.version))], found.version)
     gone = Version(subject, found.version, found.id, found.schema, deleted=True)
     records = [schema_record(gone)]
     if all(item.deleted for item in everything if item is not found):
         # The last one: the subject's own settings go with it, as with the whole subject.
         if state.mode(subject) is not None:
-            records.append(Record(ModeKey(subject)))
+            records.append(RegistryRecord(ModeKey(subject)))
         if state.config(subject) is not None:
-            records.append(Record(ConfigKey(subject)))
+            records.append(RegistryRecord(ConfigKey(subject)))
     return Decision(records, found.version)
 
 
@@ -224,7 +224,7 @@ def set_config(state: State, scope: str, change: Config) -> Decision[Config]:
             for name in Config.__struct_fields__
         }
     )
-    return Decision([Record(ConfigKey(scope or None), after)], change)
+    return Decision([RegistryRecord(ConfigKey(scope or None), after)], change)
 
 
 def delete_config(state: State, scope: str) -> Decision[Config]:
@@ -235,7 +235,7 @@ def delete_config(state: State, scope: str) -> Decision[Config]:
             raise subject_not_found(scope)
         return Decision((), Config(compatibility_level=Level.BACKWARD.value))
     check_writable(state, scope)
-    return Decision([Record(ConfigKey(scope or None))], before)
+    return Decision([RegistryRecord(ConfigKey(scope or None))], before)
 
 
 def set_mode(state: State, scope: str, mode: Mode, *, force: bool) -> Decision[Mode]:
@@ -244,7 +244,7 @@ def set_mode(state: State, scope: str, mode: Mode, *, force: bool) -> Decision[M
         taken = [name for name in state.subjects() if _within(name, scope)]
         if any(state.versions(name) for name in taken):
             raise not_permitted("Cannot import since found existing subjects")
-    return Decision([Record(ModeKey(scope or None), mode.value)], mode)
+    return Decision([RegistryRecord(ModeKey(scope or None), mode.value)], mode)
 
 
 def delete_mode(state: State, scope: str) -> Decision[Mode]:
@@ -252,7 +252,7 @@ def delete_mode(state: State, scope: str) -> Decision[Mode]:
     before = state.mode(scope)
     if before is None:
         raise subject_not_found(scope)
-    return Decision([Record(ModeKey(scope))], before)
+    return Decision([RegistryRecord(ModeKey(scope))], before)
 
 
 def _within(subject: str, scope: str) -> bool:

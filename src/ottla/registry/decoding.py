@@ -27,7 +27,7 @@ SECONDS: Final = 10.0
 Decode = Callable[[bytes], bytes]
 
 
-class DecodeError(Exception):
+class ValueDecodeError(Exception):
     """A value that cannot be decoded; the text says why."""
 
 
@@ -49,7 +49,7 @@ class Decoder:
             self._headers["Authorization"] = f"Basic {base64.b64encode(pair.encode()).decode()}"
         host = parts.netloc.rpartition("@")[2]
         self._url = urlunsplit((parts.scheme, host, parts.path.rstrip("/"), "", ""))
-        self._decoders: dict[int, Decode | DecodeError] = {}
+        self._decoders: dict[int, Decode | ValueDecodeError] = {}
 
     def decode(self, value: bytes) -> bytes:
         """The JSON of a value; one without a schema id is returned as it is."""
@@ -60,17 +60,17 @@ class Decoder:
         if found is None:
             try:
                 found = self._decoder(schema_id)
-            except DecodeError as problem:
+            except ValueDecodeError as problem:
                 found = problem
             self._decoders[schema_id] = found
-        if isinstance(found, DecodeError):
+        if isinstance(found, ValueDecodeError):
             raise found
         try:
             return found(value[HEADER:])
-        except DecodeError:
+        except ValueDecodeError:
             raise
         except Exception as problem:  # noqa: BLE001 the libraries raise many kinds
-            raise DecodeError(
+            raise ValueDecodeError(
                 f"the value does not fit schema {schema_id}: {type(problem).__name__} {problem}"
             ) from None
 
@@ -85,7 +85,7 @@ class Decoder:
                 case "PROTOBUF":
                     return self._protobuf(schema)
                 case other:
-                    raise DecodeError(f"schema {schema_id} is of the unknown type {other}")
+                    raise ValueDecodeError(f"schema {schema_id} is of the unknown type {other}")
         except ModuleNotFoundError as missing:
             from ottla.extras import install_command
 
@@ -93,7 +93,7 @@ class Decoder:
                 f"decoding needs {missing.name}; install it with: {install_command('registry')}"
             ) from None
         except (ValueError, TypeError, KeyError) as problem:
-            raise DecodeError(f"schema {schema_id} cannot be used: {problem}") from None
+            raise ValueDecodeError(f"schema {schema_id} cannot be used: {problem}") from None
 
     def _avro(self, schema: dict[str, Any]) -> Decode:
         import fastavro.schema
@@ -150,7 +150,7 @@ class Decoder:
 
         def visit(item: dict[str, Any], depth: int) -> None:
             if depth > 100:
-                raise DecodeError("references refer to each other")
+                raise ValueDecodeError("references refer to each other")
             for reference in item.get("references", ()):
                 if reference["name"] not in found:
                     subject = quote(reference["subject"], safe="")
@@ -171,7 +171,7 @@ class Decoder:
             with problem:
                 said = _message_of(problem.read()) or problem.reason
             if problem.code == 404:
-                raise DecodeError(f"{said} in the registry at {self._url}") from None
+                raise ValueDecodeError(f"{said} in the registry at {self._url}") from None
             raise RegistryUnreachable(f"the registry at {self._url} refuses: {said}") from None
         except OSError as problem:
             reason = getattr(problem, "reason", problem)
@@ -202,12 +202,12 @@ def _message_path(data: bytes) -> tuple[list[int], int]:
     if count == 0:
         return [0], at
     if not 0 < count <= 64:
-        raise DecodeError("the path of the message's type makes no sense")
+        raise ValueDecodeError("the path of the message's type makes no sense")
     path = []
     for _ in range(count):
         index, at = _varint(data, at)
         if index < 0:
-            raise DecodeError("the path of the message's type makes no sense")
+            raise ValueDecodeError("the path of the message's type makes no sense")
         path.append(index)
     return path, at
 
@@ -220,7 +220,7 @@ def _varint(data: bytes, at: int) -> tuple[int, int]:
         if not data[at - 1] & 0x80:
             return (value >> 1) ^ -(value & 1), at
         shift += 7
-    raise DecodeError("the value ends within the path of the message's type")
+    raise ValueDecodeError("the value ends within the path of the message's type")
 
 
 def _message_of(body: bytes) -> str:

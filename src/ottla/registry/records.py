@@ -76,7 +76,7 @@ Value = SchemaValue | Config | str | int | None
 """By key: a schema, settings, a mode, the last version that is deleted, nothing."""
 
 
-class Record(Struct, frozen=True):
+class RegistryRecord(Struct, frozen=True):
     """A key and its value; no value is a tombstone (and a Noop or ClearSubject has none)."""
 
     key: Key
@@ -92,7 +92,7 @@ _SUBJECT_KEYS: Final[dict[str, type[ConfigKey | ModeKey | DeleteSubjectKey | Cle
 _KEYTYPES: Final = {kind: name for name, kind in _SUBJECT_KEYS.items()}
 
 
-def schema_record(version: Version) -> Record:
+def schema_record(version: Version) -> RegistryRecord:
     """The record of a version."""
     schema = version.schema
     value = SchemaValue(
@@ -106,7 +106,7 @@ def schema_record(version: Version) -> Record:
         metadata=schema.metadata,
         rule_set=schema.rule_set,
     )
-    return Record(SchemaKey(version.subject, version.version), value)
+    return RegistryRecord(SchemaKey(version.subject, version.version), value)
 
 
 def version_of(value: SchemaValue) -> Version:
@@ -121,7 +121,7 @@ def version_of(value: SchemaValue) -> Version:
     return Version(value.subject, value.version, value.id, schema, bool(value.deleted))
 
 
-def encode(record: Record) -> tuple[bytes, bytes | None]:
+def encode(record: RegistryRecord) -> tuple[bytes, bytes | None]:
     """The key and value bytes of a record."""
     key: dict[str, object]
     value: object = None
@@ -145,32 +145,34 @@ def encode(record: Record) -> tuple[bytes, bytes | None]:
     return msgspec.json.encode(key), None if value is None else msgspec.json.encode(value)
 
 
-def decode(key: bytes | None, value: bytes | None) -> Record | None:
+def decode(key: bytes | None, value: bytes | None) -> RegistryRecord | None:
     """The record in these bytes; None where it is to be ignored."""
     try:
         fields: dict[str, Any] = msgspec.json.decode(key or b"", type=dict[str, Any])
         keytype = fields.get("keytype")
         if keytype == "NOOP":
-            return Record(NoopKey())
+            return RegistryRecord(NoopKey())
         if keytype == "SCHEMA":
             schema_key = msgspec.convert(fields, SchemaKey)
             if value is None:
-                return Record(schema_key)
-            return Record(schema_key, msgspec.json.decode(value, type=SchemaValue))
+                return RegistryRecord(schema_key)
+            return RegistryRecord(schema_key, msgspec.json.decode(value, type=SchemaValue))
         if keytype not in _SUBJECT_KEYS:
             return None
         subject_key = msgspec.convert({"subject": fields.get("subject")}, _SUBJECT_KEYS[keytype])
         if value is None:
-            return Record(subject_key)
+            return RegistryRecord(subject_key)
         match subject_key:
             case ConfigKey():
-                return Record(subject_key, msgspec.json.decode(value, type=Config))
+                return RegistryRecord(subject_key, msgspec.json.decode(value, type=Config))
             case ModeKey():
-                return Record(subject_key, str(msgspec.json.decode(value, type=dict)["mode"]))
+                return RegistryRecord(
+                    subject_key, str(msgspec.json.decode(value, type=dict)["mode"])
+                )
             case DeleteSubjectKey():
                 found = msgspec.json.decode(value, type=DeleteSubjectValue)
-                return Record(subject_key, found.version)
+                return RegistryRecord(subject_key, found.version)
             case _:
-                return Record(subject_key)
+                return RegistryRecord(subject_key)
     except (msgspec.MsgspecError, KeyError, RecursionError):
         return None

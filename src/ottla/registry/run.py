@@ -30,7 +30,7 @@ from ottla.registry.languages.checker import TIME_LIMIT_SECONDS, Checker
 from ottla.registry.rest import application
 from ottla.registry.security import load_users
 from ottla.registry.service import Service
-from ottla.registry.store import Store
+from ottla.registry.store import SchemaStore
 
 log = structlog.get_logger()
 
@@ -62,7 +62,7 @@ class RegistrySettings(Struct, frozen=True, kw_only=True):
     supervised: bool = False
 
 
-class ListenError(Exception):
+class RegistryListenError(Exception):
     """The address cannot be listened on; the text says why."""
 
 
@@ -81,7 +81,7 @@ async def run_registry(settings: RegistrySettings) -> None:
         client = ClientSettings(
             bootstrap_servers=settings.bootstrap_servers, client_id="schema-registry"
         )
-        service.store = Store(client, settings.topic, service.on_read)
+        service.store = SchemaStore(client, settings.topic, service.on_read)
         forwarder = Forwarder(None if settings.ca_file is None else str(settings.ca_file))
         try:
             end = await _opened(service.store, stop, patient=settings.supervised)
@@ -119,13 +119,13 @@ def _listening(settings: RegistrySettings) -> socket.socket:
         listener.bind((settings.host, settings.port))
     except OSError as problem:
         listener.close()
-        raise ListenError(
+        raise RegistryListenError(
             f"cannot listen on {settings.host}:{settings.port}: {problem.strerror or problem}"
         ) from None
     return listener
 
 
-async def _opened(store: Store, stop: asyncio.Event, *, patient: bool) -> int:
+async def _opened(store: SchemaStore, stop: asyncio.Event, *, patient: bool) -> int:
     while True:
         try:
             return await store.start()
@@ -207,7 +207,7 @@ def _server(settings: RegistrySettings, app: object) -> uvicorn.Server:
         )
         config.load()
     except (OSError, ssl.SSLError) as problem:
-        raise ListenError(f"cannot use {settings.certificate}: {problem}") from None
+        raise RegistryListenError(f"cannot use {settings.certificate}: {problem}") from None
     return _Server(config)
 
 

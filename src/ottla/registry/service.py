@@ -23,13 +23,13 @@ from ottla.registry.errors import (
     timed_out,
     unknown_leader,
 )
-from ottla.registry.languages import Source
+from ottla.registry.languages import SchemaSource
 from ottla.registry.languages.checker import Checker
 from ottla.registry.model import TYPES, Level, Schema, Version, parse_level
 from ottla.registry.names import check_subject
-from ottla.registry.records import NoopKey, Record
+from ottla.registry.records import NoopKey, RegistryRecord
 from ottla.registry.state import State
-from ottla.registry.store import Read, Store
+from ottla.registry.store import Read, SchemaStore
 
 log = structlog.get_logger()
 T = TypeVar("T")
@@ -46,7 +46,7 @@ class Service:
     def __init__(self, checker: Checker) -> None:
         self.state = State()
         self.checker = checker
-        self.store: Store
+        self.store: SchemaStore
         self.holds_lease: Callable[[], bool] = lambda: True
         """False when the election of this registry may have run out."""
         self.next_offset = 0
@@ -95,7 +95,7 @@ class Service:
         self._elected.clear()
         if is_me:
             async with self._lock:
-                offset = await self.store.write([Record(NoopKey())])
+                offset = await self.store.write([RegistryRecord(NoopKey())])
                 await self.caught_up(offset)
                 self._is_writer = True
             log.info("elected as the writer")
@@ -134,9 +134,9 @@ class Service:
         text = await self.checker.parse(schema.type, source, normalize=normalize)
         return Schema(text, schema.type, schema.references, schema.metadata, schema.rule_set)
 
-    def source(self, subject: str, schema: Schema) -> Source:
+    def source(self, subject: str, schema: Schema) -> SchemaSource:
         """A schema with all that it refers to."""
-        return Source(schema.text, tuple(decisions.dependencies(self.state, subject, schema)))
+        return SchemaSource(schema.text, tuple(decisions.dependencies(self.state, subject, schema)))
 
     async def known_form(self, subject: str, schema: Schema, *, deleted: bool = False) -> Schema:
         """The form of a schema that the subject has already, where another registry wrote it."""
@@ -217,7 +217,7 @@ class Service:
         return []
 
     async def _compared(
-        self, subject: str, kind: str, new: Source, version: Version, level: Level
+        self, subject: str, kind: str, new: SchemaSource, version: Version, level: Level
     ) -> list[str]:
         if version.schema.type != kind:
             return [DIFFERENT_TYPE]

@@ -21,7 +21,7 @@ from ottla.registry.records import (
     ConfigKey,
     DeleteSubjectKey,
     ModeKey,
-    Record,
+    RegistryRecord,
     SchemaKey,
     SchemaValue,
     version_of,
@@ -53,7 +53,7 @@ class State:
 
     # Changes --------------------------------------------------------------------------------
 
-    def replay(self, record: Record) -> None:
+    def replay(self, record: RegistryRecord) -> None:
         """Take in the next record of the topic."""
         match record.key:
             case SchemaKey(subject, number):

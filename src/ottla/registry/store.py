@@ -18,10 +18,11 @@ import msgspec
 import structlog
 
 from ottla.client import Admin, Client, ClientSettings, KafkaError, Producer, Reader, TopicPartition
-from ottla.client.admin import EARLIEST, LATEST, Resource, ResourceType
+from ottla.client.admin import EARLIEST, LATEST, Resource
 from ottla.client.cluster import UnknownTopic
 from ottla.registry.errors import store_failed
-from ottla.registry.records import Record, decode, encode
+from ottla.registry.records import RegistryRecord, decode, encode
+from ottla.wire.config_resource_type import ConfigResourceType
 from ottla.wire.errors import ErrorCode
 
 log = structlog.get_logger()
@@ -31,15 +32,15 @@ WRITE_SECONDS: Final = 7.0
 PAUSE_SECONDS: Final = 0.5
 STOP_SECONDS: Final = 2.0
 
-Read = tuple[int, Record | None]
+Read = tuple[int, RegistryRecord | None]
 """An offset and its record; None where it is to be ignored."""
 
 
-class StoreError(Exception):
+class SchemaStoreError(Exception):
     """The topic cannot be used as it is; the text says why."""
 
 
-class Store:
+class SchemaStore:
     """Reads and writes the topic for an event loop."""
 
     def __init__(
@@ -76,7 +77,7 @@ class Store:
         """The offset that the topic ends at now."""
         return await self._loop.run_in_executor(self._writer, self._end)
 
-    async def write(self, records: Sequence[Record]) -> int:
+    async def write(self, records: Sequence[RegistryRecord]) -> int:
         """Append records; returns the offset of the last one. RegistryError 50001."""
         try:
             return await self._loop.run_in_executor(self._writer, self._write, records)
@@ -94,13 +95,13 @@ class Store:
                 self._create(admin)
                 (found,) = admin.describe_topics([self._topic])
             if len(found.partitions) != 1:
-                raise StoreError(
+                raise SchemaStoreError(
                     f"topic {self._topic} has {len(found.partitions)} partitions; schemas need a "
                     "topic with one"
                 )
             policy = self._policy(admin)
             if policy is not None and policy != "compact":
-                raise StoreError(
+                raise SchemaStoreError(
                     f"topic {self._topic} has cleanup.policy={policy}, which would delete schemas; "
                     "set it to compact"
                 )
@@ -123,7 +124,7 @@ class Store:
     def _policy(self, admin: Admin) -> str | None:
         try:
             found = admin.describe_settings(
-                Resource(ResourceType.TOPIC, self._topic), ["cleanup.policy"]
+                Resource(ConfigResourceType.TOPIC, self._topic), ["cleanup.policy"]
             )
         except KafkaError:
             return None  # who may not ask is not kept from reading
@@ -137,7 +138,7 @@ class Store:
             self._drop_producer()
             raise store_failed(str(problem)) from None
 
-    def _write(self, records: Sequence[Record]) -> int:
+    def _write(self, records: Sequence[RegistryRecord]) -> int:
         offsets = []
         try:
             producer = self._connected()[1]

@@ -28,7 +28,7 @@ from ottla.security.operations import (
     ResourceType,
 )
 from ottla.security.principal import ANONYMOUS, Principal
-from ottla.security.rules import Decision, Rules
+from ottla.security.rules import AclDecision, Rules
 from ottla.wire.errors import KafkaError
 
 MOST_REMEMBERED: Final = 10_000
@@ -224,7 +224,7 @@ class Authorizer:
         text = str(principal)
         if text in self._super_users:
             return True, "SuperUser"
-        decision: Decision = self.rules.explain(text, host, operation, kind, name)
+        decision: AclDecision = self.rules.explain(text, host, operation, kind, name)
         if decision.acl is not None:
             return decision.allowed, f"MatchingAcl(acl={decision.acl})"
         allowed = bool(self._default) and not decision.has_acls

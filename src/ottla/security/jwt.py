@@ -22,7 +22,7 @@ from msgspec import Struct
 
 from ottla.config.errors import ConfigError
 from ottla.extras import install_command
-from ottla.security.oauthbearer import Token, TokenRefused
+from ottla.security.oauthbearer import BearerToken, TokenRefused
 
 if TYPE_CHECKING:
     from jwt import PyJWK
@@ -96,7 +96,7 @@ class SignedValidator:
         self._keys = keys
         self._now_ms = now_ms
 
-    def __call__(self, text: str) -> Token:
+    def __call__(self, text: str) -> BearerToken:
         """The token's user; raises TokenRefused."""
         import jwt
 
@@ -152,7 +152,7 @@ class UnsecuredValidator:
         self._rules = rules
         self._now_ms = now_ms
 
-    def __call__(self, text: str) -> Token:
+    def __call__(self, text: str) -> BearerToken:
         """The token's user; raises TokenRefused."""
         parts = text.split(".")
         if len(text) > LONGEST_TOKEN or len(parts) != 3 or parts[2]:
@@ -163,7 +163,7 @@ class UnsecuredValidator:
         return judged(claims, self._rules, self._now_ms())
 
 
-def judged(claims: Mapping[str, Any], rules: TokenRules, now_ms: int) -> Token:
+def judged(claims: Mapping[str, Any], rules: TokenRules, now_ms: int) -> BearerToken:
     """The user of a token whose signature is right (or does not count); raises TokenRefused."""
     user = claims.get(rules.subject_claim)
     if not isinstance(user, str) or not user.strip():
@@ -181,7 +181,7 @@ def judged(claims: Mapping[str, Any], rules: TokenRules, now_ms: int) -> Token:
         raise TokenRefused("token expires before it was issued")
     if "nbf" in claims and _time_ms(claims, "nbf") > now_ms + skew:
         raise TokenRefused("token is not valid yet")
-    return Token(user.strip(), expires)
+    return BearerToken(user.strip(), expires)
 
 
 def _time_ms(claims: Mapping[str, Any], name: str) -> int:

@@ -23,7 +23,7 @@ _FIRST: Final = re.compile(
 )
 
 
-class Token(Struct, frozen=True):
+class BearerToken(Struct, frozen=True):
     """What a valid token says."""
 
     user: str
@@ -34,7 +34,7 @@ class TokenRefused(Exception):  # noqa: N818 (it names what happened)
     """The token is not valid; the text is for the log and never has the token in it."""
 
 
-Validate = Callable[[str], Token]
+Validate = Callable[[str], BearerToken]
 """Judges a token; raises TokenRefused."""
 
 

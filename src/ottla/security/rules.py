@@ -26,7 +26,7 @@ from ottla.security.operations import (
 )
 
 
-class Decision(NamedTuple):
+class AclDecision(NamedTuple):
     """Whether something is allowed, and by which ACL; without one the default decided."""
 
     allowed: bool
@@ -160,7 +160,7 @@ class Rules:
 
     def explain(
         self, principal: str, host: str, operation: Operation, kind: ResourceType, name: str
-    ) -> Decision:
+    ) -> AclDecision:
         """The ACL that decides; of several the first in order of their texts."""
         about = [acl for each in self._types.get(kind, _NONE).about(name) for acl in each.acls]
         found: Acl | None = None
@@ -175,7 +175,7 @@ class Rules:
             ):
                 found = acl
                 break
-        return Decision(
+        return AclDecision(
             found is not None and found.permission is Permission.ALLOW, found, bool(about)
         )
 

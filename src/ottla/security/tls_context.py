@@ -26,7 +26,7 @@ from msgspec.structs import replace
 from ottla.config.errors import ConfigError, invalid_value
 from ottla.extras import install_command
 from ottla.security.secrets import Secret
-from ottla.security.tls_settings import Store, TlsSettings
+from ottla.security.tls_settings import CertificateStore, TlsSettings
 from ottla.security.x509 import Certificate, parse_certificate
 
 _VERSIONS: Final = {"TLSv1.2": ssl.TLSVersion.TLSv1_2, "TLSv1.3": ssl.TLSVersion.TLSv1_3}
@@ -94,7 +94,7 @@ def _restrict(context: ssl.SSLContext, settings: TlsSettings) -> None:
     context.options |= ssl.OP_NO_COMPRESSION
 
 
-def read_keystore(store: Store, key_password: Secret | None) -> Material:
+def read_keystore(store: CertificateStore, key_password: Secret | None) -> Material:
     """The private key and the chain; raises ConfigError."""
     if store.location is None:
         assert store.key is not None
@@ -155,7 +155,7 @@ def load_material(context: ssl.SSLContext, material: Material) -> None:
         raise invalid_value(material.setting, material.where, why) from None
 
 
-def load_truststore(context: ssl.SSLContext, store: Store) -> None:
+def load_truststore(context: ssl.SSLContext, store: CertificateStore) -> None:
     """Trust the certificates of a store; raises ConfigError."""
     where = store.location or "PEM text"
     if store.location is None:
@@ -220,7 +220,7 @@ def pem_certificates(text: str) -> Iterator[bytes]:
             raise ConfigError("malformed certificate in PEM text") from None
 
 
-def _read(store: Store) -> bytes:
+def _read(store: CertificateStore) -> bytes:
     assert store.location is not None
     path = Path(store.location)
     try:
@@ -233,7 +233,7 @@ def _read(store: Store) -> bytes:
         ) from None
 
 
-def _text(store: Store, data: bytes) -> str:
+def _text(store: CertificateStore, data: bytes) -> str:
     try:
         return data.decode("utf-8")
     except UnicodeDecodeError:
@@ -245,7 +245,7 @@ def _text(store: Store, data: bytes) -> str:
         ) from None
 
 
-def _no_jks(store: Store) -> ConfigError:
+def _no_jks(store: CertificateStore) -> ConfigError:
     return invalid_value(
         store.setting,
         store.location,
@@ -255,7 +255,7 @@ def _no_jks(store: Store) -> ConfigError:
     )
 
 
-def _pem_of_pkcs12(store: Store, data: bytes) -> str:
+def _pem_of_pkcs12(store: CertificateStore, data: bytes) -> str:
     found = _pkcs12(store, data)
     if found.key is None or found.cert is None:
         raise invalid_value(store.setting, store.location, "It has no private key and certificate")
@@ -271,7 +271,7 @@ def _pem_of_pkcs12(store: Store, data: bytes) -> str:
     return b"".join((key, *pem)).decode()
 
 
-def _certificates_of_pkcs12(store: Store, data: bytes) -> str:
+def _certificates_of_pkcs12(store: CertificateStore, data: bytes) -> str:
     found = _pkcs12(store, data)
     from cryptography.hazmat.primitives import serialization
 
@@ -281,7 +281,7 @@ def _certificates_of_pkcs12(store: Store, data: bytes) -> str:
     )
 
 
-def _pkcs12(store: Store, data: bytes):  # type: ignore[no-untyped-def]  # of an optional library
+def _pkcs12(store: CertificateStore, data: bytes):  # type: ignore[no-untyped-def]  # of an optional library
     try:
         from cryptography.hazmat.primitives.serialization import pkcs12
     except ImportError:

@@ -35,7 +35,7 @@ Get = Callable[[str], Value]
 """The value of a setting by its plain name (`ssl.keystore.location`)."""
 
 
-class Store(Struct, frozen=True):
+class CertificateStore(Struct, frozen=True):
     """A keystore or truststore: a file, or PEM text."""
 
     setting: str
@@ -53,9 +53,9 @@ class Store(Struct, frozen=True):
 class TlsSettings(Struct, frozen=True):
     """What a TLS context is made of."""
 
-    keystore: Store | None
+    keystore: CertificateStore | None
     key_password: Secret | None
-    truststore: Store | None
+    truststore: CertificateStore | None
     client_auth: str = "none"
     versions: tuple[str, ...] = VERSIONS
     ciphers: str = DEFAULT_CIPHERS
@@ -89,7 +89,7 @@ def tls_settings(get: Get, prefix: str = "") -> TlsSettings:
     )
 
 
-def _keystore(get: Get, prefix: str) -> Store | None:
+def _keystore(get: Get, prefix: str) -> CertificateStore | None:
     kind, location = _type(get, prefix, "ssl.keystore.type"), _text(get("ssl.keystore.location"))
     chain, key = _secret(get("ssl.keystore.certificate.chain")), _secret(get("ssl.keystore.key"))
     if chain is None and key is None:
@@ -97,15 +97,17 @@ def _keystore(get: Get, prefix: str) -> Store | None:
             return None
         password = _secret(get("ssl.keystore.password"))
         setting, own_file = f"{prefix}ssl.keystore.location", _text(get("ottla.ssl.key.location"))
-        return Store(setting, kind, location, password, key_location=own_file)
+        return CertificateStore(setting, kind, location, password, key_location=own_file)
     _check_inline(prefix, "keystore", kind, location, "certificate.chain")
     if chain is None or key is None:
         missing = "ssl.keystore.certificate.chain" if chain is None else "ssl.keystore.key"
         raise invalid_value(f"{prefix}{missing}", None, "Must be set too")
-    return Store(f"{prefix}ssl.keystore.certificate.chain", "PEM", None, None, chain, key)
+    return CertificateStore(
+        f"{prefix}ssl.keystore.certificate.chain", "PEM", None, None, chain, key
+    )
 
 
-def _truststore(get: Get, prefix: str) -> Store | None:
+def _truststore(get: Get, prefix: str) -> CertificateStore | None:
     kind = _type(get, prefix, "ssl.truststore.type")
     location = _text(get("ssl.truststore.location"))
     certificates = _secret(get("ssl.truststore.certificates"))
@@ -113,9 +115,9 @@ def _truststore(get: Get, prefix: str) -> Store | None:
         if location is None:
             return None
         password = _secret(get("ssl.truststore.password"))
-        return Store(f"{prefix}ssl.truststore.location", kind, location, password)
+        return CertificateStore(f"{prefix}ssl.truststore.location", kind, location, password)
     _check_inline(prefix, "truststore", kind, location, "certificates")
-    return Store(f"{prefix}ssl.truststore.certificates", "PEM", None, None, certificates)
+    return CertificateStore(f"{prefix}ssl.truststore.certificates", "PEM", None, None, certificates)
 
 
 def _type(get: Get, prefix: str, name: str) -> str:

@@ -15,7 +15,7 @@ from ottla.wire.errors import ErrorCode, KafkaError
 LARGEST = 2**63 - 1
 
 
-class Token(msgspec.Struct, frozen=True):
+class DelegationToken(msgspec.Struct, frozen=True):
     """What is known of a token; times are milliseconds of the wall clock."""
 
     id: str
@@ -50,18 +50,18 @@ def new_token(
     wanted_ms: int,
     longest_ms: int,
     expiry_ms: int,
-) -> Token:
+) -> DelegationToken:
     """A token of somebody; raises KafkaError."""
     if any(renewer.kind != USER for renewer in renewers):
         raise KafkaError(ErrorCode.INVALID_PRINCIPAL_TYPE)
     max_at = _sum(now, min(longest_ms, wanted_ms) if wanted_ms > 0 else longest_ms)
     expires_at = min(max_at, _sum(now, expiry_ms))
-    return Token(token_id, owner, requester, tuple(renewers), now, expires_at, max_at)
+    return DelegationToken(token_id, owner, requester, tuple(renewers), now, expires_at, max_at)
 
 
 def renewed(
-    token: Token, principal: Principal, *, now: int, wanted_ms: int, expiry_ms: int
-) -> Token:
+    token: DelegationToken, principal: Principal, *, now: int, wanted_ms: int, expiry_ms: int
+) -> DelegationToken:
     """The token with a later end; raises KafkaError."""
     if token.is_over(now):
         raise KafkaError(ErrorCode.DELEGATION_TOKEN_EXPIRED)
@@ -70,7 +70,9 @@ def renewed(
     return msgspec.structs.replace(token, expires_at=min(token.max_at, _sum(now, life)))
 
 
-def expired(token: Token, principal: Principal, *, now: int, period_ms: int) -> Token | None:
+def expired(
+    token: DelegationToken, principal: Principal, *, now: int, period_ms: int
+) -> DelegationToken | None:
     """The token with an earlier end; None: it is to be removed at once. Raises KafkaError."""
     _check_may_change(token, principal)
     if period_ms < 0:
@@ -80,7 +82,7 @@ def expired(token: Token, principal: Principal, *, now: int, period_ms: int) -> 
     return msgspec.structs.replace(token, expires_at=min(token.max_at, _sum(now, period_ms)))
 
 
-def _check_may_change(token: Token, principal: Principal) -> None:
+def _check_may_change(token: DelegationToken, principal: Principal) -> None:
     if not token.may_change(principal):
         raise KafkaError(ErrorCode.DELEGATION_TOKEN_OWNER_MISMATCH)
 

@@ -13,7 +13,7 @@ from ottla.log.config import LogConfig
 from ottla.log.producers import snapshot_format as producer_snapshot
 from ottla.log.producers.snapshot_format import CorruptSnapshot
 from ottla.log.producers.snapshots import DUE_AFTER, WEIGHT_OF_A_BATCH
-from ottla.log.producers.states import ProducedBatch, Producer, ProducerStates
+from ottla.log.producers.states import ProducedBatch, ProducerStateEntry, ProducerStates
 from ottla.wire.errors import ErrorCode, KafkaError
 from tests.log.making import NOW, Logs, append, batch, flush
 
@@ -205,8 +205,8 @@ def test_tiny_batches_make_a_snapshot_due_also_over_kills(logs: Logs) -> None:
     assert taken == [f"{4 * a_life:020d}.snapshot"]
 
 
-def a_producer(number: int = 9) -> Producer:
-    producer = Producer(number)
+def a_producer(number: int = 9) -> ProducerStateEntry:
+    producer = ProducerStateEntry(number)
     producer.epoch = 4
     producer.coordinator_epoch = 2
     producer.last_timestamp = producer.last_seen = NOW
@@ -257,7 +257,7 @@ batches = st.tuples(st.integers(0, LAST), st.integers(0, 1000), st.integers(0, 2
 def test_snapshots_round_trip(model: dict[int, tuple[int, list[tuple[int, int, int]]]]) -> None:
     producers = []
     for number, (epoch, sent) in model.items():
-        producer = Producer(number)
+        producer = ProducerStateEntry(number)
         producer.epoch = epoch
         for last_sequence, delta, first_offset in sent:
             first = (last_sequence - delta) & LAST

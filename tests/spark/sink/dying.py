@@ -7,7 +7,7 @@ of them has no step in production code: here the first alone is ended, and then 
 from collections.abc import Callable, Sequence
 from enum import StrEnum
 
-from ottla.client.transactional import Ending, TransactionKey, Transactions
+from ottla.client.transactional import EndTxnResult, TransactionKey, Transactions
 from pyspark_ottla.sink import steps
 from pyspark_ottla.sink.steps import CommitStep
 
@@ -38,7 +38,7 @@ def die_at(
 
     def end(
         self: Transactions, keys: Sequence[TransactionKey], *, commit: bool, end_txn_version: int
-    ) -> dict[TransactionKey, Ending]:
+    ) -> dict[TransactionKey, EndTxnResult]:
         if where is Between.HALF_ENDED and is_prepared and commit:
             end_all(self, keys[:1], commit=True, end_txn_version=end_txn_version)
             die()

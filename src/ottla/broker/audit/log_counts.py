@@ -25,7 +25,7 @@ import msgspec
 import structlog
 
 from ottla.audit.events import AUDIT_TOPIC, Count, Event, Span, Tier
-from ottla.audit.scan import LogOrder, Order, Scanned
+from ottla.audit.scan import LogOrder, ScannedFile, ScanOrder
 from ottla.broker.audit.audit_topic import AuditTopic, Counted
 from ottla.broker.context.broker_context import BrokerContext
 from ottla.broker.logs.child import Child
@@ -232,7 +232,7 @@ class Audit:
             or not self._is_chosen(topic)
         )
 
-    def _event(self, job: _Job, scanned: Scanned) -> Event:
+    def _event(self, job: _Job, scanned: ScannedFile) -> Event:
         index = job.partition.index
         start, reached = job.order.start, scanned.reached
         span = (start, reached) if scanned.begin < 0 else (scanned.begin, scanned.end)
@@ -276,8 +276,8 @@ class Audit:
 
     # The child ----------------------------------------------------------------------------
 
-    async def _scan(self, logs: list[LogOrder]) -> list[Scanned]:
-        order = msgspec.json.encode(Order(self._config.current.ottla_audit_window_ms, logs))
+    async def _scan(self, logs: list[LogOrder]) -> list[ScannedFile]:
+        order = msgspec.json.encode(ScanOrder(self._config.current.ottla_audit_window_ms, logs))
         try:
             if self._child is None or not self._child.is_running:
                 await self._end_child()
@@ -286,7 +286,7 @@ class Audit:
             child.stdin.write(order + b"\n")
             await child.stdin.drain()
             answer = await child.stdout.readline()
-            return msgspec.json.decode(answer, type=list[Scanned])
+            return msgspec.json.decode(answer, type=list[ScannedFile])
         except (OSError, ValueError, msgspec.DecodeError) as problem:
             await self._end_child()
             raise ScanFailed(f"the scanning process failed: {problem}") from None

@@ -3,22 +3,11 @@
 from __future__ import annotations
 
 import re
-from enum import IntEnum
 
 from ottla.wire.errors import ErrorCode, KafkaError
 
 _NUMBER = re.compile(r"[+-]?\d{1,10}")
 """A number as Java reads one: Python's own int() also takes spaces and underscores."""
-
-
-class ResourceType(IntEnum):
-    """Kinds of resources, with Kafka's numbers."""
-
-    TOPIC = 2
-    BROKER = 4
-    BROKER_LOGGER = 8
-    CLIENT_METRICS = 16
-    GROUP = 32
 
 
 def broker_of(broker_id: int, name: str) -> int | None:

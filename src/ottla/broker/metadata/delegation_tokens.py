@@ -15,13 +15,13 @@ from ottla.metadata.image import Image
 from ottla.metadata.security_documents import TokenDocument, token_key
 from ottla.metadata.store import Create, Delete, Op, StoreError, Update
 from ottla.security.principal import parse_principal
-from ottla.security.tokens import Token, token_hmac
+from ottla.security.tokens import DelegationToken, token_hmac
 from ottla.wire.errors import ErrorCode, KafkaError
 
 log = structlog.get_logger()
 
 
-def tokens_of(image: Image) -> list[Token]:
+def tokens_of(image: Image) -> list[DelegationToken]:
     """All tokens of the cluster."""
     return [_token(document) for document in image.tokens.values()]
 
@@ -34,7 +34,7 @@ def secret_of(config: BrokerConfig) -> str:
     return secret
 
 
-def find_token(config: BrokerConfig, image: Image, hmac: bytes) -> Token:
+def find_token(config: BrokerConfig, image: Image, hmac: bytes) -> DelegationToken:
     """The token that somebody proves to have; raises KafkaError."""
     secret = secret_of(config)
     for token in tokens_of(image):
@@ -43,7 +43,7 @@ def find_token(config: BrokerConfig, image: Image, hmac: bytes) -> Token:
     raise KafkaError(ErrorCode.DELEGATION_TOKEN_NOT_FOUND)
 
 
-async def keep_token(metadata: MetadataWriter, token: Token) -> None:
+async def keep_token(metadata: MetadataWriter, token: DelegationToken) -> None:
     """Store a token, or what has changed of it."""
     key = token_key(token.id)
     value = encode(_document(token))
@@ -79,8 +79,8 @@ async def sweep_tokens(
                 log.info("delegation token expired", token=token.id, owner=str(token.owner))
 
 
-def _token(document: TokenDocument) -> Token:
-    return Token(
+def _token(document: TokenDocument) -> DelegationToken:
+    return DelegationToken(
         document.id,
         parse_principal(document.owner),
         parse_principal(document.requester),
@@ -91,7 +91,7 @@ def _token(document: TokenDocument) -> Token:
     )
 
 
-def _document(token: Token) -> TokenDocument:
+def _document(token: DelegationToken) -> TokenDocument:
     return TokenDocument(
         token.id,
         str(token.owner),

@@ -9,7 +9,7 @@ Rules kept here:
 from collections.abc import Collection, Iterable
 from typing import Final
 
-from ottla.config.describe import Described, Source
+from ottla.config.describe import ConfigSource, Described
 from ottla.config.dynamic import Alteration, AlterOp
 from ottla.config.types import ConfigType
 from ottla.wire.errors import ErrorCode, KafkaError
@@ -42,7 +42,7 @@ def describe_loggers(names: Collection[str] | None) -> list[Described]:
         Described(
             name=ROOT,
             value=_Root.level,
-            source=Source.DYNAMIC_BROKER_LOGGER_CONFIG,
+            source=ConfigSource.DYNAMIC_BROKER_LOGGER_CONFIG,
             read_only=False,
             sensitive=False,
             type=ConfigType.UNKNOWN,

@@ -12,7 +12,7 @@ from struct import Struct, error
 
 from crc32c import crc32c
 
-from ottla.log.producers.states import SEQUENCE_MASK, ProducedBatch, Producer
+from ottla.log.producers.states import SEQUENCE_MASK, ProducedBatch, ProducerStateEntry
 
 SUFFIX = ".snapshot"
 
@@ -28,7 +28,7 @@ class CorruptSnapshot(Exception):  # noqa: N818 (it names a state of a file)
     """A snapshot cannot be read: its CRC, version or length is wrong."""
 
 
-def encode(producers: Iterable[Producer]) -> bytes:
+def encode(producers: Iterable[ProducerStateEntry]) -> bytes:
     """The bytes of a snapshot."""
     rows = []
     earlier = []
@@ -63,7 +63,7 @@ def encode(producers: Iterable[Producer]) -> bytes:
     return _HEAD.pack(_VERSION, crc32c(tail, crc32c(count)), len(rows)) + tail
 
 
-def decode(data: bytes) -> list[Producer]:
+def decode(data: bytes) -> list[ProducerStateEntry]:
     """The producers of a snapshot."""
     try:
         version, crc, count = _HEAD.unpack_from(data)
@@ -72,14 +72,14 @@ def decode(data: bytes) -> list[Producer]:
         if crc32c(memoryview(data)[_CRC_COVERS_FROM:]) != crc:
             raise CorruptSnapshot("invalid CRC")
         at = _HEAD.size
-        producers: dict[int, Producer] = {}
+        producers: dict[int, ProducerStateEntry] = {}
         last: dict[int, ProducedBatch] = {}
         for _ in range(count):
             producer_id, epoch, sequence, offset, delta, timestamp, coordinator_epoch, txn = (
                 _PRODUCER.unpack_from(data, at)
             )
             at += _PRODUCER.size
-            producer = producers[producer_id] = Producer(producer_id)
+            producer = producers[producer_id] = ProducerStateEntry(producer_id)
             producer.epoch = epoch
             producer.coordinator_epoch = coordinator_epoch
             producer.last_timestamp = producer.last_seen = timestamp

@@ -58,7 +58,7 @@ class CompletedTransaction(NamedTuple):
     aborted: bool
 
 
-class Producer:
+class ProducerStateEntry:
     """One producer's state."""
 
     __slots__ = (
@@ -98,7 +98,7 @@ class ProducerStates:
     __slots__ = ("by_id", "completed", "ongoing")
 
     def __init__(self) -> None:
-        self.by_id: dict[int, Producer] = {}
+        self.by_id: dict[int, ProducerStateEntry] = {}
         self.ongoing: dict[int, int] = {}
         """First offset to producer id of each open transaction, in the order of offsets."""
         self.completed: deque[CompletedTransaction] = deque()
@@ -152,7 +152,7 @@ class ProducerStates:
             self._check_epoch(producer, epoch)
 
     @staticmethod
-    def _check_epoch(producer: Producer, epoch: int) -> None:
+    def _check_epoch(producer: ProducerStateEntry, epoch: int) -> None:
         if epoch < producer.epoch:
             raise KafkaError(
                 ErrorCode.INVALID_PRODUCER_EPOCH,
@@ -201,7 +201,7 @@ class ProducerStates:
         """A producer's batch is in the log."""
         producer = self.by_id.get(producer_id)
         if producer is None:
-            producer = self.by_id[producer_id] = Producer(producer_id)
+            producer = self.by_id[producer_id] = ProducerStateEntry(producer_id)
         if producer.epoch != epoch:
             producer.batches.clear()
             producer.epoch = epoch
@@ -221,7 +221,7 @@ class ProducerStates:
         producer_id = marker.producer_id
         producer = self.by_id.get(producer_id)
         if producer is None:
-            producer = self.by_id[producer_id] = Producer(producer_id)
+            producer = self.by_id[producer_id] = ProducerStateEntry(producer_id)
         if producer.epoch != marker.producer_epoch:
             producer.batches.clear()
             producer.epoch = marker.producer_epoch
@@ -292,7 +292,7 @@ class ProducerStates:
         while completed and completed[0].last_offset < high_watermark:
             completed.popleft()
 
-    def restore(self, producer: Producer) -> None:
+    def restore(self, producer: ProducerStateEntry) -> None:
         """Take over a producer from a snapshot."""
         self.by_id[producer.producer_id] = producer
         if producer.txn_first_offset >= 0:

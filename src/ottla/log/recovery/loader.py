@@ -118,7 +118,7 @@ def end_of(files: Files, segment: LogSegment) -> int:
     return scan.next_offset
 
 
-class Loaded(NamedTuple):
+class LoadedLog(NamedTuple):
     """What a log's folder holds."""
 
     segments: LogSegments
@@ -128,15 +128,17 @@ class Loaded(NamedTuple):
     end_offset: int
 
 
-def load_nothing(files: Files, directory: Path, start_offset: int) -> Loaded:
+def load_nothing(files: Files, directory: Path, start_offset: int) -> LoadedLog:
     """What a folder without a segment holds."""
     snapshots = ProducerSnapshots(files, str(directory), [])
-    return Loaded(LogSegments(), snapshots, ProducerStates(), LeaderEpochFileCache(), start_offset)
+    return LoadedLog(
+        LogSegments(), snapshots, ProducerStates(), LeaderEpochFileCache(), start_offset
+    )
 
 
 def load_clean(
     inventory: Inventory, config: LogConfig, cache: FileCache, start_offset: int, now: int
-) -> Loaded:
+) -> LoadedLog:
     """Read what a clean stop left in a folder that holds at least one segment."""
     segments = LogSegments()
     with closing_after_failure(segments):
@@ -150,7 +152,7 @@ def _load_clean(
     segments: LogSegments,
     start_offset: int,
     now: int,
-) -> Loaded:
+) -> LoadedLog:
     files = inventory.files
     for base_offset in inventory.bases:
         segment = inventory.segment(cache, base_offset, now)
@@ -167,7 +169,7 @@ def _load_clean(
     epochs = inventory.epochs()
     epochs.truncate_from_end(end_offset)
     epochs.truncate_from_start(max(start_offset, segments.first.base_offset))
-    return Loaded(segments, snapshots, producers, epochs, end_offset)
+    return LoadedLog(segments, snapshots, producers, epochs, end_offset)
 
 
 @contextmanager

@@ -22,7 +22,7 @@ from ottla.log.log import Log
 from ottla.log.producers.states import ProducerStates
 from ottla.log.recovery.loader import (
     Inventory,
-    Loaded,
+    LoadedLog,
     closing_after_failure,
     rebuild_indexes,
     segment_bases,
@@ -215,7 +215,7 @@ class _Recovery:
             self._config,
             files=self._files,
             cache=self._cache,
-            loaded=Loaded(segments, snapshots, producers, epochs, end_offset),
+            loaded=LoadedLog(segments, snapshots, producers, epochs, end_offset),
             start_offset=max(self._start_offset, segments.first.base_offset),
             recovery_point=recovery_point,
             now=self._now,

@@ -22,7 +22,7 @@ class Dependency(Struct, frozen=True):
     text: str
 
 
-class Source(Struct, frozen=True):
+class SchemaSource(Struct, frozen=True):
     """A schema with all that it needs, each before what needs it."""
 
     text: str

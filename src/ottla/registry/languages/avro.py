@@ -19,7 +19,7 @@ import avro.name
 import avro.schema
 import fastavro.schema
 
-from ottla.registry.languages import Dependency, SchemaError, Source
+from ottla.registry.languages import Dependency, SchemaError, SchemaSource
 from ottla.registry.languages.avro_text import java_text, normalized_text
 
 PRIMITIVES: Final = frozenset(
@@ -39,13 +39,13 @@ def parse(text: str, dependencies: Iterable[Dependency], normalize: bool) -> str
     return normalized_text(node, known) if normalize else java_text(node, known)
 
 
-def schema_object(source: Source) -> avro.schema.Schema:
+def schema_object(source: SchemaSource) -> avro.schema.Schema:
     """The library's object for a schema."""
     nodes = [_loaded(item.text) for item in source.dependencies]
     return _objects([*nodes, _loaded(source.text)], check_defaults=False)
 
 
-def formatted(source: Source, style: str) -> str:
+def formatted(source: SchemaSource, style: str) -> str:
     """With style `resolved`: the schema with the schemas it refers to put in their places."""
     if style != "resolved" or not source.dependencies:
         return source.text

@@ -6,7 +6,7 @@ difference keeps its place, which the library's own checker does not.
 
 from typing import Any
 
-from ottla.registry.languages import Difference, Source
+from ottla.registry.languages import Difference, SchemaSource
 from ottla.registry.languages.avro import PRIMITIVES, schema_object
 
 PROMOTIONS = {
@@ -19,7 +19,7 @@ PROMOTIONS = {
 """What a reader of a primitive type reads beside its own."""
 
 
-def differences(new: Source, old: Source) -> list[Difference]:
+def differences(new: SchemaSource, old: SchemaSource) -> list[Difference]:
     """What a reader with `new` cannot read of a writer with `old`."""
     return _Comparison().compare(schema_object(new), schema_object(old), "")
 

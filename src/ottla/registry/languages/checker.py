@@ -16,7 +16,7 @@ from typing import Final
 import msgspec
 
 from ottla.registry.errors import invalid_schema
-from ottla.registry.languages import Source
+from ottla.registry.languages import SchemaSource
 from ottla.registry.languages.worker import LENGTH, Answer, Compare, Format, Parse, Request
 
 TIME_LIMIT_SECONDS: Final = 10.0
@@ -34,16 +34,22 @@ class Checker:
         self._lock = asyncio.Lock()
         self._known: OrderedDict[Request, str] = OrderedDict()
 
-    async def parse(self, kind: str, source: Source, *, normalize: bool) -> str:
+    async def parse(self, kind: str, source: SchemaSource, *, normalize: bool) -> str:
         """The canonical text; 42201 where it is not a schema."""
         return await self._text(Parse(kind, source, normalize))
 
-    async def format(self, kind: str, source: Source, style: str) -> str:
+    async def format(self, kind: str, source: SchemaSource, style: str) -> str:
         """Another form of the text."""
         return await self._text(Format(kind, source, style))
 
     async def compare(
-        self, kind: str, new: Source, old: list[Source], *, backward: bool, forward: bool
+        self,
+        kind: str,
+        new: SchemaSource,
+        old: list[SchemaSource],
+        *,
+        backward: bool,
+        forward: bool,
     ) -> list[list[str]]:
         """What is incompatible with each old schema."""
         answer = await self._ask(Compare(kind, new, old, backward, forward))
@@ -102,7 +108,7 @@ class Checker:
             )
             async with asyncio.timeout(START_SECONDS):
                 # A first, empty exchange: the time limit is for schemas, not for the start.
-                await _exchange(self._child, Compare("AVRO", Source(""), [], False, False))
+                await _exchange(self._child, Compare("AVRO", SchemaSource(""), [], False, False))
         return self._child
 
 

@@ -13,7 +13,7 @@ from collections.abc import Mapping
 from typing import Any, Final
 from urllib.parse import unquote
 
-from ottla.registry.languages import Difference, Source
+from ottla.registry.languages import Difference, SchemaSource
 from ottla.registry.languages.json_bounds import array_bounds, bounds, types_of
 from ottla.registry.languages.json_places import difference
 from ottla.registry.languages.json_schema import find_document, loaded
@@ -22,14 +22,14 @@ SUMS: Final = ("oneOf", "anyOf")
 DEEPEST: Final = 200
 
 
-def differences(new: Source, old: Source) -> list[Difference]:
+def differences(new: SchemaSource, old: SchemaSource) -> list[Difference]:
     """What a reader with `new` refuses of a writer with `old`."""
     comparison = _Comparison(_Document(old), _Document(new))
     return comparison.compare(comparison.old.root, comparison.new.root, "#")
 
 
 class _Document:
-    def __init__(self, source: Source) -> None:
+    def __init__(self, source: SchemaSource) -> None:
         self.root = loaded(source.text)
         self._others = {item.name: loaded(item.text) for item in source.dependencies}
         self._homes: dict[int, Any] = {}

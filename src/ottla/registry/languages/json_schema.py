@@ -13,7 +13,7 @@ from typing import Any, Final
 
 import jsonschema_rs
 
-from ottla.registry.languages import Dependency, SchemaError, Source
+from ottla.registry.languages import Dependency, SchemaError, SchemaSource
 
 LOCAL: Final = "json-schema:///"
 """What the library puts before a relative reference."""
@@ -35,7 +35,7 @@ def parse(text: str, dependencies: Iterable[Dependency], normalize: bool) -> str
     return dumped(node, normalize=normalize)
 
 
-def formatted(source: Source, style: str) -> str:
+def formatted(source: SchemaSource, style: str) -> str:
     """There is no other form."""
     return source.text
 

@@ -18,7 +18,7 @@ from google.protobuf.descriptor_pb2 import (
     FileDescriptorProto,
 )
 
-from ottla.registry.languages import Difference, Source
+from ottla.registry.languages import Difference, SchemaSource
 from ottla.registry.languages.protobuf import compiled
 
 _F: Final = FieldDescriptorProto
@@ -61,7 +61,7 @@ _TEXTS: Final = {
 }
 
 
-def differences(new: Source, old: Source) -> list[Difference]:
+def differences(new: SchemaSource, old: SchemaSource) -> list[Difference]:
     """What a reader with `new` cannot read of a writer with `old`."""
     after = compiled(new.text, new.dependencies)
     before = compiled(old.text, old.dependencies)

@@ -27,7 +27,7 @@ from google.protobuf.descriptor_pb2 import (
 from google.protobuf.message import DecodeError
 from grpc_tools import _protoc_compiler  # type: ignore[import-untyped] # it has no types
 
-from ottla.registry.languages import Dependency, SchemaError, Source
+from ottla.registry.languages import Dependency, SchemaError, SchemaSource
 from ottla.registry.languages.proto_known import KNOWN_FILES
 from ottla.registry.languages.proto_text import default_json_name, proto_text
 
@@ -54,7 +54,7 @@ def parse(text: str, dependencies: Iterable[Dependency], normalize: bool) -> str
     return text
 
 
-def formatted(source: Source, style: str) -> str:
+def formatted(source: SchemaSource, style: str) -> str:
     """With style `serialized`: the FileDescriptorProto in base64."""
     if style != "serialized":
         return source.text

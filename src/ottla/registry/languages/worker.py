@@ -17,7 +17,7 @@ from typing import BinaryIO, Final
 
 import msgspec
 
-from ottla.registry.languages import Dependency, Difference, SchemaError, Source
+from ottla.registry.languages import Dependency, Difference, SchemaError, SchemaSource
 
 LENGTH: Final = Bytes(">I")
 MEMORY_LIMIT: Final = 1 << 30
@@ -27,7 +27,7 @@ class Parse(msgspec.Struct, tag=True, frozen=True):
     """Asks for the canonical text."""
 
     kind: str
-    source: Source
+    source: SchemaSource
     normalize: bool = False
 
 
@@ -35,8 +35,8 @@ class Compare(msgspec.Struct, tag=True, frozen=True):
     """Asks what is incompatible, for each of the old schemas."""
 
     kind: str
-    new: Source
-    old: list[Source]
+    new: SchemaSource
+    old: list[SchemaSource]
     backward: bool
     forward: bool
 
@@ -45,7 +45,7 @@ class Format(msgspec.Struct, tag=True, frozen=True):
     """Asks for another form of the text."""
 
     kind: str
-    source: Source
+    source: SchemaSource
     style: str
 
 
@@ -78,7 +78,7 @@ def answer(request: Request) -> Answer:
         return Answer(error="it needs too much memory")
 
 
-def _messages(request: Compare, kind: str, new: Source, old: Source) -> list[str]:
+def _messages(request: Compare, kind: str, new: SchemaSource, old: SchemaSource) -> list[str]:
     differences = _differ(kind)
     found = []
     if request.backward:
@@ -104,7 +104,7 @@ def _parser(kind: str) -> Callable[[str, tuple[Dependency, ...], bool], str]:
             return protobuf.parse
 
 
-def _formatter(kind: str) -> Callable[[Source, str], str]:
+def _formatter(kind: str) -> Callable[[SchemaSource, str], str]:
     match kind:
         case "AVRO":
             from ottla.registry.languages import avro
@@ -120,7 +120,7 @@ def _formatter(kind: str) -> Callable[[Source, str], str]:
             return protobuf.formatted
 
 
-def _differ(kind: str) -> Callable[[Source, Source], list[Difference]]:
+def _differ(kind: str) -> Callable[[SchemaSource, SchemaSource], list[Difference]]:
     match kind:
         case "AVRO":
             from ottla.registry.languages import avro_diff
