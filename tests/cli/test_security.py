@@ -7,6 +7,8 @@ import pytest
 
 from ottla.config.broker_network_configs import STANDARD_AUTHORIZER
 from ottla.embedded import Broker
+from ottla.metadata.security_documents import ScramDocument
+from tests.server.inside import on_loop, running
 
 from .conftest import Ottla
 
@@ -39,6 +41,37 @@ def test_a_user_is_added_listed_changed_and_removed(ottla: Ottla, tmp_path: Path
     assert ottla("user", "remove", "alice").status == 0
     assert ottla("user", "list").out == "no users\n"
     assert "does not exist" in ottla("user", "remove", "alice").err
+
+
+def _credentials(broker: Broker, user: str) -> dict[str, ScramDocument]:
+    image = running(broker).node.image
+    return on_loop(
+        broker,
+        lambda: {
+            mechanism: each
+            for (mechanism, name), each in image.scram_credentials.items()
+            if name == user
+        },
+    )
+
+
+def test_a_new_password_replaces_those_of_all_mechanisms(
+    ottla: Ottla, ottla_broker: Broker, tmp_path: Path
+) -> None:
+    file = tmp_path / "password"
+    file.write_text("old")
+    assert ottla("user", "add", "carol", "--password-file", str(file)).status == 0
+    flags = ("--mechanism", "SCRAM-SHA-256", "--password-file", str(file))
+    assert ottla("user", "passwd", "carol", *flags).status == 0
+    stored = _credentials(ottla_broker, "carol")
+    assert set(stored) == {"SCRAM-SHA-256", "SCRAM-SHA-512"}
+    changed = ottla("user", "passwd", "carol").out
+    assert "SCRAM-SHA-256" in changed
+    assert "SCRAM-SHA-512" in changed
+    now = _credentials(ottla_broker, "carol")
+    assert set(now) == set(stored)
+    assert all(now[mechanism] != stored[mechanism] for mechanism in stored)
+    assert ottla("user", "remove", "carol").status == 0
 
 
 def test_acls_are_allowed_denied_checked_listed_and_removed(ottla: Ottla) -> None:

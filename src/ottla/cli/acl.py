@@ -13,10 +13,20 @@ if TYPE_CHECKING:
     from ottla.security.acls import Acl, AclFilter
     from ottla.security.operations import PatternType, Permission, ResourceType
 
-OPERATIONS = (
-    *("all", "read", "write", "create", "delete", "alter", "describe", "cluster-action"),
-    *("describe-configs", "alter-configs", "idempotent-write", "two-phase-commit"),
-)
+OPERATIONS = {
+    "all": "All operations.",
+    "read": "Consume from topics; join groups and commit offsets.",
+    "write": "Produce to topics; use transactional ids.",
+    "create": "Create topics.",
+    "delete": "Delete topics, records and groups.",
+    "alter": "Add partitions; change ACLs, users and reassignments.",
+    "describe": "List and describe; read, write, delete and alter include it.",
+    "cluster-action": "Act as a broker.",
+    "describe-configs": "Show settings and quotas.",
+    "alter-configs": "Change settings and quotas.",
+    "idempotent-write": "Produce with idempotence; write on a topic includes it.",
+    "two-phase-commit": "Use two-phase commit in transactions (KIP-939).",
+}
 TYPES = {
     "topic": "TOPIC",
     "group": "GROUP",
@@ -27,23 +37,26 @@ TYPES = {
 
 def _resources(function: "Callable[..., object]") -> "Callable[..., object]":
     for option, what in (
-        ("--topic", "A topic; NAME* for all whose names begin so, * for all."),
-        ("--group", "A consumer group, as --topic."),
-        ("--transactional-id", "A transactional id, as --topic."),
+        ("--topic", "Topic. NAME* matches all that begin with NAME; * matches all."),
+        ("--group", "Consumer group; patterns as for --topic."),
+        ("--transactional-id", "Transactional id; patterns as for --topic."),
     ):
         function = click.option(option, multiple=True, metavar="NAME", help=what)(function)
-    return click.option("--cluster", is_flag=True, help="The cluster itself.")(function)
+    return click.option("--cluster", is_flag=True, help="The cluster as a whole.")(function)
 
 
 def _operations(function: "Callable[..., object]") -> "Callable[..., object]":
     for name in reversed(OPERATIONS):
-        function = click.option(f"--{name}", f"op_{name.replace('-', '_')}", is_flag=True)(function)
+        option = click.option(
+            f"--{name}", f"op_{name.replace('-', '_')}", is_flag=True, help=OPERATIONS[name]
+        )
+        function = option(function)
     return function
 
 
 @click.group("acl")
 def command() -> None:
-    """Allow and deny, list and remove ACLs; check which rule decides.
+    """Allow or deny operations; list, check and remove ACLs.
 
     \b
     Example:
@@ -56,10 +69,12 @@ def command() -> None:
 @click.argument("user")
 @_operations
 @_resources
-@click.option("--host", default="*", show_default=True, help="Only from this address.")
+@click.option("--host", default="*", show_default=True, help="Address of the client; * for all.")
 @bootstrap_option
 def allow(user: str, host: str, bootstrap: str, **wanted: object) -> None:
-    """Allow a user operations on resources. USER is a name, `User:name`, or * for everybody.
+    """Allow a user to perform operations on resources.
+
+    USER is a name, User:NAME, or * for all users.
 
     \b
     Example:
@@ -72,10 +87,12 @@ def allow(user: str, host: str, bootstrap: str, **wanted: object) -> None:
 @click.argument("user")
 @_operations
 @_resources
-@click.option("--host", default="*", show_default=True, help="Only from this address.")
+@click.option("--host", default="*", show_default=True, help="Address of the client; * for all.")
 @bootstrap_option
 def deny(user: str, host: str, bootstrap: str, **wanted: object) -> None:
-    """Deny a user operations on resources; this counts more than what is allowed.
+    """Deny a user operations on resources. A deny takes precedence over every allow.
+
+    USER is a name, User:NAME, or * for all users.
 
     \b
     Example:
@@ -147,7 +164,7 @@ def _principal(user: str) -> str:
 @bootstrap_option
 @json_option
 def list_acls(user: str | None, bootstrap: str, as_json: bool, **wanted: object) -> None:
-    """List the ACLs; with a resource, all that are about it.
+    """List ACLs; with a resource, all that apply to it.
 
     \b
     Example:
@@ -214,7 +231,7 @@ def _show(acls: "Sequence[Acl]", as_json: bool) -> None:
 @command.command("remove")
 @click.option("--user", help="Only ACLs of this user.")
 @_resources
-@click.option("--everything", is_flag=True, help="All ACLs of the cluster.")
+@click.option("--everything", is_flag=True, help="Remove all ACLs of the cluster.")
 @bootstrap_option
 def remove(user: str | None, everything: bool, bootstrap: str, **wanted: object) -> None:
     """Remove ACLs of a user, of resources, or of both.
@@ -235,12 +252,15 @@ def remove(user: str | None, everything: bool, bootstrap: str, **wanted: object)
 
 @command.command("check")
 @click.argument("user")
-@click.argument("operation", type=click.Choice(OPERATIONS[1:]))
+@click.argument("operation", type=click.Choice(list(OPERATIONS)[1:]), metavar="OPERATION")
 @click.argument("resource", metavar="TYPE:NAME")
 @click.option("--host", default="127.0.0.1", show_default=True, help="The client's address.")
 @bootstrap_option
 def check(user: str, operation: str, resource: str, host: str, bootstrap: str) -> int:
-    """Say whether a user may, and which rule decides. The exit status is 1 if not.
+    """Check whether a user may perform an operation, and show the rule that decides.
+
+    OPERATION is read, write, create or another flag of `ottla acl allow`; TYPE is topic, group,
+    transactional-id or cluster. The exit status is 1 if the operation is denied.
 
     \b
     Example:

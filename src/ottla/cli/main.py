@@ -30,7 +30,7 @@ COMMANDS = {
     "config": "Describe and alter the settings of topics, brokers and groups.",
     "security": "Set up TLS, authentication and authorization.",
     "user": "Add, list and remove users; change their passwords.",
-    "acl": "Allow and deny, list and remove ACLs; check which rule decides.",
+    "acl": "Allow or deny operations; list, check and remove ACLs.",
     "quota": "Set, list and remove client quotas.",
     "registry": "Run a schema registry (Avro, JSON Schema, Protobuf).",
     "log": "Dump and check the log files of a partition.",

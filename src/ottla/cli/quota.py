@@ -27,8 +27,8 @@ DEFAULT = "<default>"
 def command() -> None:
     """Set, list and remove client quotas.
 
-    An entity is user=NAME, client-id=NAME, both, or ip=ADDRESS; the name <default> stands for
-    all that have no quota of their own.
+    An entity is user=NAME, client-id=NAME, both, or ip=ADDRESS; the name <default> applies
+    to all that have no quota of their own.
 
     \b
     Example:
@@ -43,6 +43,13 @@ def command() -> None:
 def set_quota(words: tuple[str, ...], bootstrap: str) -> None:
     """Set quotas of an entity.
 
+    \b
+    Quotas:
+      producer_byte_rate         bytes per second and broker, like 10MB
+      consumer_byte_rate         bytes per second and broker
+      request_percentage         share of the broker's time, in percent
+      controller_mutation_rate   partitions created and deleted per second
+      connection_creation_rate   new connections per second; with ip= only
     \b
     Example:
       ottla quota set user=alice client-id=loader producer_byte_rate=10MB

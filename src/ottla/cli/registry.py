@@ -21,7 +21,9 @@ _file = click.Path(exists=True, dir_okay=False, path_type=Path)
     help="Port to listen on; 0 selects a free one.",
 )
 @click.option("--host", default="127.0.0.1", show_default=True, help="Address to listen on.")
-@click.option("--topic", default="_schemas", show_default=True, help="Topic of the schemas.")
+@click.option(
+    "--topic", default="_schemas", show_default=True, help="Topic of the schemas."
+)
 @click.option(
     "--group",
     default="schema-registry",
@@ -31,12 +33,12 @@ _file = click.Path(exists=True, dir_okay=False, path_type=Path)
 @click.option(
     "--advertised-host",
     metavar="HOST",
-    help="Name under which other registries reach this one.  [default: the address]",
+    help="Host name at which other registries reach this one.  [default: --host]",
 )
 @click.option(
     "--alone",
     is_flag=True,
-    help="There is no other registry: write without an election, at once.",
+    help="Write without an election. Only where no other registry uses the topic.",
 )
 @click.option(
     "--users",
@@ -52,7 +54,7 @@ _file = click.Path(exists=True, dir_okay=False, path_type=Path)
     "--tls-ca",
     type=_file,
     metavar="FILE",
-    help="Certificates to check other registries with.  [default: the system's]",
+    help="CA certificates to verify other registries with.  [default: the system's]",
 )
 @click.option(
     "--check-timeout",
@@ -83,7 +85,7 @@ def command(
     """Run a schema registry with Confluent's REST interface until SIGTERM or Ctrl-C.
 
     Schemas are kept in a compacted topic of the cluster, Ottla or Apache Kafka. Several registries
-    on one cluster elect one that writes; the others send writes on to it.
+    on one cluster elect one that writes; the others forward writes to it.
 
     \b
     Examples:

@@ -27,7 +27,7 @@ def command() -> None:
     type=click.Path(file_okay=False, path_type=Path),
     default=Path("security"),
     show_default=True,
-    help="Folder for the files; made with mode 0700.",
+    help="Folder for the files; created with mode 0700.",
 )
 @click.option(
     "--host",
@@ -36,7 +36,13 @@ def command() -> None:
     help="Host name or address that clients connect to; may be repeated.  [default: this machine's "
     "name, localhost and the loopback addresses]",
 )
-@click.option("--port", type=click.IntRange(1, 65535), default=9092, show_default=True)
+@click.option(
+    "--port",
+    type=click.IntRange(1, 65535),
+    default=9092,
+    show_default=True,
+    help="Port of the listener.",
+)
 @click.option(
     "--cert",
     "keystore",
@@ -44,10 +50,10 @@ def command() -> None:
     help="A PEM file with a private key and its certificate chain, instead of new ones.",
 )
 def init(folder: Path, hosts: tuple[str, ...], port: int, keystore: Path | None) -> None:
-    """Write a broker's and an admin's settings, with a new certificate and password.
+    """Write settings for a secure broker and its admin, with a new certificate.
 
-    The listener is SASL_SSL on all interfaces. The user admin is a super user; it logs in with
-    PLAIN. It makes other users with SCRAM: `ottla user add`.
+    The listener is SASL_SSL on all interfaces. The user admin is a super user and logs in with
+    PLAIN and a random password. Add other users with `ottla user add`.
 
     \b
     Example:

@@ -72,14 +72,14 @@ _OF_COMMANDS = (BOOTSTRAP_VARIABLE, COMMAND_CONFIG_VARIABLE, INSECURE_VARIABLE)
 @click.option(
     "--client-ca",
     type=click.Path(exists=True, dir_okay=False, path_type=Path),
-    help="With --tls: clients need a certificate that is signed by one of this PEM file.",
+    help="With --tls: require client certificates signed by a CA in this PEM file.",
 )
 @click.option(
     "--insecure",
     is_flag=True,
     envvar=INSECURE_VARIABLE,
     show_envvar=True,
-    help="Listen on other than loopback addresses without authentication.",
+    help="Allow listening beyond loopback without authentication.",
 )
 def command(
     port: int | None,
@@ -108,6 +108,7 @@ def command(
       ottla serve --registry 8081
       ottla serve --id 2 --store zookeeper://zk1,zk2,zk3/ottla --host 10.0.0.2 --insecure
       ottla serve --host 10.0.0.2 --tls cert.pem key.pem --client-ca ca.pem
+      ottla serve --config security/server.properties   # see ottla security init
     """
     from ottla.config.errors import ConfigError
     from ottla.config.sources import load
@@ -167,8 +168,8 @@ def _check_authentication(values: dict[str, str], allowed: bool) -> None:
                 f"--insecure or {INSECURE_VARIABLE}=true."
             )
         print(
-            f"ottla: {listener} does not authenticate its clients: whoever reaches it can read and "
-            "write everything",
+            f"ottla: {listener} does not authenticate its clients: anyone who reaches it can "
+            "read and write everything",
             file=sys.stderr,
         )
 

@@ -9,16 +9,12 @@ from ottla.cli.options import bootstrap_option, connect, json_option
 from ottla.cli.output import print_json, print_table
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from ottla.client.security_admin import SecurityAdmin
 
 DEFAULT_MECHANISM = "SCRAM-SHA-512"
-_mechanism = click.option(
-    "--mechanism",
-    type=click.Choice(["SCRAM-SHA-256", "SCRAM-SHA-512"]),
-    default=DEFAULT_MECHANISM,
-    show_default=True,
-    help="The SASL mechanism of the credential.",
-)
+_MECHANISM = click.Choice(["SCRAM-SHA-256", "SCRAM-SHA-512"])
 _password = click.option(
     "--password-file",
     type=click.File("r"),
@@ -40,11 +36,17 @@ def command() -> None:
 
 @command.command("add")
 @click.argument("name")
-@_mechanism
+@click.option(
+    "--mechanism",
+    type=_MECHANISM,
+    default=DEFAULT_MECHANISM,
+    show_default=True,
+    help="SASL mechanism.",
+)
 @_password
 @bootstrap_option
 def add(name: str, mechanism: str, password_file: TextIO | None, bootstrap: str) -> None:
-    """Add a user.
+    """Add a user that logs in with SCRAM. Prints a random password unless one is given.
 
     \b
     Example:
@@ -56,16 +58,20 @@ def add(name: str, mechanism: str, password_file: TextIO | None, bootstrap: str)
         admin = SecurityAdmin(client)
         if any(user.name == name for user in admin.users()):
             raise click.ClickException(f"user {name} exists; use `ottla user passwd {name}`")
-        _set(admin, name, mechanism, password_file)
+        _set(admin, name, [mechanism], password_file)
     click.echo(f"added user {name} ({mechanism})")
 
 
 @command.command("passwd")
 @click.argument("name")
-@_mechanism
+@click.option(
+    "--mechanism",
+    type=_MECHANISM,
+    help="Set the password of this SASL mechanism only.  [default: all that the user has]",
+)
 @_password
 @bootstrap_option
-def passwd(name: str, mechanism: str, password_file: TextIO | None, bootstrap: str) -> None:
+def passwd(name: str, mechanism: str | None, password_file: TextIO | None, bootstrap: str) -> None:
     """Change the password of a user.
 
     \b
@@ -76,22 +82,24 @@ def passwd(name: str, mechanism: str, password_file: TextIO | None, bootstrap: s
 
     with connect(bootstrap) as client:
         admin = SecurityAdmin(client)
-        if all(user.name != name for user in admin.users()):
+        found = next((user for user in admin.users() if user.name == name), None)
+        if found is None:
             raise click.ClickException(f"user {name} does not exist; use `ottla user add {name}`")
-        _set(admin, name, mechanism, password_file)
-    click.echo(f"changed the password of user {name} ({mechanism})")
+        mechanisms = list(found.mechanisms) if mechanism is None else [mechanism]
+        _set(admin, name, mechanisms, password_file)
+    click.echo(f"changed the password of user {name} ({', '.join(mechanisms)})")
 
 
-def _set(admin: "SecurityAdmin", name: str, mechanism: str, file: TextIO | None) -> None:
-    if file is None:
-        password = secrets.token_urlsafe(18)
-        admin.set_password(name, password, mechanism)
-        click.echo(f"password: {password}")
-        return
-    password = file.read().rstrip("\r\n")
+def _set(
+    admin: "SecurityAdmin", name: str, mechanisms: "Sequence[str]", file: TextIO | None
+) -> None:
+    password = secrets.token_urlsafe(18) if file is None else file.read().rstrip("\r\n")
     if not password:
         raise click.UsageError("the password is empty.")
-    admin.set_password(name, password, mechanism)
+    for mechanism in mechanisms:
+        admin.set_password(name, password, mechanism)
+    if file is None:
+        click.echo(f"password: {password}")
 
 
 @command.command("list")
@@ -122,7 +130,7 @@ def list_users(bootstrap: str, as_json: bool) -> None:
 @click.argument("name")
 @bootstrap_option
 def remove(name: str, bootstrap: str) -> None:
-    """Remove a user with all credentials.
+    """Remove a user and all its credentials.
 
     \b
     Example:

@@ -1,4 +1,4 @@
-"""The child process that recovers logs after an unclean stop (see `log/recovery.py`).
+"""The child process that recovers logs after an unclean stop (see `log/recovery/`).
 
 Rules kept here:
 1. One log at a time: an order goes in as a line of JSON, the answer comes back as one.
