@@ -21,9 +21,7 @@ _file = click.Path(exists=True, dir_okay=False, path_type=Path)
     help="Port to listen on; 0 selects a free one.",
 )
 @click.option("--host", default="127.0.0.1", show_default=True, help="Address to listen on.")
-@click.option(
-    "--topic", default="_schemas", show_default=True, help="Topic of the schemas."
-)
+@click.option("--topic", default="_schemas", show_default=True, help="Topic of the schemas.")
 @click.option(
     "--group",
     default="schema-registry",
