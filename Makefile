@@ -6,7 +6,7 @@ READY := $(VENV)/.ready
 # Brokers are started hundreds of times: what they import is compiled once, as after `pip install`.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: demo test test-fast coverage readme java lint bench compat faults simulate stalls mutate clean
+.PHONY: demo test test-fast coverage readme java lint bench compat faults simulate stalls mutate docs clean
 # Processes that share the tests: most of them wait for servers, so more than there are cores.
 TEST_PROCESSES ?= 3
 PYTEST := $(BIN)/pytest --numprocesses $(TEST_PROCESSES) --dist loadgroup --durations 20
@@ -68,5 +68,10 @@ stalls: $(READY)
 mutate: $(READY)
 	@nice $(BIN)/python -m tools.mutate $(MUTATE)
 
+# The site of docs/, in build/site; its tools have a place of their own.
+docs:
+	@test -x $(VENV)-docs/bin/mkdocs || { $(PYTHON) -m venv $(VENV)-docs && $(VENV)-docs/bin/pip install --quiet 'mkdocs-material>=9.6' 'mkdocstrings[python]>=0.29'; }
+	@NO_MKDOCS_2_WARNING=1 $(VENV)-docs/bin/mkdocs build --strict --quiet
+
 clean:
-	rm -rf $(VENV) build *.egg-info src/*.egg-info .mypy_cache .ruff_cache .pytest_cache .import_linter_cache src/ottla/*/native/*.so
+	rm -rf $(VENV) $(VENV)-docs build *.egg-info src/*.egg-info .mypy_cache .ruff_cache .pytest_cache .import_linter_cache src/ottla/*/native/*.so

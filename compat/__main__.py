@@ -28,6 +28,7 @@ import compat.franz_go
 import compat.java_apps
 import compat.java_groups
 import compat.java_transactions
+import compat.security_tools
 import compat.spark_official
 import compat.tools  # noqa: F401  # as said above
 from compat import fuzz, kill, spark_cluster, spark_faults, spark_speculation

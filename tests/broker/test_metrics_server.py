@@ -10,10 +10,9 @@ from prometheus_client.parser import text_string_to_metric_families
 
 from ottla.broker.broker_server import BrokerServer
 from ottla.broker.metadata.topics import delete_topic
-from ottla.broker.metrics import exposition as exposition_module
-from ottla.broker.metrics import metrics_server
+from ottla.broker.metrics import exporter, metrics_server
 from ottla.broker.metrics.counters import NetworkMetrics
-from ottla.broker.metrics.exposition import exposition
+from ottla.broker.metrics.exposition import Memory, exposition
 from ottla.broker.metrics.metrics_server import (
     LONGEST_REQUEST,
     MOST_CONNECTIONS,
@@ -60,12 +59,11 @@ async def get(server: MetricsServer, path: str) -> tuple[str, str]:
 
 
 def samples(text: str) -> dict[tuple[str, str], float]:
-    """Values by the metric's name and the value of its only label, if it has one."""
+    """Values by the metric's name and the values of its labels."""
     return {
-        (sample.name, next(iter(sample.labels.values()), "")): sample.value
+        (sample.name, ",".join(sample.labels.values())): sample.value
         for family in text_string_to_metric_families(text)
         for sample in family.samples
-        if len(sample.labels) <= 1
     }
 
 
@@ -114,11 +112,11 @@ def test_traffic_and_sizes_are_told_by_topic(tmp_path: Path) -> None:
             assert found["kafka_server_brokertopicmetrics_messagesout_total", "a"] == 0
             assert found["kafka_server_brokertopicmetrics_bytesin_total", "a"] == size
             assert found["kafka_server_brokertopicmetrics_messagesin_total", "b"] == 0
-            assert found["kafka_log_log_size", "a"] == size
+            assert found["kafka_log_log_size", "0,a"] == size
             assert found["kafka_server_replicamanager_partitioncount", ""] == 2
             assert found["kafka_server_replicamanager_offlinereplicacount", ""] == 0
             await delete_topic(node.metadata, "a")
-            assert ("kafka_log_log_size", "a") not in samples((await get(server, "/metrics"))[1])
+            assert ("kafka_log_log_size", "0,a") not in samples((await get(server, "/metrics"))[1])
 
     asyncio.run(live())
 
@@ -160,7 +158,7 @@ def test_an_offline_partition_is_counted(tmp_path: Path) -> None:
 def test_metrics_in_several_pieces_are_one_text(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(exposition_module, "TOPICS_IN_ONE_TURN", 2)
+    monkeypatch.setattr(exporter, "SAMPLES_IN_ONE_TURN", 2)
 
     async def live() -> None:
         async with running(tmp_path) as node:
@@ -169,7 +167,7 @@ def test_metrics_in_several_pieces_are_one_text(
             text = (await exposition(node, NetworkMetrics())).decode()
             assert text.count("# TYPE kafka_log_log_size gauge") == 1
             assert {name for metric, name in samples(text) if metric == "kafka_log_log_size"} == {
-                *"abcde"
+                f"0,{topic}" for topic in "abcde"
             }
 
     asyncio.run(live())
@@ -195,7 +193,7 @@ def test_too_many_scrapes_get_503_while_health_is_answered(
 ) -> None:
     going_on = asyncio.Event()
 
-    async def slow(node: BrokerServer, network: NetworkMetrics) -> bytes:
+    async def slow(node: BrokerServer, network: NetworkMetrics, memory: Memory) -> bytes:
         await going_on.wait()
         return b"done\n"
 
@@ -225,7 +223,7 @@ def test_a_client_that_does_not_go_on_is_cut_off(
 ) -> None:
     """Whether it sends nothing, or does not take the response."""
 
-    async def long(node: BrokerServer, network: NetworkMetrics) -> bytes:
+    async def long(node: BrokerServer, network: NetworkMetrics, memory: Memory) -> bytes:
         return bytes(64 << 20)
 
     monkeypatch.setattr(metrics_server, "exposition", long)
@@ -252,7 +250,7 @@ def test_a_client_that_does_not_go_on_is_cut_off(
 def test_an_error_is_logged_and_told_without_its_details(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    async def broken(node: BrokerServer, network: NetworkMetrics) -> bytes:
+    async def broken(node: BrokerServer, network: NetworkMetrics, memory: Memory) -> bytes:
         raise RuntimeError("details")
 
     monkeypatch.setattr(metrics_server, "exposition", broken)
@@ -275,11 +273,11 @@ def test_all_who_ask_at_once_share_one_answer(
 ) -> None:
     written_out = 0
 
-    async def counted(node: BrokerServer, network: NetworkMetrics) -> bytes:
+    async def counted(node: BrokerServer, network: NetworkMetrics, memory: Memory) -> bytes:
         nonlocal written_out
         written_out += 1
         await until(lambda: server.connections == 5)
-        return await exposition(node, network)
+        return await exposition(node, network, memory)
 
     server: MetricsServer
     monkeypatch.setattr(metrics_server, "exposition", counted)

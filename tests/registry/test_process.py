@@ -16,7 +16,7 @@ from cryptography import x509
 from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 
-from ottla.client import Admin, Client
+from ottla.client import Admin, Client, Producer
 from ottla.embedded import Broker
 from testkit.process import BrokerProcess, plain_environment
 from testkit.server import free_port
@@ -71,6 +71,57 @@ def test_a_restart_gives_the_same_answers(broker: Broker) -> None:
         assert after[2:] == before[2:]
         assert "next" in json.dumps(after[0])
         assert second.rest().register("next", '"double"').body["id"] == next_id
+
+
+def test_a_topic_that_confluents_registry_wrote_is_served(broker: Broker) -> None:
+    proto = '// kept\nsyntax = "proto3";\n\n\nmessage M {\n    int32 x = 1;\n}\n'
+    values: list[tuple[dict[str, object], dict[str, object] | None]] = [
+        ({"keytype": "NOOP", "magic": 0}, None),
+        (
+            {"keytype": "SCHEMA", "subject": "a", "version": 1, "magic": 1},
+            {
+                "subject": "a",
+                "version": 1,
+                "id": 3,
+                "md5": "x",
+                "schema": '"int"',
+                "deleted": False,
+            },
+        ),
+        (
+            {"keytype": "SCHEMA", "subject": "p", "version": 2, "magic": 1},
+            {
+                "subject": "p",
+                "version": 2,
+                "id": 9,
+                "guid": "g",
+                "schemaType": "PROTOBUF",
+                "schema": proto,
+                "deleted": False,
+            },
+        ),
+        ({"keytype": "CONFIG", "subject": None, "magic": 0}, {"compatibilityLevel": "FULL"}),
+        ({"keytype": "DELETE_SUBJECT", "subject": "a", "magic": 0}, {"subject": "a", "version": 1}),
+        ({"keytype": "SOMETHING_NEW", "magic": 0}, {"x": 1}),
+    ]
+    with Client(broker.bootstrap_servers) as client:
+        compacted = {"cleanup.policy": "compact"}
+        Admin(client).create_topic("_from_confluent", partitions=1, settings=compacted)
+        with Producer(client) as producer:
+            for key, value in values:
+                data = None if value is None else json.dumps(value).encode()
+                producer.send("_from_confluent", data, key=json.dumps(key).encode())
+    options = ("--alone", "--topic", "_from_confluent")
+    with RegistryProcess(broker.bootstrap_servers, *options) as registry:
+        rest = registry.rest()
+        assert rest("GET", "/subjects").body == ["p"]
+        assert rest("GET", "/subjects?deleted=true").body == ["a", "p"]
+        assert rest("GET", "/schemas/ids/9").body["schema"] == proto
+        assert rest("GET", "/config").body == {"compatibilityLevel": "FULL"}
+        same = 'syntax = "proto3"; message M { int32 x = 1; }'
+        assert rest.register("p", same, schemaType="PROTOBUF").body == {"id": 9}
+        assert rest("GET", "/subjects/p/versions").body == [2]
+        assert rest.register("new", '"string"').body == {"id": 10}
 
 
 @pytest.fixture

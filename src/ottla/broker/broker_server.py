@@ -24,6 +24,7 @@ from ottla.broker.coordinators.by_topic import CoordinatorsByTopic
 from ottla.broker.coordinators.context import CoordinatorContext
 from ottla.broker.coordinators.coordinators import MOST_REPLICAS
 from ottla.broker.coordinators.group_coordinator import GroupCoordinator
+from ottla.broker.coordinators.positions import group_positions
 from ottla.broker.coordinators.transaction_coordinator import TransactionCoordinator
 from ottla.broker.logs.closing import close_logs
 from ottla.broker.logs.log_cleaner import LogCleaner
@@ -46,7 +47,8 @@ from ottla.broker.metadata.own_address import log_started, own_host
 from ottla.broker.metadata.producer_id_manager import ProducerIdManager
 from ottla.broker.metadata.security import ensure_secret
 from ottla.broker.metadata.stores import own_file
-from ottla.broker.metrics.counters import BrokerTopicMetrics
+from ottla.broker.metrics.counters import BrokerTopicMetrics, ReplicaMetrics
+from ottla.broker.metrics.group_lag import GroupPositions
 from ottla.broker.replicas.fetch_context import FetchContext
 from ottla.broker.replicas.isr_leaving import IsrLeaving
 from ottla.broker.replicas.leaders import Leaders
@@ -76,6 +78,7 @@ class BrokerServer:
         self.ready = False
         self.ports: Mapping[str, int] = {}
         self.topic_metrics = BrokerTopicMetrics()
+        self.replica_metrics = ReplicaMetrics()
         self._build_context(config)
         self._build_replicas()
         self._build_logs()
@@ -113,7 +116,12 @@ class BrokerServer:
         self.rejected_batches = RejectedBatches()
         self.isr_leaving = IsrLeaving(self.id, self.metadata, self.background)
         self.alter_partition = AlterPartitionManager(
-            self.dynamic_config, self.image, self.partitions, self.metadata, self.isr_leaving
+            self.dynamic_config,
+            self.image,
+            self.partitions,
+            self.metadata,
+            self.isr_leaving,
+            self.replica_metrics,
         )
         self.fetches = FetchContext(
             self.context,
@@ -198,6 +206,7 @@ class BrokerServer:
             partitions=self.partitions,
             fetch_sessions=self.fetch_sessions,
             topic_metrics=self.topic_metrics,
+            replica_metrics=self.replica_metrics,
             log_manager=self.log_manager,
             log_cleaner=self.log_cleaner,
             replica_manager=self.replica_manager,
@@ -222,6 +231,10 @@ class BrokerServer:
     def cluster_id(self) -> str:
         """The cluster's id."""
         return self.image.cluster_id or ""
+
+    async def group_positions(self) -> GroupPositions:
+        """What the groups have committed that this broker coordinates."""
+        return await group_positions(self.groups, self.id, self.image, self.partitions, self.peers)
 
     @property
     def broker_epoch(self) -> int:

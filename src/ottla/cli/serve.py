@@ -8,6 +8,7 @@ from pathlib import Path
 
 import click
 
+import ottla
 from ottla.cli.options import BOOTSTRAP_VARIABLE, COMMAND_CONFIG_VARIABLE
 
 DEFAULT_HOST = "127.0.0.1"
@@ -111,6 +112,7 @@ def command(
     from ottla.config.errors import ConfigError
     from ottla.config.sources import load
     from ottla.security.secrets import resolve
+    from ottla.server.native import native_warning
 
     os.umask(0o077)  # data and metadata are for the broker's user alone
     if client_ca is not None and tls is None:
@@ -131,7 +133,8 @@ def command(
             flags=flags,
             resolve=lambda text: resolve(text, os.environ),
         )
-        for warning in loaded.warnings:
+        without_native = native_warning(Path(ottla.__file__).parent)
+        for warning in (*loaded.warnings, *([without_native] if without_native else [])):
             print(f"ottla: {warning}", file=sys.stderr)
         _check_authentication(loaded.values, insecure)
         with _registry(loaded.values, registry_port):

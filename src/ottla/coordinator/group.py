@@ -99,6 +99,11 @@ class Group(ABC):
     def is_empty(self) -> bool:
         """True where it has no members."""
 
+    @property
+    def member_count(self) -> int:
+        """How many members it has; 0 for a kind that has none."""
+        return 0
+
     @abstractmethod
     def is_subscribed_to(self, topic: str) -> bool:
         """True if members use the topic, or may use it for all that the coordinator knows."""

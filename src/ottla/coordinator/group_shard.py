@@ -14,7 +14,7 @@ Rules kept here, beside those of `shard.py`:
 """
 
 from collections import Counter
-from collections.abc import Callable, Hashable, Iterable, Sequence
+from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from typing import TypeVar
 
 from ottla.coordinator.batch_sizes import UNLIMITED
@@ -37,7 +37,7 @@ from ottla.coordinator.offsets.removal import (
     delete_offsets_of_topics,
     expire_group,
 )
-from ottla.coordinator.offsets.store import NO_PRODUCER_ID
+from ottla.coordinator.offsets.store import NO_PRODUCER_ID, OffsetAndMetadata, PartitionKey
 from ottla.coordinator.record_kinds import read_record, replay
 from ottla.coordinator.result_draft import ResultDraft
 from ottla.coordinator.shard import (
@@ -115,6 +115,14 @@ class GroupShard:
             self.skipped[str(unknown)] += 1
             return
         replay(self._state, parsed, producer_id)
+
+    def positions(self) -> list[tuple[str, int, Mapping[PartitionKey, OffsetAndMetadata]]]:
+        """Each group's id, the number of its members, and its committed offsets; for metrics."""
+        offsets = self._state.offsets
+        return [
+            (group_id, group.member_count, offsets.of_group(group_id))
+            for group_id, group in self._state.groups.items()
+        ]
 
     def complete_transaction(self, producer_id: int, *, commit: bool) -> None:
         """Apply a transaction marker, right after it was appended or when it is loaded."""

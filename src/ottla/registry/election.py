@@ -4,8 +4,8 @@ Rules kept here:
 1. The members of a group are registries; the group's leader chooses the writer: the one that writes
    already, else the first by address. Members and choices are JSON, as Confluent's registries write
    them, so that both kinds can be members of one group.
-2. A registry writes only while its heartbeats are answered: after a session timeout without one it
-   steps down by itself, before the others elect another.
+2. A registry writes only while it holds its lease: it sent a heartbeat within the session timeout
+   that was answered. Each write is checked, so it steps down before the others elect another.
 3. One thread joins, synchronizes and beats; the loop is told of every change.
 """
 
@@ -128,6 +128,13 @@ class Election:
         self._stopping.set()
         self._thread.join(STOP_SECONDS)
 
+    @property
+    def holds_lease(self) -> bool:
+        """True while the group cannot have elected another: a heartbeat sent within the session
+        timeout was answered. Safe to ask from any thread.
+        """
+        return monotonic() - self._beaten < SESSION_SECONDS
+
     def _run(self) -> None:
         while not self._stopping.is_set():
             try:
@@ -140,7 +147,7 @@ class Election:
                         "cannot join the election of the writer; retrying", reason=self._told
                     )
                 self._stopping.wait(PAUSE_SECONDS)
-            if monotonic() - self._beaten > SESSION_SECONDS:
+            if not self.holds_lease:
                 self._tell(None, is_me=False)
 
     def _take_part(self, client: Client) -> None:
@@ -204,9 +211,10 @@ class Election:
             protocol_name=PROTOCOL,
             assignments=assignments,
         )
+        sent = monotonic()
         synced = client.call(request, SyncGroupResponse, coordinator)
         self._check(synced.error_code)
-        self._beaten = monotonic()
+        self._beaten = sent
         self._told = ""
         chosen = msgspec.json.decode(synced.assignment or b"{}", type=Assignment)
         if chosen.error == DUPLICATE_URLS:
@@ -223,11 +231,12 @@ class Election:
         )
         while not self._stopping.wait(HEARTBEAT_SECONDS):
             try:
+                sent = monotonic()
                 beat = client.call(request, HeartbeatResponse, coordinator)
                 self._check(beat.error_code)
-                self._beaten = monotonic()
+                self._beaten = sent
             except KafkaError:
-                if monotonic() - self._beaten > SESSION_SECONDS:
+                if not self.holds_lease:
                     self._tell(None, is_me=False)
                     raise
                 coordinator = self._find(client)

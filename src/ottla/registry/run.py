@@ -176,6 +176,7 @@ def _election(
         loop.call_soon_threadsafe(changed, writer, is_me)
 
     election = Election(client, settings.group, _identity(settings, port), on_change)
+    service.holds_lease = lambda: election.holds_lease
     election.start()
     return election
 

@@ -47,6 +47,8 @@ class Service:
         self.state = State()
         self.checker = checker
         self.store: Store
+        self.holds_lease: Callable[[], bool] = lambda: True
+        """False when the election of this registry may have run out."""
         self.next_offset = 0
         self.last_written = -1
         self._writer: Identity | None = None
@@ -238,7 +240,7 @@ class Service:
             return await self._carried_out(decide())
 
     async def _carried_out(self, decision: Decision[T]) -> T:
-        if not self._is_writer:
+        if not self._is_writer or not self.holds_lease():
             raise unknown_leader()
         if decision.records:
             last = await self.store.write(decision.records)

@@ -100,7 +100,13 @@ class Dispatcher:
         )
         if not self._quotas.is_empty or self._throttle is not None:
             return self._within_quotas(endpoint, request, frame, header.body_at)
-        return self._call(endpoint, request, frame, header.body_at)
+        try:  # as _call: the usual request is spared a call
+            outcome = endpoint.handle(request, frame, header.body_at)
+        except DecodeError as problem:
+            raise UnanswerableError(f"malformed {endpoint.name} v{version}: {problem}") from None
+        if outcome is None or type(outcome) is tuple or isinstance(outcome, _NOT_A_TASK):
+            return outcome
+        return self._start_task(outcome)
 
     def _call(self, endpoint: Endpoint, request: Request, frame: memoryview, at: int) -> Answer:
         try:

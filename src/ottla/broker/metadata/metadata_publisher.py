@@ -24,10 +24,11 @@ from ottla.broker.logs.replica_removal import ReplicaRemoval
 from ottla.broker.metadata.authorization import Authorization
 from ottla.broker.metadata.client_quotas import ClientQuotas
 from ottla.broker.metadata.controller import ControllerRole
-from ottla.broker.metrics.counters import BrokerTopicMetrics
+from ottla.broker.metrics.counters import BrokerTopicMetrics, ReplicaMetrics
 from ottla.broker.replicas.fetch_sessions import FetchSessions
 from ottla.broker.replicas.partitions import Partitions
 from ottla.broker.replication.replica_manager import ReplicaManager
+from ottla.metadata.controller import is_controller
 from ottla.metadata.image import Delta, TopicImage
 
 log = structlog.get_logger()
@@ -50,6 +51,7 @@ class MetadataPublisher:
         partitions: Partitions,
         fetch_sessions: FetchSessions,
         topic_metrics: BrokerTopicMetrics,
+        replica_metrics: ReplicaMetrics,
         log_manager: LogManager,
         log_cleaner: LogCleaner,
         replica_manager: ReplicaManager,
@@ -66,6 +68,7 @@ class MetadataPublisher:
         self._partitions = partitions
         self._fetch_sessions = fetch_sessions
         self._replica_manager = replica_manager
+        self._replica_metrics = replica_metrics
         self._controller = controller
         self._groups = groups
         self._authorization = authorization
@@ -92,6 +95,14 @@ class MetadataPublisher:
             self._authorization.learned(delta.security)
             if delta.security.quotas_changed:
                 self._quotas.learned(self._image)
+        here = self._log_loader is not None and is_controller(
+            self._image, self._broker.id, self._broker.epoch
+        )
+        for each in delta.changed_partitions:
+            if each.unclean_epoch >= 0:
+                self._replica_metrics.elected(
+                    each.topic_id, each.index, each.unclean_epoch, here=here
+                )
         self._controller.learned(delta)
 
     async def publish(self, delta: Delta) -> None:

@@ -6,6 +6,7 @@ so that existing dashboards keep working. `exposition.py` turns these into text 
 
 from bisect import bisect_left
 from typing import Final
+from uuid import UUID
 
 LATENCY_BUCKETS: Final = (
     0.0001, 0.00025, 0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05,
@@ -51,6 +52,32 @@ class TopicMetrics:
         self.fetches = 0
         self.failed_produces = 0
         self.failed_fetches = 0
+
+
+class ReplicaMetrics:
+    """Changes of leadership and of in-sync replicas that this broker decided."""
+
+    __slots__ = ("_unclean_epochs", "isr_expands", "isr_shrinks", "unclean_elections")
+
+    def __init__(self) -> None:
+        self.isr_expands = 0
+        self.isr_shrinks = 0
+        self.unclean_elections = 0
+        self._unclean_epochs: dict[tuple[UUID, int], int] = {}
+
+    def isr_changed(self, before: int, after: int) -> None:
+        """A partition that is led here has so many replicas in sync now."""
+        self.isr_expands += after > before
+        self.isr_shrinks += after < before
+
+    def elected(self, topic_id: UUID, index: int, unclean_epoch: int, *, here: bool) -> None:
+        """A partition's last unclean election had this epoch; `here`: this is the controller.
+
+        An epoch that is known already, and one from before this broker's start, counts nothing.
+        """
+        if unclean_epoch >= 0 and self._unclean_epochs.get((topic_id, index)) != unclean_epoch:
+            self._unclean_epochs[topic_id, index] = unclean_epoch
+            self.unclean_elections += here
 
 
 class BrokerTopicMetrics(dict[str, TopicMetrics]):

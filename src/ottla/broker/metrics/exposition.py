@@ -8,10 +8,10 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Iterable, Iterator
-from itertools import islice
-from typing import Final, TypeVar
+from itertools import chain
+from typing import Final
 
-from prometheus_client import CollectorRegistry, generate_latest
+from prometheus_client import CollectorRegistry, ProcessCollector, generate_latest
 from prometheus_client.core import (
     CounterMetricFamily,
     GaugeMetricFamily,
@@ -20,15 +20,23 @@ from prometheus_client.core import (
 )
 from prometheus_client.registry import Collector
 
-from ottla.broker.metrics.counters import LATENCY_BUCKETS, NetworkMetrics
+from ottla.broker.metrics.counters import LATENCY_BUCKETS, Histogram, NetworkMetrics
+from ottla.broker.metrics.exporter import (
+    gauges,
+    group_families,
+    in_pieces,
+    partition_families,
+    size_family,
+)
+from ottla.broker.metrics.group_lag import EndHistory
+from ottla.broker.metrics.loop_watch import LoopWatch
+from ottla.broker.metrics.recent import QUANTILES, RecentCounts, quantile
 from ottla.broker.metrics.sources import MetricsSource
 from ottla.metadata.controller import is_controller
 from ottla.metadata.elections import NO_LEADER
 from ottla.wire.apis import ApiKey
 
 CONTENT_TYPE: Final = "text/plain; version=0.0.4; charset=utf-8"
-TOPICS_IN_ONE_TURN: Final = 200
-T = TypeVar("T")
 
 _TOPIC_COUNTERS: Final = (
     ("bytes_in", "bytesin", "Bytes of records appended by producers."),
@@ -42,35 +50,27 @@ _TOPIC_COUNTERS: Final = (
 )
 
 
-def families(node: MetricsSource, network: NetworkMetrics) -> Iterator[Metric]:
+class Memory:
+    """What is kept from one scrape to the next."""
+
+    def __init__(self, network: NetworkMetrics) -> None:
+        self.recent = RecentCounts()
+        self.ends = EndHistory()
+        self.loop = LoopWatch(lambda: self.recent.roll(network.requests))
+
+
+def families(node: MetricsSource, network: NetworkMetrics, memory: Memory) -> Iterator[Metric]:
     """Every metric, a family at a time; a large one in several pieces with the same name."""
+    yield from ProcessCollector(registry=None).collect()
     for attribute, name, text in _TOPIC_COUNTERS:
         name = f"kafka_server_brokertopicmetrics_{name}"
-        for some in _in_pieces(node.topic_metrics.items()):
+        for some in in_pieces(node.topic_metrics.items()):
             family = CounterMetricFamily(name, text, labels=["topic"])
             for topic, metrics in some:
                 family.add_metric([topic], getattr(metrics, attribute))
             yield family
-    for sizes in _in_pieces(node.partitions.sizes().items()):
-        gauges = GaugeMetricFamily(
-            "kafka_log_log_size", "Bytes of the topic's logs.", labels=["topic"]
-        )
-        for topic, size in sizes:
-            gauges.add_metric([topic], size)
-        yield gauges
-    latency = HistogramMetricFamily(
-        "kafka_network_requestmetrics_totaltime_seconds",
-        "From a request's arrival to its answer.",
-        labels=["request"],
-    )
-    for key, histogram in list(network.requests.items()):
-        count = 0
-        buckets = []
-        for bound, number in zip((*LATENCY_BUCKETS, float("inf")), histogram.counts, strict=True):
-            count += number
-            buckets.append(("+Inf" if bound == float("inf") else repr(bound), float(count)))
-        latency.add_metric([_api_name(key)], buckets, histogram.total)
-    yield latency
+    yield from size_family(node)
+    yield from _request_families(network, memory.recent)
     parked = GaugeMetricFamily(
         "kafka_server_delayedoperationpurgatory_purgatorysize",
         "Requests that wait.",
@@ -79,8 +79,15 @@ def families(node: MetricsSource, network: NetworkMetrics) -> Iterator[Metric]:
     parked.add_metric(["Fetch"], node.delayed.fetches)
     parked.add_metric(["Produce"], node.delayed.produces)
     yield parked
-    for name, text, value in (*_gauges(node, network), *node.log_cleaner.gauges()):
+    for name, text, value in (*_gauges(node, network, memory.loop), *node.log_cleaner.gauges()):
         yield GaugeMetricFamily(name, text, value=value)
+    yield _histogram(
+        "ottla_event_loop_delay_seconds",
+        "How late timers of the event loop fire.",
+        [([], memory.loop.delay)],
+        [],
+    )
+    yield from partition_families(node)
     for name, text, value in (
         (
             "kafka_server_socket_server_metrics_connection_creation",
@@ -102,12 +109,85 @@ def families(node: MetricsSource, network: NetworkMetrics) -> Iterator[Metric]:
             "Fetch sessions that made room for another.",
             node.fetch_sessions.evictions,
         ),
+        (
+            "kafka_server_replicamanager_isrshrinks",
+            "Replicas that fell out of sync, of partitions that are led here.",
+            node.replica_metrics.isr_shrinks,
+        ),
+        (
+            "kafka_server_replicamanager_isrexpands",
+            "Replicas that came in sync, of partitions that are led here.",
+            node.replica_metrics.isr_expands,
+        ),
+        (
+            "kafka_controller_controllerstats_uncleanleaderelections",
+            "Unclean leader elections while this broker was the controller.",
+            node.replica_metrics.unclean_elections,
+        ),
         *node.log_cleaner.counters(),
     ):
         yield CounterMetricFamily(name, text, value=value)
 
 
-def _gauges(node: MetricsSource, network: NetworkMetrics) -> Iterator[tuple[str, str, float]]:
+def _request_families(network: NetworkMetrics, recent: RecentCounts) -> Iterator[Metric]:
+    requests = [(_api_name(key), key, each) for key, each in list(network.requests.items())]
+    yield _histogram(
+        "kafka_network_requestmetrics_totaltime_seconds",
+        "From a request's arrival to its answer.",
+        [([name], histogram) for name, _, histogram in requests],
+        ["request"],
+    )
+    counted = CounterMetricFamily(
+        "kafka_network_requestmetrics_requests", "Requests answered.", labels=["request"]
+    )
+    for name, _, histogram in requests:
+        counted.add_metric([name], sum(histogram.counts))
+    yield counted
+    lately = [(name, recent.since(key, histogram)) for name, key, histogram in requests]
+    yield from gauges(
+        "kafka_network_requestmetrics_totaltimems",
+        "Milliseconds from a request's arrival to its answer, in the last minute.",
+        ("request", "quantile"),
+        (
+            ((name, str(share)), 1000 * quantile(counts, share))
+            for name, counts in lately
+            if any(counts)
+            for share in QUANTILES
+        ),
+    )
+
+
+def _histogram(
+    name: str, text: str, rows: Iterable[tuple[list[str], Histogram]], labels: list[str]
+) -> Metric:
+    family = HistogramMetricFamily(name, text, labels=labels)
+    for values, histogram in rows:
+        count = 0
+        buckets = []
+        for bound, number in zip((*LATENCY_BUCKETS, float("inf")), histogram.counts, strict=True):
+            count += number
+            buckets.append(("+Inf" if bound == float("inf") else repr(bound), float(count)))
+        family.add_metric(values, buckets, histogram.total)
+    return family
+
+
+def _gauges(
+    node: MetricsSource, network: NetworkMetrics, loop: LoopWatch
+) -> Iterator[tuple[str, str, float]]:
+    for name in (
+        "kafka_network_socketserver_networkprocessoravgidle_percent",
+        "kafka_server_kafkarequesthandlerpool_requesthandleravgidle_percent",
+    ):
+        yield (
+            name,
+            "Share of the last ten seconds, 0 to 1, in which the event loop rested.",
+            loop.idle,
+        )
+    yield (
+        "kafka_log_logmanager_offlinelogdirectorycount",
+        "1 where partitions of the data folder are offline because its disk failed.",
+        int(node.partitions.offline_count() > 0),
+    )
     yield (
         "kafka_server_socket_server_metrics_connection_count",
         "Open connections.",
@@ -164,14 +244,6 @@ def _api_name(key: int) -> str:
     return "".join(word.capitalize() for word in ApiKey(key).name.split("_"))
 
 
-def _in_pieces(items: Iterable[T]) -> Iterator[tuple[T, ...]]:
-    """Some at a time, and at least once: a family without samples still has its description."""
-    rest = iter(list(items))
-    yield tuple(islice(rest, TOPICS_IN_ONE_TURN))
-    while some := tuple(islice(rest, TOPICS_IN_ONE_TURN)):
-        yield some
-
-
 class _OneFamily(Collector):
     def __init__(self, family: Metric) -> None:
         self._family = family
@@ -180,11 +252,16 @@ class _OneFamily(Collector):
         yield self._family
 
 
-async def exposition(node: MetricsSource, network: NetworkMetrics) -> bytes:
+async def exposition(
+    node: MetricsSource, network: NetworkMetrics, memory: Memory | None = None
+) -> bytes:
     """All metrics as text."""
+    memory = memory or Memory(network)
+    found = await node.group_positions()
+    now = asyncio.get_running_loop().time()
     parts: list[bytes] = []
     name = ""
-    for family in families(node, network):
+    for family in chain(families(node, network, memory), group_families(found, memory.ends, now)):
         registry = CollectorRegistry(auto_describe=False)
         registry.register(_OneFamily(family))
         text = generate_latest(registry)

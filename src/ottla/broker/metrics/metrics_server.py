@@ -29,7 +29,7 @@ from uvicorn.protocols.http.h11_impl import H11Protocol
 from uvicorn.server import ServerState
 
 from ottla.broker.metrics.counters import NetworkMetrics
-from ottla.broker.metrics.exposition import CONTENT_TYPE, exposition
+from ottla.broker.metrics.exposition import CONTENT_TYPE, Memory, exposition
 from ottla.broker.metrics.sources import MetricsSource
 
 if TYPE_CHECKING:
@@ -55,6 +55,7 @@ class MetricsServer:
         self._network = network
         self._state = ServerState()
         self._server: asyncio.Server | None = None
+        self._memory = Memory(network)
         self._writing_out: asyncio.Task[bytes] | None = None
         self.port = -1
 
@@ -83,9 +84,11 @@ class MetricsServer:
             partial(_Connection, config, self._state, {}), host, port
         )
         self.port = self._server.sockets[0].getsockname()[1]
+        self._memory.loop.start()
 
     async def stop(self) -> None:
         """Stop listening, and close the connections."""
+        self._memory.loop.stop()
         if self._server is not None:
             self._server.close()
         for connection in list(self._state.connections):
@@ -107,7 +110,7 @@ class MetricsServer:
 
     async def _get_metrics(self, _: Request) -> Response:
         if self._writing_out is None or self._writing_out.done():
-            work = exposition(self._node, self._network)
+            work = exposition(self._node, self._network, self._memory)
             self._writing_out = asyncio.get_running_loop().create_task(work)
         body = await asyncio.shield(self._writing_out)
         return StreamingResponse(

@@ -2,15 +2,79 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sized
 from typing import Protocol
 
-from ottla.broker.metrics.counters import TopicMetrics
+from ottla.broker.metrics.counters import ReplicaMetrics, TopicMetrics
+from ottla.broker.metrics.group_lag import GroupPositions
 from ottla.metadata.image import Image
+
+
+class LogView(Protocol):
+    """A log on disk."""
+
+    @property
+    def start_offset(self) -> int:
+        """Its first offset."""
+
+    @property
+    def end_offset(self) -> int:
+        """The offset after its last record."""
+
+    @property
+    def size(self) -> int:
+        """Its bytes."""
+
+
+class LeadershipView(Protocol):
+    """The replicas of a partition that is led here."""
+
+    @property
+    def isr(self) -> Sized:
+        """Those in sync."""
+
+    @property
+    def replicas(self) -> Sized:
+        """All of them."""
+
+    @property
+    def min_isr(self) -> int:
+        """`min.insync.replicas`."""
+
+
+class PartitionView(Protocol):
+    """A replica on this broker."""
+
+    @property
+    def topic(self) -> str:
+        """The topic's name."""
+
+    @property
+    def index(self) -> int:
+        """The partition's number."""
+
+    @property
+    def leads(self) -> bool:
+        """Whether this replica leads."""
+
+    @property
+    def high_watermark(self) -> int:
+        """The offset up to which records are committed."""
+
+    @property
+    def log(self) -> LogView:
+        """Its log."""
+
+    @property
+    def leadership(self) -> LeadershipView | None:
+        """Its followers, where it leads and has any."""
 
 
 class PartitionCounts(Protocol):
     """The partitions of this broker, counted."""
+
+    def __iter__(self) -> Iterator[PartitionView]:
+        """All of them."""
 
     def __len__(self) -> int:
         """Partitions here."""
@@ -80,6 +144,13 @@ class MetricsSource(Protocol):
     @property
     def topic_metrics(self) -> Mapping[str, TopicMetrics]:
         """Counters by topic."""
+
+    @property
+    def replica_metrics(self) -> ReplicaMetrics:
+        """Counters of elections and of changes of the ISR."""
+
+    async def group_positions(self) -> GroupPositions:
+        """What the groups have committed that this broker coordinates."""
 
     @property
     def partitions(self) -> PartitionCounts:

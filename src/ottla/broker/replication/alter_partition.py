@@ -16,6 +16,7 @@ import structlog
 
 from ottla.broker.context.dynamic_config import DynamicConfig
 from ottla.broker.context.metadata_writer import MetadataWriter
+from ottla.broker.metrics.counters import ReplicaMetrics
 from ottla.broker.replicas.isr_leaving import IsrLeaving
 from ottla.broker.replicas.partition import Partition
 from ottla.broker.replicas.partitions import Partitions
@@ -45,12 +46,14 @@ class AlterPartitionManager:
         partitions: Partitions,
         metadata: MetadataWriter,
         isr_leaving: IsrLeaving,
+        metrics: ReplicaMetrics,
     ) -> None:
         self._config = config
         self._image = image
         self._partitions = partitions
         self._metadata = metadata
         self._isr_leaving = isr_leaving
+        self._metrics = metrics
         self._due: list[Change] = []
         self._committing: asyncio.Task[None] | None = None
         self._watching: asyncio.Task[None] | None = None
@@ -105,6 +108,7 @@ class AlterPartitionManager:
             for partition, _, proposal in changes
             for op in change_isr(image, (partition.topic, partition.index), proposal)
         ]
+        sizes = [len(leadership.isr) for _, leadership, _ in changes]
         try:
             await self._metadata.commit(ops)
         except Conflict:
@@ -125,8 +129,9 @@ class AlterPartitionManager:
                 leadership.unknown(proposal)
             await asyncio.sleep(AGAIN_SECONDS)
         else:
-            for partition, leadership, proposal in changes:
+            for (partition, leadership, proposal), size in zip(changes, sizes, strict=True):
                 log.info("ISR changed", partition=str(partition), isr=list(proposal.isr))
+                self._metrics.isr_changed(size, len(proposal.isr))
                 _tell(partition, leadership, leadership.accepted(proposal))
 
 

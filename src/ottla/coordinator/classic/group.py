@@ -139,6 +139,11 @@ class ClassicGroup(Group):
         return self.protocol_type == PROTOCOL_TYPE
 
     @property
+    def member_count(self) -> int:
+        """How many members it has."""
+        return len(self.members)
+
+    @property
     def is_empty(self) -> bool:
         """True where nobody is in the group; ids given out do not count."""
         return self.state is EMPTY

@@ -100,6 +100,11 @@ class ConsumerGroup(Group):
     """Soft: classic members that were told to join again."""
 
     @property
+    def member_count(self) -> int:
+        """How many members it has."""
+        return len(self.members)
+
+    @property
     def is_empty(self) -> bool:
         """True where it has no members."""
         return not self.members

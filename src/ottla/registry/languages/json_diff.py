@@ -8,6 +8,7 @@ Rules kept here:
 3. References are followed; a pair of schemas that is being compared already is taken as compatible.
 """
 
+import re
 from collections.abc import Mapping
 from typing import Any, Final
 from urllib.parse import unquote
@@ -328,8 +329,6 @@ def _names(schema: Any) -> list[str]:
 
 def _rest(schema: Any, name: str) -> Any:
     """What holds for a property that `properties` does not name: True, False or a schema."""
-    import re
-
     for pattern, found in schema.get("patternProperties", {}).items():
         try:
             if re.search(pattern, name):
