@@ -18,7 +18,9 @@ Rules kept here:
    change that completes a reply is finished before what stands behind it is looked at.
 8. Where there is a gate, no request reaches a handler before it lets it pass (`security/sasl.py`).
 9. A large frame is received once there is room for all of it (`budget.py`), and one that would be
-   refused for its size is refused before it is received.
+   refused for its size is refused before it is received. Behind a request that waits it gets none.
+10. Of a client that is muted (`throttling.py`) nothing is handled, and little received; what was
+   asked before is answered.
 """
 
 from __future__ import annotations
@@ -81,6 +83,8 @@ _FLEXIBLE_REPLY_FROM: Final[dict[int, int]] = {
     int(key): first for key, first in FIRST_FLEXIBLE.items() if key != ApiKey.API_VERSIONS
 }
 _NEVER: Final = 1 << 15
+_MUTED: Final = -1
+"""In the place of an API's key: nothing was asked, but nothing is handled behind it."""
 
 Answer = Parts | Later[Parts | None] | None
 """A reply, now or later; None where there is none to send."""
@@ -209,7 +213,7 @@ class ServerProtocol:
         return (
             self.input is ENDED
             and self.flow is READY
-            and not self._exchanges
+            and (not self._exchanges or self._exchanges[0].key == _MUTED)
             and not self.outbox.size
             and not self.inbox.holds_frame
         )
@@ -343,7 +347,7 @@ class ServerProtocol:
 
     def _reserve(self) -> bool:
         """Whether there is room for the large frame that is being received."""
-        if not self._reserved:
+        if not self._reserved and not self._exchanges:
             self._reserved = self._budget.take(self._large, self._shell)
         return self._reserved
 
@@ -393,6 +397,13 @@ class ServerProtocol:
             else:
                 shell = self._shell
                 outcome.then(shell.task_done if outcome.by_task else shell.reply_ready)
+
+    def mute(self) -> Later[Parts | None]:
+        """Handle nothing more until this is completed; it is abandoned if the connection ends."""
+        muted: Later[Parts | None] = Later(by_task=True)
+        self._exchanges.append(Exchange(_MUTED, 0, False, 0.0, muted, None))
+        muted.then(self._shell.task_done)
+        return muted
 
     # Login --------------------------------------------------------------------------------
 
@@ -451,7 +462,8 @@ class ServerProtocol:
                 parts = first.later.result()
             exchanges.popleft()
             if parts is None:
-                self._handler.answered(first.key, first.started, 0)
+                if first.key != _MUTED:
+                    self._handler.answered(first.key, first.started, 0)
             else:
                 self._queue(first.key, first.correlation_id, first.flexible, first.started, parts)
 
