@@ -4,16 +4,21 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from ottla.embedded import Broker
+    from ottla.embedded_security import Security
 
-__all__ = ["Broker", "__version__"]
+__all__ = ["Broker", "Security", "__version__"]
 
 __version__ = "0.1.0"
 
 
 def __getattr__(name: str) -> object:
-    """Import the broker when it is first asked for: the command line starts faster without."""
+    """Import these when they are first asked for: the command line starts faster without."""
     if name == "Broker":
         from ottla.embedded import Broker
 
         return Broker
+    if name == "Security":
+        from ottla.embedded_security import Security
+
+        return Security
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Self
 
 from ottla.config import BrokerConfig
 from ottla.config.listeners import WILDCARDS
+from ottla.embedded_security import ADMIN, ClientKind, SecureSetup, Security, security_of
 from ottla.server.logging import quiet_logging
 from ottla.server.run import RunningBroker
 
@@ -28,7 +29,8 @@ class Broker:
     Settings have Kafka's names: as a mapping `{"num.partitions": 3}`, or as keyword arguments
     with underscores for dots (`num_partitions=3`). The folder `data` is kept; a temporary one
     is removed. With `registry` a schema registry runs beside it, on a free port
-    (`registry_url`); it needs the extra `registry`.
+    (`registry_url`); it needs the extra `registry`. With `security` clients must log in
+    (`client_config`): `"tls"`, `"plain"` (without encryption), or a Security with users.
     """
 
     def __init__(
@@ -37,13 +39,19 @@ class Broker:
         port: int = 0,
         data: str | Path | None = None,
         registry: bool = False,
+        security: Security | str | None = None,
         config: Mapping[str, object] | None = None,
         **settings: object,
     ) -> None:
         self._port = port
         self._host = "127.0.0.1"
         self._data = data
+        if registry and security is not None:
+            raise ValueError("a broker with security has no registry beside it yet")
         self._with_registry = registry
+        self._security = None if security is None else security_of(security)
+        self._secure_setup: SecureSetup | None = None
+        self._secrets: tempfile.TemporaryDirectory[str] | None = None
         self._registry: RegistryChild | None = None
         self._registry_url: str | None = None
         self._settings = {name: _text(value) for name, value in (config or {}).items()}
@@ -71,6 +79,26 @@ class Broker:
             raise RuntimeError("this broker has no schema registry: use Broker(registry=True)")
         return self._registry_url
 
+    def client_config(
+        self, user: str = ADMIN, *, client: ClientKind = "confluent"
+    ) -> dict[str, object]:
+        """What a client library needs to log in as a user; the super user `admin` by default.
+
+        `bootstrap.servers` is among it. Without `security` that is all.
+        """
+        name = "bootstrap.servers" if client in ("confluent", "java") else "bootstrap_servers"
+        where: dict[str, object] = {name: self.bootstrap_servers}
+        if self._secure_setup is None:
+            return where
+        return {**where, **self._secure_setup.client_config(user, client)}
+
+    @property
+    def ca_file(self) -> Path:
+        """The certificate authority that signed the broker's certificate; with TLS only."""
+        if self._secure_setup is None or self._secure_setup.ca_file is None:
+            raise RuntimeError('this broker has no certificate: use Broker(security="tls")')
+        return self._secure_setup.ca_file
+
     def start(self) -> Self:
         """Start the broker and wait until it serves clients."""
         if self._thread is not None:
@@ -79,9 +107,19 @@ class Broker:
         if folder is None:
             self._temporary = tempfile.TemporaryDirectory(prefix="ottla-")
             folder = self._temporary.name
+        secured = {}
+        if self._security is not None:
+            self._secrets = tempfile.TemporaryDirectory(prefix="ottla-security-")
+            try:
+                self._secure_setup = SecureSetup(self._security, Path(self._secrets.name))
+            except BaseException:
+                self._clean_up()
+                raise
+            secured = self._secure_setup.broker_settings(self._port)
         settings = {
             "listeners": f"PLAINTEXT://127.0.0.1:{self._port}",
             "log.dirs": str(folder),
+            **secured,
             **self._settings,
         }
         started = threading.Event()
@@ -159,9 +197,11 @@ class Broker:
         self._clean_up()
 
     def _clean_up(self) -> None:
-        if self._temporary is not None:
-            self._temporary.cleanup()
-            self._temporary = None
+        self._secure_setup = None
+        for folder in (self._temporary, self._secrets):
+            if folder is not None:
+                folder.cleanup()
+        self._temporary = self._secrets = None
 
     def __enter__(self) -> Self:
         return self.start()

@@ -134,6 +134,8 @@ def test_serve_with_a_certificate_and_its_key_and_commands_with_a_file(tmp_path:
         "ssl.keystore.type=PEM\nssl.keystore.location=client.pem\nssl.key.password=x\n"
     )
 
+    config.chmod(0o644)
+
     def run(*arguments: str) -> subprocess.CompletedProcess[str]:
         return subprocess.run(
             [str(Path(sys.executable).with_name("ottla")), "topic", "list", "--bootstrap",

@@ -114,7 +114,6 @@ def command(
     from ottla.security.secrets import resolve
     from ottla.server.native import native_warning
 
-    os.umask(0o077)  # data and metadata are for the broker's user alone
     if client_ca is not None and tls is None:
         raise click.UsageError("--client-ca needs --tls.")
     flags = [*settings, *_flags(port, host, data, tls, client_ca)]
@@ -137,6 +136,7 @@ def command(
         for warning in (*loaded.warnings, *([without_native] if without_native else [])):
             print(f"ottla: {warning}", file=sys.stderr)
         _check_authentication(loaded.values, insecure)
+        os.umask(0o077)  # data and metadata are for the broker's user alone
         with _registry(loaded.values, registry_port):
             if workers is not None:
                 from ottla.server.supervisor import run_supervised

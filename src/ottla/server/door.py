@@ -63,11 +63,12 @@ class Door:
         self._gate: GateSettings | None = None
         self.context: ssl.SSLContext | None = None
         self._material: Material | None = None
-        self._files: tuple[tuple[str, int, int], ...] = ()
+        self._tried: object = None
+        """The TLS settings and the state of their files that were loaded last, or could not be."""
         if security.tls is not None:
             from ottla.security.tls_context import file_state, server_context
 
-            self._files = file_state(security.tls)
+            self._tried = (security.tls, file_state(security.tls))
             self.context, self._material = server_context(security.tls, self._prefix)
             _warn_of_expiry(self.name, self._material)
         if security.sasl is not None:
@@ -126,27 +127,26 @@ class Door:
 
     def has_changed(self, config: BrokerConfig, listener: Listener) -> bool:
         """Whether the TLS settings or the files of them are not those that were loaded."""
-        if self._security.tls is None:
-            return False
+        return self._security.tls is not None and self._wanted(config, listener) != self._tried
+
+    def _wanted(self, config: BrokerConfig, listener: Listener) -> object:
         from ottla.security.tls_context import file_state
 
         try:
-            now = listener_security(config, listener).tls
-        except ConfigError:
-            return True
-        return now is None or now != self._security.tls or file_state(now) != self._files
+            tls = listener_security(config, listener).tls
+        except ConfigError as problem:
+            return str(problem)
+        assert tls is not None
+        return tls, file_state(tls)
 
     def reload(self, config: BrokerConfig, listener: Listener) -> None:
         """Load the certificate again; reads files, so a thread does it."""
-        from ottla.security.tls_context import check_reload, file_state, server_context
+        from ottla.security.tls_context import check_reload, server_context
 
+        self._tried = self._wanted(config, listener)  # what is wrong is reported once
         try:
             security = listener_security(config, listener)
             assert security.tls is not None
-            files = file_state(security.tls)
-            if self._files == files and self._security.tls == security.tls:
-                return
-            self._files = files  # a bad file is reported once
             context, material = server_context(security.tls, self._prefix)
             assert self._material is not None
             check_reload(self._material, material, security.tls)
