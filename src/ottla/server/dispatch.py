@@ -69,7 +69,7 @@ class Dispatcher:
         self._client_host = client_host
         self._listener = listener
         self._connection_id = number
-        self._count = server.metrics.answered
+        self._count: Callable[[int, float, int], None] = server.metrics.answered
         self._access = server.node.authorization.access(ANONYMOUS, client_host)
         self._quotas = server.node.quotas
         self._throttle: Throttle | None = None
