@@ -2,7 +2,7 @@
 
 import asyncio
 import time
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from pathlib import Path
 from struct import pack
@@ -56,6 +56,20 @@ class _Client(FakeShell):
             server, "10.0.0.1", "PLAINTEXT", 1, self.protocol.mute, knows_client=knows_client
         )
         self.largest_request = 100 << 20
+        self._changed = asyncio.Event()
+
+    async def until(self, holds: Callable[[], bool]) -> None:
+        while not holds():
+            self._changed.clear()
+            await self._changed.wait()
+
+    def reply_ready(self) -> None:
+        super().reply_ready()
+        self._changed.set()
+
+    def task_done(self) -> None:
+        super().task_done()
+        self._changed.set()
 
     def now(self) -> float:
         return self._dispatcher.now()
@@ -73,8 +87,7 @@ class _Client(FakeShell):
         frame += codec.encode(message, version)
         self.receive(pack(">i", len(frame)) + frame)
         outbox = self.protocol.outbox
-        while not outbox.size:
-            await asyncio.sleep(0.001)
+        await self.until(lambda: outbox.size > 0)
         whole = b"".join(part for part in outbox.parts if isinstance(part, bytes))
         outbox.parts.clear()
         outbox.size = 0
@@ -232,8 +245,7 @@ def test_a_muted_client_takes_no_room_for_its_next_large_request(tmp_path: Path)
             client.receive(large[: 32 << 10])
             assert not client.protocol.may_receive()
             assert client.protocol._budget.taken == 0
-            while client.protocol.waits:
-                await asyncio.sleep(0.01)
+            await client.until(lambda: not client.protocol.waits)
             assert client.protocol.resume_input()
             assert client.protocol._budget.taken > 50 << 20
             client.protocol.close()

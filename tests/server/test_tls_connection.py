@@ -173,9 +173,11 @@ def test_a_client_whose_name_cannot_be_found_out_is_not_let_in_as_anonymous(
 
     monkeypatch.setattr("ottla.server.door.mapped", fail)
     client = certificates.issue("carol", "carol")
-    with tls_socket(broker, certificates, client=client) as sock:
-        with pytest.raises((EOFError, ConnectionError)):
-            ask(sock)
+    with (
+        tls_socket(broker, certificates, client=client) as sock,
+        pytest.raises((EOFError, ConnectionError)),
+    ):
+        ask(sock)
 
 
 def test_without_a_certificate_a_client_is_anonymous(

@@ -18,9 +18,8 @@ from ottla.config.definition import ConfigDef, DynamicMode, table
 from ottla.config.errors import ConfigError
 from ottla.config.group_configs import GROUP_CONFIGS, check_group_configs
 from ottla.config.ignored_configs import dynamic_mode
-from ottla.config.listener_configs import PER_LISTENER, PREFIX
+from ottla.config.listener_configs import PER_LISTENER, PREFIX, is_of_logins
 from ottla.config.listener_configs import definition as listener_definition
-from ottla.config.listener_configs import is_of_logins
 from ottla.config.rows import AT_LEAST_1
 from ottla.config.topic_configs import TOPIC_CONFIGS, check_topic_configs
 from ottla.config.types import ConfigType, Value, format_value
