@@ -7,6 +7,7 @@ from ottla.config.dynamic import (
     AlterOp,
     altered_broker_configs,
     altered_topic_configs,
+    check_dynamic_broker_configs,
 )
 from ottla.wire.errors import ErrorCode, KafkaError
 
@@ -144,3 +145,12 @@ def test_a_setting_that_is_one_brokers_is_not_the_clusters(name: str) -> None:
     with pytest.raises(KafkaError, match="broker id must be specified") as raised:
         altered_broker_configs({}, [alteration], cluster_wide=True)
     assert raised.value.code is ErrorCode.INVALID_REQUEST
+
+
+@pytest.mark.parametrize("setting", ["plain.sasl.jaas.config", "sasl.enabled.mechanisms"])
+def test_logins_that_would_stay_as_they_are_cannot_be_changed(setting: str) -> None:
+    name = f"listener.name.inside.{setting}"
+    with pytest.raises(KafkaError, match=r"Cannot update these configs dynamically") as refused:
+        check_dynamic_broker_configs({name: "secret"}, cluster_wide=False)
+    assert refused.value.code is ErrorCode.INVALID_REQUEST
+    assert "secret" not in str(refused.value)

@@ -24,3 +24,11 @@ def test_many_names_do_not_make_many_lines() -> None:
     told = [denials.note(_denial(str(n)), 0.0) for n in range(2 * MOST_KEPT)]
     assert sum(each is not None for each in told) == MOST_KEPT
     assert denials.note(_denial("another"), 5.0) is not None
+
+
+def test_a_long_name_makes_neither_a_long_line_nor_much_to_remember() -> None:
+    denials = Denials()
+    told = denials.note(_denial("x" * 30_000), 0.0)
+    assert told is not None
+    assert len(told.denial.name) <= 260
+    assert denials.note(_denial("x" * 30_001), 0.0) is None

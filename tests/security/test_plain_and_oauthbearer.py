@@ -125,6 +125,18 @@ def test_other_tokens_are_refused_with_one_reason(token: str, why: str) -> None:
     assert str(refused.value) == why
 
 
+def test_a_token_that_is_nested_too_deeply_is_malformed() -> None:
+    deep = base64.urlsafe_b64encode(b"[" * 20_000).decode()
+    for read in (validator(), UnsecuredValidator(TokenRules(), lambda: NOW * 1000)):
+        with pytest.raises(TokenRefused):
+            read(f"{deep}.{deep}.")
+
+
+def test_a_user_that_cannot_be_written_is_nobody() -> None:
+    with pytest.raises(TokenRefused):
+        UnsecuredValidator(TokenRules(), lambda: NOW * 1000)(unsecured(sub="a\ud800"))
+
+
 def test_an_unknown_key_asks_for_the_jwks_again() -> None:
     asked: list[int] = []
     keys = Keys(KEYS.by_id, lambda: asked.append(1))

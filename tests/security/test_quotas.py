@@ -7,6 +7,7 @@ from hypothesis import strategies as st
 from ottla.security.quotas import (
     CONNECTION,
     DEFAULT,
+    MOST_BUCKETS,
     PRODUCE,
     Bucket,
     Entity,
@@ -121,3 +122,38 @@ def test_an_entity_that_cannot_be_is_refused(
         entity_of(parts)
     assert refusal.value.message == text
     assert entity_of([("user", None), ("client-id", "c")]) == Entity(DEFAULT, "c")
+
+
+def test_long_client_ids_are_told_apart_but_not_kept() -> None:
+    quotas = Quotas(1)
+    quotas.configured({Entity(None, DEFAULT): {PRODUCE: 10.0}})
+    one, other = ("x" * 30_000 + end for end in "ab")
+    bucket = quotas.find(PRODUCE, "u", one, 0.0)
+    assert bucket is not None
+    bucket.take(10, 0.0)
+    assert quotas.find(PRODUCE, "u", one, 0.0) is bucket
+    assert quotas.find(PRODUCE, "u", other, 0.0) is not bucket
+    kept = [*quotas._buckets, *quotas._found]
+    assert all(len(text) < 1000 for place in kept for text in place)
+
+
+def test_buckets_that_are_all_in_use_are_not_searched_for_each_new_one() -> None:
+    quotas = Quotas(1)
+    quotas.configured({Entity(None, DEFAULT): {PRODUCE: 10.0}})
+    looks = 0
+
+    class Counted(Bucket):
+        def is_full(self, now: float) -> bool:
+            nonlocal looks
+            looks += 1
+            return super().is_full(now)
+
+    for number in range(MOST_BUCKETS):
+        bucket = quotas._buckets[PRODUCE, "", str(number)] = Counted(10.0, 1, 0.0)
+        bucket.take(100, 0.0)
+    for number in range(100):
+        found = quotas.find(PRODUCE, "u", f"more {number}", 0.0)
+        assert found is not None
+        found.take(100, 0.0)
+    assert looks == MOST_BUCKETS
+    assert quotas.find(PRODUCE, "u", "0", 0.0) is quotas._buckets[PRODUCE, "", "0"]

@@ -73,6 +73,21 @@ def test_wrong_passwords_and_unknown_users_fail_alike(
     )
 
 
+@pytest.mark.parametrize("now", [None, new_credential("SCRAM-SHA-512", "another")])
+def test_a_credential_that_is_changed_or_removed_during_the_login_does_not_count(
+    now: ScramCredential | None,
+) -> None:
+    mechanism = "SCRAM-SHA-512"
+    known: dict[str, ScramCredential | None] = {"alice": USERS[mechanism, "alice"]}
+    server = ScramServer(mechanism, lambda _, user: known[user], SECRET)
+    client = ScramClient(mechanism, "alice", "wonderland")
+    proof = client.step(server.step(client.first())[0])
+    assert proof is not None
+    known["alice"] = now
+    with pytest.raises(LoginFailed):
+        server.step(proof)
+
+
 def test_an_unknown_user_has_the_same_salt_every_time_and_it_looks_like_a_real_one() -> None:
     first = fake_credential("SCRAM-SHA-512", "mallory", SECRET)
     assert first == fake_credential("SCRAM-SHA-512", "mallory", SECRET)

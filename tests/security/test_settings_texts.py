@@ -7,8 +7,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from ottla.config import BrokerConfig
 from ottla.config.errors import ConfigError
 from ottla.security.jaas import parse_jaas
+from ottla.security.listeners import insecure_listeners
 from ottla.security.mapping import mapped, parse_mapping_rules
 from ottla.security.secrets import Secret, resolve
 
@@ -118,3 +120,17 @@ def test_a_secret_shows_nothing_and_travels() -> None:
     assert pickle.loads(pickle.dumps(secret)) == secret
     assert secret != Secret("hunter3")
     assert secret.reveal() == "hunter2"
+
+
+@pytest.mark.parametrize(("jwks", "insecure"), [("file:///keys.json", 0), ("", 1)])
+def test_a_listener_that_takes_tokens_that_anybody_can_write_does_not_authenticate(
+    jwks: str, insecure: int
+) -> None:
+    settings = {
+        "listeners": "SASL_PLAINTEXT://0.0.0.0:9092",
+        "sasl.enabled.mechanisms": "OAUTHBEARER",
+        "ottla.allow.unsecured.jwt": "true",
+    }
+    if jwks:
+        settings["sasl.oauthbearer.jwks.endpoint.url"] = jwks
+    assert len(insecure_listeners(BrokerConfig.from_static(settings))) == insecure

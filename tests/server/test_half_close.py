@@ -36,6 +36,7 @@ from tests.e2e.asking import (
     produce,
     produce_request,
 )
+from tests.e2e.asking_groups import GROUP, find_coordinator
 from tests.e2e.conftest import create_topic
 from tests.server.inside import on_loop, running, server, until
 from tests.server.sharing import shared
@@ -217,6 +218,7 @@ def test_a_group_is_joined(client: Connection) -> None:
         protocol_type="consumer",
         protocols=[JoinGroupRequestProtocol(name="range")],
     )
+    find_coordinator(client, "half", GROUP)
     request.member_id = client.ask(request, JoinGroupResponse, JOIN_GROUP).member_id
     client.send(request, JOIN_GROUP)
     client.finish_sending()

@@ -2,7 +2,7 @@
 
 import asyncio
 import time
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from pathlib import Path
 from struct import pack
@@ -14,15 +14,16 @@ from ottla.api import load_all
 from ottla.broker.broker_server import BrokerServer
 from ottla.broker.metadata.security import alter_quotas
 from ottla.broker.metrics.counters import NetworkMetrics
-from ottla.broker.scheduling.waiting import settled
-from ottla.later import Later
+from ottla.security.principal import Principal
 from ottla.security.quotas import CONSUME, MUTATION, PRODUCE, REQUEST, Entity
 from ottla.server.dispatch import Dispatcher
+from ottla.server.interfaces import Answer
 from ottla.server.server import Server
 from ottla.wire import codec
 from ottla.wire.apis import FIRST_FLEXIBLE, ApiKey
-from ottla.wire.headers import read_request_header
+from ottla.wire.headers import RequestHeader
 from ottla.wire.message import Message
+from ottla.wire.messages.api_versions import ApiVersionsRequest, ApiVersionsResponse
 from ottla.wire.messages.create_topics import (
     CreatableTopic,
     CreateTopicsRequest,
@@ -38,29 +39,59 @@ from ottla.wire.messages.produce import (
 )
 from testkit.batches import values
 from tests.broker.nodes import running, topic
+from tests.server.fake_shell import FakeShell, request
 
 SECOND = {"quota.window.num": "2", "controller.quota.window.num": "2"}
 """A second's worth of a quota may be used at once."""
 ANONYMOUS = Entity("ANONYMOUS")
 
 
-class _Client:
-    """Requests as a connection hands them to the dispatcher."""
+class _Client(FakeShell):
+    """A connection without a socket, whose requests are handled by the dispatcher."""
 
-    def __init__(self, node: BrokerServer) -> None:
+    def __init__(self, node: BrokerServer, *, knows_client: bool = True) -> None:
+        super().__init__()
         server = Server(node, NetworkMetrics(), ())
-        self._dispatcher = Dispatcher(server, "10.0.0.1", "PLAINTEXT", 1)
+        self._dispatcher = Dispatcher(
+            server, "10.0.0.1", "PLAINTEXT", 1, self.protocol.mute, knows_client=knows_client
+        )
+        self.largest_request = 100 << 20
+        self._changed = asyncio.Event()
+
+    async def until(self, holds: Callable[[], bool]) -> None:
+        while not holds():
+            self._changed.clear()
+            await self._changed.wait()
+
+    def reply_ready(self) -> None:
+        super().reply_ready()
+        self._changed.set()
+
+    def task_done(self) -> None:
+        super().task_done()
+        self._changed.set()
+
+    def now(self) -> float:
+        return self._dispatcher.now()
+
+    def handle(self, header: RequestHeader, frame: memoryview) -> Answer:
+        self.handled.append(header.correlation_id)
+        return self._dispatcher.handle(header, frame)
+
+    def answered(self, api_key: int, started: float, size: int) -> None:
+        self._dispatcher.answered(api_key, started, size)
 
     async def ask(self, key: ApiKey, version: int, message: Message, reply: type[Any]) -> Any:
         flexible = b"\0" if version >= FIRST_FLEXIBLE[key] else b""
-        head = pack(">hhih", key, version, 7, 3) + b"app" + flexible
-        frame = memoryview(bytearray(head + codec.encode(message, version)))
-        answer = self._dispatcher.handle(read_request_header(frame), frame)
-        if isinstance(answer, Later):
-            answer = await settled(answer)
-        assert answer is not None
-        whole = b"".join(part for part in answer if isinstance(part, bytes))
-        return codec.decode(reply, version, memoryview(whole))
+        frame = pack(">hhih", key, version, 7, 3) + b"app" + flexible
+        frame += codec.encode(message, version)
+        self.receive(pack(">i", len(frame)) + frame)
+        outbox = self.protocol.outbox
+        await self.until(lambda: outbox.size > 0)
+        whole = b"".join(part for part in outbox.parts if isinstance(part, bytes))
+        outbox.parts.clear()
+        outbox.size = 0
+        return codec.decode(reply, version, memoryview(whole)[8 + len(flexible) :])
 
     async def produce(self, size: int, version: int = 9) -> Any:
         records = bytes(values(b"x" * size))
@@ -183,5 +214,56 @@ def test_an_address_that_connects_too_often_has_to_wait(tmp_path: Path) -> None:
             await alter_quotas(node.metadata, entity, rate, validate_only=False)
             assert [node.quotas.connected("10.0.0.1") > 0 for _ in range(3)] == [False, False, True]
             assert node.quotas.connected("10.0.0.2") == 0
+
+    asyncio.run(live())
+
+
+def test_nothing_of_a_muted_client_is_held_or_handled_after_it_has_gone(tmp_path: Path) -> None:
+    async def live() -> None:
+        async with _limited(tmp_path, **{PRODUCE: 1000.0}) as (node, client):
+            log = node.partitions.find("t", 0).log
+            assert (await client.produce(3_000)).throttle_time_ms > 0
+            end, tasks = log.end_offset, len(asyncio.all_tasks())
+            client.receive(request(8, int(ApiKey.PRODUCE), b"x" * 60_000))
+            assert client.handled == [7]
+            assert len(asyncio.all_tasks()) == tasks
+            client.protocol.close()
+            node.quotas.take(PRODUCE, _Asking(client), -1_000_000)
+            await asyncio.sleep(0.05)
+            assert log.end_offset == end
+            assert client.handled == [7]
+
+    asyncio.run(live())
+
+
+def test_a_muted_client_takes_no_room_for_its_next_large_request(tmp_path: Path) -> None:
+    async def live() -> None:
+        async with _limited(tmp_path, **{PRODUCE: 10_000.0}) as (_, client):
+            told = await client.produce(13_000)
+            assert told.throttle_time_ms > 0
+            large = request(8, int(ApiKey.PRODUCE), b"x" * (50 << 20))
+            client.receive(large[: 32 << 10])
+            assert not client.protocol.may_receive()
+            assert client.protocol._admission._budget.taken == 0
+            await client.until(lambda: not client.protocol.waits)
+            assert client.protocol.resume_input()
+            assert client.protocol._admission._budget.taken > 50 << 20
+            client.protocol.close()
+            assert client.protocol._admission._budget.taken == 0
+
+    asyncio.run(live())
+
+
+def test_clients_that_are_not_known_yet_do_not_use_up_each_others_quota(tmp_path: Path) -> None:
+    async def live() -> None:
+        async with _limited(tmp_path, **{REQUEST: 0.0001}) as (node, _):
+            arriving = _Client(node, knows_client=False)
+            asked = ApiVersionsRequest(client_software_name="a", client_software_version="1")
+            for _ in range(3):
+                await arriving.ask(ApiKey.API_VERSIONS, 2, asked, ApiVersionsResponse)
+                assert not arriving.protocol.waits
+            arriving._dispatcher.authenticated(Principal("User", "ANONYMOUS"))
+            await arriving.ask(ApiKey.API_VERSIONS, 2, asked, ApiVersionsResponse)
+            assert arriving.protocol.waits
 
     asyncio.run(live())

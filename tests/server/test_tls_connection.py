@@ -165,6 +165,21 @@ def test_a_certificate_names_the_client_by_the_rules(
     assert any("mapping.rules matches CN=Carol7" in str(line) for line in logs)
 
 
+def test_a_client_whose_name_cannot_be_found_out_is_not_let_in_as_anonymous(
+    broker: Broker, certificates: Certificates, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fail(_: object, __: str) -> str | None:
+        raise RuntimeError("a mistake of ours")
+
+    monkeypatch.setattr("ottla.server.door.mapped", fail)
+    client = certificates.issue("carol", "carol")
+    with (
+        tls_socket(broker, certificates, client=client) as sock,
+        pytest.raises((EOFError, ConnectionError)),
+    ):
+        ask(sock)
+
+
 def test_without_a_certificate_a_client_is_anonymous(
     broker: Broker, certificates: Certificates
 ) -> None:

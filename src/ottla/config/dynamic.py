@@ -18,7 +18,7 @@ from ottla.config.definition import ConfigDef, DynamicMode, table
 from ottla.config.errors import ConfigError
 from ottla.config.group_configs import GROUP_CONFIGS, check_group_configs
 from ottla.config.ignored_configs import dynamic_mode
-from ottla.config.listener_configs import PER_LISTENER, PREFIX
+from ottla.config.listener_configs import PER_LISTENER, PREFIX, is_of_logins
 from ottla.config.listener_configs import definition as listener_definition
 from ottla.config.rows import AT_LEAST_1
 from ottla.config.topic_configs import TOPIC_CONFIGS, check_topic_configs
@@ -103,6 +103,10 @@ def check_dynamic_broker_configs(configs: Mapping[str, str], *, cluster_wide: bo
         definition = BROKER_CONFIGS.get(name)
         if name.startswith(PREFIX):
             definition = listener_definition(name)
+            if is_of_logins(name):
+                # Unlike Kafka's: a user that seems to be removed must not go on to log in.
+                fixed.append(name)
+                continue
         elif name in PER_LISTENER and PER_LISTENER[name].dynamic is DynamicMode.PER_BROKER:
             unprefixed.append(name)
             continue

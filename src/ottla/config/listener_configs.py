@@ -67,6 +67,12 @@ def definition(name: str) -> ConfigDef:
     return replace(PER_LISTENER[found.setting], name=name)
 
 
+def is_of_logins(name: str) -> bool:
+    """Whether a name sets how clients log in by SASL, which is read when the broker starts."""
+    found = parse_name(name)
+    return found is not None and found.setting.startswith("sasl.")
+
+
 def names(listener: str, setting: str, mechanism: str | None = None) -> Iterable[str]:
     """The names that set a listener's setting, strongest first, without the plain one."""
     prefix = f"{PREFIX}{listener.lower()}."

@@ -32,7 +32,9 @@ from ottla.security.rules import AclDecision, Rules
 from ottla.wire.errors import KafkaError
 
 MOST_REMEMBERED: Final = 10_000
-"""Resources that an Access remembers: a client may ask for any name."""
+"""Resources of a type that an Access remembers: a client may ask for any name."""
+LONGEST_REMEMBERED: Final = 249
+"""As long as a topic's name may be; what is longer is found out each time."""
 READ: Final = 1 << Operation.READ
 WRITE: Final = 1 << Operation.WRITE
 DESCRIBE: Final = 1 << Operation.DESCRIBE
@@ -57,9 +59,11 @@ class _Bits(dict[str, int]):
         self._kind = kind
 
     def __missing__(self, name: str) -> int:
-        if len(self) >= MOST_REMEMBERED:
-            self.clear()
-        found = self[name] = self._access.find_out(self._kind, name)
+        found = self._access.find_out(self._kind, name)
+        if len(name) <= LONGEST_REMEMBERED:
+            if len(self) >= MOST_REMEMBERED:
+                self.clear()
+            self[name] = found
         return found
 
 

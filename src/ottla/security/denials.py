@@ -2,7 +2,7 @@
 
 The first denial of a (principal, operation, resource) is told at once. Those that follow within
 QUIET_SECONDS are counted, and told with the next one after that. At most MOST_KEPT are told apart;
-the rest are counted together.
+the rest are counted together. Names are cut at LONGEST_NAME: clients choose them.
 """
 
 from typing import Final, NamedTuple
@@ -11,6 +11,7 @@ from ottla.security.operations import Operation, ResourceType
 
 QUIET_SECONDS: Final = 1.0
 MOST_KEPT: Final = 1000
+LONGEST_NAME: Final = 249
 
 
 class Denial(NamedTuple):
@@ -42,6 +43,8 @@ class Denials:
     def note(self, denial: Denial, now: float) -> Told | None:
         """Take in a denial; what to log, or None."""
         self.total += 1
+        if len(denial.name) > LONGEST_NAME:
+            denial = denial._replace(name=f"{denial.name[:LONGEST_NAME]}...")
         known = self._told.get(denial)
         if known is not None:
             told_at, more = known

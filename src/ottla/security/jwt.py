@@ -168,6 +168,8 @@ def judged(claims: Mapping[str, Any], rules: TokenRules, now_ms: int) -> BearerT
     user = claims.get(rules.subject_claim)
     if not isinstance(user, str) or not user.strip():
         raise TokenRefused(f"claim {rules.subject_claim} is missing")
+    if not user.isprintable():  # no name that a log or a reply could not have
+        raise TokenRefused(f"claim {rules.subject_claim} has control characters")
     scope = claims.get(rules.scope_claim, "")
     if not isinstance(scope, str | list):
         raise TokenRefused(f"claim {rules.scope_claim} is neither a string nor a list")

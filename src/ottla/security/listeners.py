@@ -75,8 +75,10 @@ class ListenerSecurity(Struct, frozen=True):
     @property
     def authenticates(self) -> bool:
         """True if every client of it is known by name."""
-        certificate = self.tls is not None and self.tls.client_auth == "required"
-        return self.sasl is not None or certificate
+        if self.sasl is not None:
+            oauth = self.sasl.oauth
+            return oauth is None or oauth.jwks_url is not None  # else anybody can be anybody
+        return self.tls is not None and self.tls.client_auth == "required"
 
     def rules(self) -> list[Rule]:
         """`ssl.principal.mapping.rules`."""

@@ -12,6 +12,7 @@ Rules kept here:
 """
 
 from collections.abc import Iterable, Mapping
+from hashlib import sha256
 from typing import Final, NamedTuple
 
 from ottla.wire.errors import ErrorCode, KafkaError
@@ -36,6 +37,8 @@ IP: Final = "ip"
 DEFAULT: Final = ""
 """The name of an entity that stands for all of its type that have no quota of their own."""
 MOST_BUCKETS: Final = 10_000
+LONGEST_KEPT: Final = 255
+"""Clients choose their ids: a longer one is kept as its hash."""
 
 
 class Entity(NamedTuple):
@@ -137,7 +140,7 @@ class Bucket:
 class Quotas:
     """All quotas of the cluster, and what is left of them on this broker."""
 
-    __slots__ = ("_buckets", "_entries", "_found", "_seconds", "is_empty")
+    __slots__ = ("_buckets", "_drop_at", "_entries", "_found", "_seconds", "is_empty")
 
     def __init__(self, seconds: float) -> None:
         """`seconds`: (`quota.window.num` - 1) * `quota.window.size.seconds`."""
@@ -145,6 +148,7 @@ class Quotas:
         self._entries: Mapping[Entity, Mapping[str, float]] = {}
         self._buckets: dict[tuple[str, str, str], Bucket] = {}
         self._found: dict[tuple[str, str, str], Bucket | None] = {}
+        self._drop_at = MOST_BUCKETS
         self.is_empty = True
 
     def configured(self, entries: Mapping[Entity, Mapping[str, float]]) -> None:
@@ -155,6 +159,8 @@ class Quotas:
 
     def find(self, key: str, user: str, client_id: str, now: float) -> Bucket | None:
         """What is left of a client's quota; None where it has none."""
+        if len(client_id) > LONGEST_KEPT:
+            return self._find(key, user, client_id, now)
         place = (key, user, client_id)
         if place in self._found:
             return self._found[place]
@@ -194,10 +200,13 @@ class Quotas:
         return None if found is None else self._bucket(key, *found, now)
 
     def _bucket(self, key: str, rate: float, shared_by: tuple[str, str], now: float) -> Bucket:
-        place = (key, *shared_by)
+        user, client_id = shared_by
+        if len(client_id) > LONGEST_KEPT:
+            client_id = f"sha256 {sha256(client_id.encode()).hexdigest()}"
+        place = (key, user, client_id)
         bucket = self._buckets.get(place)
         if bucket is None:
-            if len(self._buckets) >= MOST_BUCKETS:
+            if len(self._buckets) >= self._drop_at:
                 self._drop_full(now)
             bucket = self._buckets[place] = Bucket(rate, self._seconds, now)
         else:
@@ -209,6 +218,8 @@ class Quotas:
         self._buckets = {
             place: bucket for place, bucket in self._buckets.items() if not bucket.is_full(now)
         }
+        # Where most are in use it is not worth while to look again for each new one.
+        self._drop_at = max(MOST_BUCKETS, 2 * len(self._buckets))
 
 
 def _invalid(message: str) -> KafkaError:

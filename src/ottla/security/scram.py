@@ -6,7 +6,9 @@ Rules kept here:
    text after the same work. (Kafka fails them at the first message.)
 2. As in Kafka: no channel binding, no SASLprep, 4,096 to 16,384 iterations, and an authorization id
    that is empty or the user.
-3. A server stores no password, only what verifies one (`ScramCredential`).
+3. A credential that is changed or removed while a login goes on does not count any more: a half
+   finished login does not outlive it.
+4. A server stores no password, only what verifies one (`ScramCredential`).
 """
 
 import re
@@ -176,8 +178,11 @@ class ScramServer:
         stored_key = new_hash(self._hash, client_key).digest()
         fits = compare_digest(stored_key, credential.stored_key) and len(proof) == len(signature)
         verifier = b64encode(hmac_digest(credential.server_key, message, self._hash))
+        still = self._find(self._mechanism, self._user) == credential
         if not fits or not self._known:
             raise self._failed("wrong password" if self._known else "unknown user")
+        if not still:
+            raise self._failed("credential was changed during the login")
         return b"v=" + verifier
 
     def _failed(self, reason: str) -> LoginFailed:

@@ -66,9 +66,12 @@ class Connection:
         self._fd = sock.fileno()
         self.client_host = host
         self.id = number
-        self._dispatcher = Dispatcher(server, host, door.name, number)
+        gate = door.new_gate()
+        self._dispatcher = Dispatcher(
+            server, host, door.name, number, self._mute, knows_client=gate is None
+        )
         self.protocol = ServerProtocol(
-            self._dispatcher, self, door.new_gate(), server.budget, server.arrivals_budget
+            self._dispatcher, self, gate, server.budget, server.arrivals_budget
         )
         self._sender: Sender | TlsSender = Sender(sock, self.protocol.outbox)
         self.last_active = server.loop.time()
@@ -189,6 +192,9 @@ class Connection:
             self.last_active = self._server.loop.time()
             self._server.loop.add_reader(self._fd, self._on_readable)
         self._close_if_answered()
+
+    def _mute(self) -> Later[Parts | None]:
+        return self.protocol.mute()
 
     # What the protocol asks for -----------------------------------------------------------
 

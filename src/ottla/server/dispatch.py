@@ -6,17 +6,18 @@ Rules kept here:
 2. A large request that carries no records is not decoded: decoding makes objects, which take far
    more memory than the bytes they come from.
 3. A coroutine becomes a task of the server, which ends it when the broker stops.
+4. Who is over a quota is muted once its reply is queued. Clients that are not authenticated yet
+   are not charged: they would use up what others need to log in.
 """
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Coroutine
+from collections.abc import Callable, Coroutine
 from time import perf_counter
 from typing import TYPE_CHECKING, Any, Final
 
 from ottla.api.registry import ENDPOINTS, Endpoint, Request
-from ottla.broker.scheduling.waiting import settled
 from ottla.later import Later
 from ottla.security.principal import ANONYMOUS, Principal
 from ottla.server.interfaces import Answer
@@ -44,18 +45,32 @@ class Dispatcher:
         "_config",
         "_connection_id",
         "_count",
+        "_knows_client",
         "_listener",
+        "_mute",
         "_quotas",
         "_server",
         "_throttle",
     )
 
-    def __init__(self, server: Server, client_host: str, listener: str, number: int) -> None:
+    def __init__(
+        self,
+        server: Server,
+        client_host: str,
+        listener: str,
+        number: int,
+        mute: Callable[[], Later[Parts | None]],
+        *,
+        knows_client: bool = True,
+    ) -> None:
+        """`mute` lets nothing more be handled until what it returns is completed."""
         self._server = server
+        self._mute = mute
+        self._knows_client = knows_client
         self._client_host = client_host
         self._listener = listener
         self._connection_id = number
-        self._count = server.metrics.answered
+        self._count: Callable[[int, float, int], None] = server.metrics.answered
         self._access = server.node.authorization.access(ANONYMOUS, client_host)
         self._quotas = server.node.quotas
         self._throttle: Throttle | None = None
@@ -68,6 +83,7 @@ class Dispatcher:
 
     def authenticated(self, principal: Principal, *, via_token: bool = False) -> None:
         """The client is known now; `via_token`: it logged in with a delegation token."""
+        self._knows_client = True
         authorization = self._server.node.authorization
         self._access = authorization.access(principal, self._client_host, via_token=via_token)
 
@@ -123,22 +139,15 @@ class Dispatcher:
     def _within_quotas(
         self, endpoint: Endpoint, request: Request, frame: memoryview, at: int
     ) -> Answer:
-        """Handle a request when its client may go on, and charge it."""
+        """Handle a request, and charge it."""
+        if self._quotas.is_empty or not self._knows_client:
+            self._throttle = None
+            self._count = self._server.metrics.answered
+            return self._call(endpoint, request, frame, at)
         throttle = self._throttle
         if throttle is None:
             throttle = self._throttle = Throttle(self._quotas)
-        wait = throttle.until - perf_counter()
-        if wait > 0:
-            held = memoryview(bytearray(frame))  # the receive buffer does not wait for anybody
-            return self._start_task(self._handle_later(wait, endpoint, request, held, at))
-        if self._quotas.is_empty:
-            self._throttle = None
-            return self._call(endpoint, request, frame, at)
-        return self._charged(throttle, endpoint, request, frame, at)
-
-    def _charged(
-        self, throttle: Throttle, endpoint: Endpoint, request: Request, frame: memoryview, at: int
-    ) -> Answer:
+            self._count = self._count_and_mute
         refused = throttle.refused_fetch(request, frame, at)
         if refused is not None:
             return refused
@@ -149,13 +158,22 @@ class Dispatcher:
             return throttle.charge_later(request, size, took, answer)
         return throttle.charge(request, size, took, answer)
 
-    async def _handle_later(
-        self, wait: float, endpoint: Endpoint, request: Request, frame: memoryview, at: int
-    ) -> Parts | None:
-        """A muted connection: its next request is handled when the throttle time is over."""
-        await asyncio.sleep(wait)
-        answer = self._within_quotas(endpoint, request, frame, at)
-        return await settled(answer) if isinstance(answer, Later) else answer
+    def _count_and_mute(self, api_key: int, seconds: float, size: int) -> None:
+        self._server.metrics.answered(api_key, seconds, size)
+        throttle = self._throttle
+        if throttle is not None and throttle.until > perf_counter() and not throttle.mutes:
+            throttle.mutes = True
+            self._unmute_later(throttle, self._mute())
+
+    def _unmute_later(self, throttle: Throttle, muted: Later[Parts | None]) -> None:
+        """Let the client go on when its time is over, which may have become longer meanwhile."""
+        wait = throttle.until - perf_counter()
+        if wait > 0:
+            timer = self._server.loop.call_later(wait, self._unmute_later, throttle, muted)
+            muted.when_abandoned(timer.cancel)
+        else:
+            throttle.mutes = False
+            muted.complete(None)
 
     def answered(self, api_key: int, started: float, size: int) -> None:
         """Count a request that is answered, and how long it took."""

@@ -1,7 +1,8 @@
 """The large frames of one connection: which are received, and the room that each needs. Pure.
 
 Rules kept here:
-1. A large frame is received once there is room for all of it (`budget.py`).
+1. A large frame is received once there is room for all of it (`budget.py`), and not while another
+   request of the connection waits for its answer.
 2. One that would be refused for its size is refused before it is received.
 3. Clients that are not authenticated share a budget of their own and do not wait for room: a frame
    of theirs that is not small and finds none is refused.
@@ -35,9 +36,12 @@ class LargeFrame:
         self._waiter = waiter
         self._is_reserved = False
 
-    def reserve(self) -> bool:
-        """Take room for all of it, once; False while there is none, and the waiter is called."""
-        if not self._is_reserved:
+    def reserve(self, behind_another: bool = False) -> bool:
+        """Take room for all of it, once; False while there is none, and the waiter is called.
+
+        Behind another request that waits none is taken: it might wait for long.
+        """
+        if not self._is_reserved and not behind_another:
             self._is_reserved = self._budget.take(self._size, self._waiter)
         return self._is_reserved
 

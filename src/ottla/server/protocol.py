@@ -17,7 +17,10 @@ Rules kept here:
 7. No request is handled inside of another's handler, nor inside of what made a reply ready: a
    change that completes a reply is finished before what stands behind it is looked at.
 8. Where there is a gate, no request reaches a handler before it lets it pass (`security/sasl.py`).
-9. A large frame is received once there is room for all of it (`large_frames.py`).
+9. A large frame is received once there is room for all of it (`large_frames.py`). Behind a request
+   that waits it gets none.
+10. Of a client that is muted (`throttling.py`) nothing is handled, and little received; what was
+   asked before is answered.
 """
 
 from __future__ import annotations
@@ -70,6 +73,8 @@ _FLEXIBLE_REPLY_FROM: Final[dict[int, int]] = {
     int(key): first for key, first in FIRST_FLEXIBLE.items() if key != ApiKey.API_VERSIONS
 }
 _NEVER: Final = 1 << 15
+_MUTED: Final = -1
+"""In the place of an API's key: nothing was asked, but nothing is handled behind it."""
 
 
 class Exchange:
@@ -142,7 +147,7 @@ class ServerProtocol:
         return (
             self.input is ENDED
             and self.flow is READY
-            and not self._exchanges
+            and (not self._exchanges or self._exchanges[0].key == _MUTED)
             and not self.outbox.size
             and not self.inbox.holds_frame
         )
@@ -163,7 +168,9 @@ class ServerProtocol:
         """Whether bytes that are there should be received now; pauses where enough is held."""
         if self.flow is RESTING:
             return False
-        if self._large is not None and not self._large.reserve():
+        if self._large is not None and not self._large.reserve(
+            behind_another=bool(self._exchanges)
+        ):
             self._move_input(InputEvent.PAUSE)
             return False
         if self.inbox.waiting > MOST_HELD_BYTES and self._holds_enough():
@@ -192,7 +199,9 @@ class ServerProtocol:
         """
         if self.input is not PAUSED or self._holds_enough():
             return False
-        if self._large is not None and not self._large.reserve():
+        if self._large is not None and not self._large.reserve(
+            behind_another=bool(self._exchanges)
+        ):
             return False
         self._move_input(InputEvent.RESUME)
         return True
@@ -303,6 +312,13 @@ class ServerProtocol:
                 shell = self._shell
                 outcome.then(shell.task_done if outcome.by_task else shell.reply_ready)
 
+    def mute(self) -> Later[Parts | None]:
+        """Handle nothing more until this is completed; it is abandoned if the connection ends."""
+        muted: Later[Parts | None] = Later(by_task=True)
+        self._exchanges.append(Exchange(_MUTED, 0, False, 0.0, muted, None))
+        muted.then(self._shell.task_done)
+        return muted
+
     # Login --------------------------------------------------------------------------------
 
     def _take_login(self, gate: SaslGate, frame: memoryview, started: float) -> bool:
@@ -360,7 +376,8 @@ class ServerProtocol:
                 parts = first.later.result()
             exchanges.popleft()
             if parts is None:
-                self._handler.answered(first.key, first.started, 0)
+                if first.key != _MUTED:
+                    self._handler.answered(first.key, first.started, 0)
             else:
                 self._queue(first.key, first.correlation_id, first.flexible, first.started, parts)
 

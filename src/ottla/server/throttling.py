@@ -40,12 +40,14 @@ _FIRST_ADDED_BY_BROKERS: Final = 4
 class Throttle:
     """What one connection has to wait for."""
 
-    __slots__ = ("_quotas", "until")
+    __slots__ = ("_quotas", "mutes", "until")
 
     def __init__(self, quotas: ClientQuotas) -> None:
         self._quotas = quotas
         self.until = 0.0
         """When the next request may be handled, on the clock of `perf_counter`."""
+        self.mutes = False
+        """Whether the connection is muted."""
 
     def refused_fetch(self, request: Request, frame: memoryview, at: int) -> Parts | None:
         """The empty answer to a Fetch of a client that is over its quota."""

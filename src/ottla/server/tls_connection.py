@@ -5,7 +5,8 @@ Rules kept here:
 2. What OpenSSL has received and not given out causes no event: it is asked after every pause.
 3. A client that does not speak TLS, or whose certificate is refused, gets an alert, and the log
    says in one line what was wrong.
-4. A connection ends with a close_notify that nobody waits for.
+4. A client whose name cannot be found out, for whatever reason, is not let in.
+5. A connection ends with a close_notify that nobody waits for.
 """
 
 from __future__ import annotations
@@ -101,7 +102,11 @@ class TlsConnection(Connection):
             self._flush()
             self._refuse(_why(problem))
             return
-        self._finish()
+        try:
+            self._finish()
+        except Exception:
+            log.exception("TLS handshake failed; closing the connection")
+            self.close()
 
     def _finish(self) -> None:
         """The handshake is done."""

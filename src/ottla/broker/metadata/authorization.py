@@ -105,7 +105,7 @@ class Authorization:
             principal=denial.principal,
             host=denial.host,
             operation=operation.name,
-            resource=f"{type_name(kind)}:LITERAL:{name}",
+            resource=f"{type_name(kind)}:LITERAL:{told.denial.name}",
             rule=rule,
             suppressed=told.suppressed or None,
         )
