@@ -97,7 +97,7 @@ def test_what_holds_the_loop_is_noticed(broker: Broker, monkeypatch: pytest.Monk
     """As requests were handled before: all elements in one go."""
     monkeypatch.setattr(registry, "LONG_BYTES", 1 << 30)
     monkeypatch.setattr(registry, "SHORT_BYTES", 1 << 30)
-    found = requests(LARGEST_PARTITIONS, topic_id(broker), "DescribeGroupsRequest.groups")
+    found = requests(2 * QUICK_REQUEST, topic_id(broker), "DescribeGroupsRequest.groups")
     assert slow_ones(broker, found)
 
 

@@ -129,19 +129,20 @@ class FetchReader:
                 records,
             )
         except KafkaError as error:
-            problem = self._as_told(wanted, partition, error)
+            # The code alone: an error in a local variable would hold its own frame.
+            code = self._as_told(wanted, partition, error.code)
             start = -1
             if partition is not None:
                 partition.metrics.failed_fetches += 1
                 if self.follower is not None:
                     start = partition.log.start_offset
             leader = None
-            if problem.code in SENT_TO_THE_LEADER:
+            if code in SENT_TO_THE_LEADER:
                 leader = self._context.leaders.hint(wanted.topic, ask.partition)
             # Kafka has an empty list here where its metadata lack the partition, else a null.
-            aborted = () if problem.code in (*UNKNOWN, *NAMELESS) else None
+            aborted = () if code in (*UNKNOWN, *NAMELESS) else None
             return partition, PartitionData(
-                ask.partition, problem.code, -1, -1, start, aborted, leader=leader
+                ask.partition, code, -1, -1, start, aborted, leader=leader
             )
 
     def _not_allowed(self, topic: str) -> KafkaError:
@@ -150,13 +151,13 @@ class FetchReader:
         return KafkaError(ErrorCode.TOPIC_AUTHORIZATION_FAILED)
 
     def _as_told(
-        self, wanted: CachedPartition, partition: Partition | None, problem: KafkaError
-    ) -> KafkaError:
+        self, wanted: CachedPartition, partition: Partition | None, code: ErrorCode
+    ) -> ErrorCode:
         """Who may not read a topic does not learn whether it exists."""
         name = wanted.topic
         if partition is not None or self.follower is not None or not isinstance(name, str):
-            return problem
-        return problem if self._access.topics[name] & READ else self._not_allowed(name)
+            return code
+        return code if self._access.topics[name] & READ else self._not_allowed(name).code
 
     def _find(self, wanted: CachedPartition) -> Partition:
         ask = wanted.ask
