@@ -25,6 +25,7 @@ from ottla.wire.messages.sync_group import (
     SyncGroupRequestAssignment,
     SyncGroupResponse,
 )
+from testkit.waiting import until_on_loop as until
 from tests.broker.nodes import running
 
 TOPICS = pieces("topics", "topics")
@@ -61,16 +62,17 @@ def test_requests_that_wait_for_others_leave_places_for_the_rest(
 ) -> None:
     async def live() -> None:
         async with running(tmp_path) as node:
-            ended = asyncio.Event()
+            ended, begun = asyncio.Event(), list[int]()
 
             async def wait(*_: object) -> Any:
+                begun.append(1)
                 await ended.wait()
 
             waiting = [
                 asyncio.ensure_future(asked(node, key, version, stuck, wait, TOPICS))
                 for _ in range(LONG_REQUESTS + 1)
             ]
-            await asyncio.sleep(0.1)
+            await until(lambda: len(begun) == LONG_REQUESTS)
             async with asyncio.timeout(20):
                 await asked(node, ApiKey.METADATA, 9, NAMES, lambda *_: MetadataResponse(), TOPICS)
                 await asked(node, ApiKey.SYNC_GROUP, 3, ASSIGNMENTS, lambda *_: SyncGroupResponse())

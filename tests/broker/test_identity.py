@@ -170,7 +170,8 @@ class Run:
         if NAME in self.node.image.topics:
             await delete_topic(self.node.metadata, NAME)
         if self.random.random() < 0.5:
-            await asyncio.sleep(0.01)  # what is left of it may be gone
+            # Its files are removed by then.
+            await asyncio.gather(*self.node.background, return_exceptions=True)
         await self.create()
 
     async def move(self) -> None:

@@ -20,6 +20,7 @@ from ottla.wire.apis import ApiKey
 from ottla.wire.fetch import FINAL_EPOCH, INITIAL_EPOCH, FetchPartition, PartitionData
 from ottla.wire.messages import fetch as messages
 from ottla.wire.reply import Parts
+from testkit.waiting import until_on_loop as until
 from tests.broker.nodes import running, topic, write
 from tests.broker.test_fetch_progress import BY_NAME, TOPIC, answered, request
 
@@ -201,7 +202,7 @@ def test_a_client_that_goes_leaves_nothing_behind(
             for turns in _until_done():
                 later = replies(node, session, min_bytes=min_bytes)
                 for _ in range(turns):
-                    await asyncio.sleep(0.0001)
+                    await asyncio.to_thread(int)  # a turn of the loop, and of the threads
                 if later.ending is Ending.WAITING:
                     later.abandon()
                     await asyncio.sleep(0)
@@ -209,10 +210,7 @@ def test_a_client_that_goes_leaves_nothing_behind(
                     for part in later.result() or ():
                         if isinstance(part, Slice):
                             part.file.unpin()
-                for _ in range(20):
-                    if len(node.background) > tasks:
-                        await asyncio.sleep(0.001)
-                assert len(node.background) == tasks
+                await until(lambda: len(node.background) == tasks)
                 assert pins(node) == 0
                 assert node.delayed.fetches == 0
                 for each in waiting(node):

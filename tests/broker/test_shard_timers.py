@@ -27,6 +27,25 @@ from tests.broker.nodes import running, topic
 from tests.broker.test_shard_runner import Told, change, runner_of
 
 
+class WatchedLease(Lease):
+    """A lease that counts how often it was asked for."""
+
+    __slots__ = ("asked",)
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.asked = 0
+
+    def held(self, now: float) -> bool:
+        self.asked += 1
+        return super().held(now)
+
+    async def until_asked(self, times: int) -> None:
+        """Wait until it was asked for so often from now on."""
+        last = self.asked + times
+        await until(lambda: self.asked >= last)
+
+
 class Clock:
     """A wall clock that can be set."""
 
@@ -101,16 +120,15 @@ def test_no_timer_fires_while_the_lease_is_over(
 
     async def live() -> None:
         async with runner_of(tmp_path) as (node, runner):
-            lease = Lease()
+            lease = WatchedLease()
             monkeypatch.setattr(node.state, "lease", lease)
             change(runner, SetTimer("session", 1), SetTimer("gone", 1), SetTimer("back", 1))
-            for _ in range(10):
-                await asyncio.sleep(0.01)
+            await lease.until_asked(9)
             assert runner._shard is not None
             assert runner._shard.expired == []
             change(runner, CancelTimer("gone"))
             lease.answered(boottime(), 60)
-            await asyncio.sleep(0.02)
+            await lease.until_asked(2)
             assert runner.shard.expired == [], "who was refused has time to come back"
             change(runner, SetTimer("back", 60_000))
             await until(lambda: runner.shard.expired == ["session"])
@@ -128,13 +146,13 @@ def test_who_was_refused_shortly_before_its_timer_is_due_has_time_to_come_back(
 
     async def live() -> None:
         async with runner_of(tmp_path) as (node, runner):
-            lease = Lease()
+            lease = WatchedLease()
             change(runner, SetTimer("back", 50), SetTimer("dead", 50))
             monkeypatch.setattr(node.state, "lease", lease)
             with pytest.raises(KafkaError, match="replaced"):
                 runner.ask(lambda _, __: Result(None, timers=[SetTimer("back", 60_000)]))
             lease.answered(boottime(), 60)
-            await asyncio.sleep(0.2)
+            await lease.until_asked(2)
             assert runner.shard.expired == []
             change(runner, SetTimer("back", 60_000))
             await until(lambda: runner.shard.expired == ["dead"])

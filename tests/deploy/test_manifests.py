@@ -21,6 +21,7 @@ ROOT = Path(__file__).parents[2]
 DEPLOY = ROOT / "deploy"
 CHART = DEPLOY / "helm" / "ottla"
 HELM, KUBECONFORM = shutil.which("helm"), shutil.which("kubeconform")
+# Neither is a Python or Debian package. The plain manifests are checked without them.
 needs_helm = pytest.mark.skipif(HELM is None, reason="helm is not installed")
 
 

@@ -21,6 +21,7 @@ from tests.broker.nodes import running, topic
 
 MONITORING = Path(__file__).parents[2] / "deploy" / "monitoring"
 PROMTOOL = shutil.which("promtool")
+# promtool checks the syntax; that the rules name metrics we serve is tested without it.
 needs_promtool = pytest.mark.skipif(
     PROMTOOL is None, reason="promtool is not installed (Debian: apt-get install prometheus)"
 )

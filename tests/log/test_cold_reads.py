@@ -106,6 +106,7 @@ class SlowDisk:
 
 
 LARGE = 300 << 10
+# Without RWF_NOWAIT (Linux) the kernel cannot say what is cached, and everything is just read.
 
 
 @pytest.mark.skipif(not NOWAIT, reason="this system cannot tell what is in its page cache")

@@ -74,6 +74,7 @@ def test_not_every_record_of_many_is_named(kernel: Kernel) -> None:
     assert found.untimely == [(at, 7) for at in range(MOST_NAMED)]
 
 
+# Without a compiler there is only the kernel in Python, which makes no such promise.
 @pytest.mark.skipif(NATIVE is None, reason="the kernel in Python makes records one by one")
 def test_a_million_records_take_no_memory_of_their_own() -> None:
     assert NATIVE is not None

@@ -18,6 +18,7 @@ def _has_ipv6() -> bool:
     return True
 
 
+# Containers often have no IPv6; binding to it cannot be tested there.
 needs_ipv6 = pytest.mark.skipif(not _has_ipv6(), reason="this machine has no IPv6")
 
 

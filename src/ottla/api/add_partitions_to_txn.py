@@ -66,7 +66,7 @@ async def add_partitions_to_txn(
 def _refused(
     request: Request, transaction: AddPartitionsToTxnTransaction
 ) -> AddPartitionsToTxnResult | None:
-    """What a producer is told that may not; None where it may."""
+    """The reply to a producer that is not authorized; None if it is."""
     access, topics = request.access, request.node.image.topics
     wanted = ResourceType.TRANSACTIONAL_ID
     if not access.may(Operation.WRITE, wanted, transaction.transactional_id):

@@ -141,7 +141,7 @@ def _answer(
 
 
 def cluster_operations(request: Request) -> int:
-    """What the client may do with the cluster; nothing is told to one that may not describe it."""
+    """The authorized operations on the cluster; 0 for a client without DESCRIBE."""
     access = request.access
     if not access.allows(Operation.DESCRIBE, ResourceType.CLUSTER):
         return 0

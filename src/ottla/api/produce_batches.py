@@ -4,8 +4,8 @@ Rules kept here:
 1. The failure of one batch is not that of the others. A partition has one batch in a request.
 2. No request holds the loop: many batches, or many bytes of them, are appended in turns, and the
    batches that need a long look are looked at by a thread.
-3. Whoever waits needs records of their own: a receive buffer is used again, unless the frame was
-   larger than KEPT_FRAME_BYTES.
+3. A produce that waits keeps a copy of its records: the receive buffer is used again, unless the
+   frame was larger than KEPT_FRAME_BYTES.
 """
 
 from __future__ import annotations
@@ -368,7 +368,7 @@ def note_moment(
 
 
 async def outcome_of(outcome: Outcome) -> Parts | None:
-    """The reply, once it may be told; None for who wants none."""
+    """The reply, once it may leave; None with acks=0."""
     if isinstance(outcome, Later):
         return await settled(outcome)
     return await outcome if isinstance(outcome, Coroutine) else outcome

@@ -375,8 +375,8 @@ class ShardRunner(Generic[S]):
         )
 
     def execute(self, shard: S, effect: Effect) -> None:
-        """Do what the shard asks for. Each runner names the effects that its shards have."""
-        raise NotImplementedError(f"{type(effect).__name__} of {self.partition}")
+        """Execute an effect. Shards have none, unless their runner overrides this."""
+        raise TypeError(f"{self.partition} cannot execute {type(effect).__name__}")
 
     def _check_enough(self, result: Result[Any], decides_only: bool) -> None:
         """Refuse to write what too few replicas would get; raises KafkaError."""

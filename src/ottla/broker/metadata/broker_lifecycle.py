@@ -189,7 +189,7 @@ class BrokerLifecycleManager:
                     await self.join()
                 except (StoreError, StartError) as problem:
                     self._fence()
-                    # A store that is slow, not gone, is reached by whoever waits long enough.
+                    # A store that is only slow can be reached with a longer timeout.
                     patience = min(patience * 2, MOST_PATIENCE)
                     if str(problem) != told:  # the store may be out of reach for hours
                         told = str(problem)

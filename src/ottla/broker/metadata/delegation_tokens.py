@@ -35,7 +35,7 @@ def secret_of(config: BrokerConfig) -> str:
 
 
 def find_token(config: BrokerConfig, image: Image, hmac: bytes) -> DelegationToken:
-    """The token that somebody proves to have; raises KafkaError."""
+    """The token with this HMAC; raises KafkaError."""
     secret = secret_of(config)
     for token in tokens_of(image):
         if token_hmac(secret, token.id) == hmac:

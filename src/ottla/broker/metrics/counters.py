@@ -66,7 +66,7 @@ class ReplicaMetrics:
         self._unclean_epochs: dict[tuple[UUID, int], int] = {}
 
     def isr_changed(self, before: int, after: int) -> None:
-        """A partition that is led here has so many replicas in sync now."""
+        """The ISR of a partition that this broker leads has grown or shrunk."""
         self.isr_expands += after > before
         self.isr_shrinks += after < before
 
