@@ -114,7 +114,7 @@ def refuse_without_id(version: int, asked: ProduceRequest) -> bytes:
 
 
 def give_up(results: Results) -> None:
-    """With acks=0 an error cannot be told; closing the connection makes the client look again."""
+    """With acks=0 there is no reply for an error; closing the connection makes clients refresh."""
     codes = {result.error_code for _, answers in results for result in answers}
     names = ", ".join(sorted(ErrorCode(code).name for code in codes if code))
     raise UnanswerableError(f"produce request with acks=0 failed: {names}")

@@ -112,7 +112,7 @@ class _Side:
         tiers = {chain.tier for chain in chains}
         self.is_broker = Tier.BROKER in tiers
         self.tells_in_order = bool(tiers & {Tier.BROKER, Tier.SPARK_SINK})
-        """True where what lies past the offsets that were told of may be told of later."""
+        """True if records past the reported offsets may still be reported."""
         self.items: dict[int, list[tuple[Event, Item]]] = defaultdict(list)
         """By partition the counts, each with the event that tells it."""
         self.spans: dict[int, Span] = {}

@@ -8,7 +8,7 @@ Rules kept here:
    connection is closed, and everything still awaited on it fails: what would follow could not be
    told apart.
 4. It belongs to one thread.
-5. With security set, TLS and the login come first; what fails there is told in one line.
+5. With security set, TLS and the login come first; a failure there is a one-line error.
 """
 
 import socket

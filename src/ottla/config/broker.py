@@ -290,7 +290,7 @@ class BrokerConfig:
         return cls(BrokerSettings(known))
 
     def advertised(self, bound_ports: Mapping[str, int], hostname: str) -> Sequence[Listener]:
-        """What clients are told to connect to, once the listeners are bound."""
+        """The advertised listeners, once the listeners are bound."""
         return advertised_listeners(
             self.bound_listeners,
             bound_ports,

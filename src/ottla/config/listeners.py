@@ -115,7 +115,7 @@ def advertised_listeners(
     protocols: Mapping[str, str],
     controller_names: Collection[str] = (),
 ) -> tuple[Listener, ...]:
-    """What clients are told. `bound_ports` has the real port of every listener, by name."""
+    """The advertised listeners. `bound_ports` has the real port of every listener, by name."""
     if advertised is None:
         chosen: Sequence[Listener] = listeners
     else:

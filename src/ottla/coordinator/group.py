@@ -82,7 +82,7 @@ class Group(ABC):
     TYPE: ClassVar[GroupType]
     group_id: str
 
-    # What is told of it --------------------------------------------------------------------
+    # Listing and describing ----------------------------------------------------------------
 
     @property
     @abstractmethod
@@ -120,7 +120,7 @@ class Group(ABC):
 
     @abstractmethod
     def check_fetch(self, member_id: str | None, member_epoch: int) -> None:
-        """Refuse to tell committed offsets to somebody who may not have them."""
+        """Refuse an OffsetFetch of a member that is not allowed to fetch; raises KafkaError."""
 
     @abstractmethod
     def check_offset_delete(self) -> None:

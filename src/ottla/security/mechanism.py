@@ -6,7 +6,7 @@ from msgspec import Struct
 
 
 class LoginFailed(Exception):  # noqa: N818 (it names what happened)
-    """The client is not who it says. `str` is told to the client; `reason` is for the log."""
+    """Authentication failed. `str` goes to the client; `reason` is for the log."""
 
     def __init__(self, told: str, reason: str = "") -> None:
         super().__init__(told)

@@ -81,7 +81,7 @@ class GateSettings(Struct, frozen=True):
     """What the gates of one listener have in common."""
 
     mechanisms: Mapping[str, NewMechanism]
-    """The enabled ones by name, in the order in which clients are told."""
+    """The enabled mechanisms by name, in the order of the handshake's reply."""
     largest_frame: int = 524_288
     max_reauth_ms: int | Mapping[str, int] = 0
     """`connections.max.reauth.ms`; by mechanism where they differ."""

@@ -31,7 +31,7 @@ class DelegationToken(msgspec.Struct, frozen=True):
         return self.max_at < now or self.expires_at < now
 
     def may_change(self, principal: Principal) -> bool:
-        """Whether somebody may renew and expire it."""
+        """Whether a principal may renew and expire it."""
         return principal == self.owner or principal in self.renewers
 
 
@@ -51,7 +51,7 @@ def new_token(
     longest_ms: int,
     expiry_ms: int,
 ) -> DelegationToken:
-    """A token of somebody; raises KafkaError."""
+    """A new token for an owner; raises KafkaError."""
     if any(renewer.kind != USER for renewer in renewers):
         raise KafkaError(ErrorCode.INVALID_PRINCIPAL_TYPE)
     max_at = _sum(now, min(longest_ms, wanted_ms) if wanted_ms > 0 else longest_ms)

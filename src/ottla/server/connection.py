@@ -229,7 +229,7 @@ class Connection:
         self._server.arrivals.remove(self)
 
     def login_failed(self, problem: str, answer: Later[Parts | None], reply: Parts | None) -> None:
-        """It has failed to; it is told after a while."""
+        """The login failed; the error is sent after a delay."""
         server = self._server
         log.info("authentication failed", client=self.client_host, reason=problem)
         server.metrics.failed_authentications += 1

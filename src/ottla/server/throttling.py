@@ -68,7 +68,7 @@ class Throttle:
     def charge(
         self, request: Request, size: int, seconds: float, parts: Parts | None
     ) -> Parts | None:
-        """Charge a request of that size, handled in so many seconds; its reply, with the wait."""
+        """Charge a request for its size and handling time; its reply, with the throttle time."""
         wait = 0.0
         if request.key == ApiKey.PRODUCE:
             wait = self._quotas.take(PRODUCE, request, size)

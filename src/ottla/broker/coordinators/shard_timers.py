@@ -21,7 +21,7 @@ from ottla.coordinator.shard import CancelTimer, SetTimer
 WITHOUT_LEASE_SECONDS: Final = 0.5
 """How long a timer that is due waits for the lease before it looks again."""
 LATE_SECONDS: Final = 1.0
-"""A timer that fires so much too late: nobody was heard meanwhile."""
+"""A timer later than this: the loop was blocked, and no heartbeat was handled meanwhile."""
 SECOND_WAIT_SECONDS: Final = 3.0
 """Long enough for a client to find its coordinator again and send a heartbeat."""
 

@@ -60,7 +60,7 @@ class MetadataLoader:
         self._config = config
         self.image = image
         self.version = 0
-        """Grows with every change of what clients are told about the metadata."""
+        """Grows with every change of the metadata that clients see."""
         self._subscriber: MetadataSubscriber | None = None
         self._store: Store | None = None
         self._deltas: deque[Delta] = deque()

@@ -1,4 +1,4 @@
-"""The host that clients are told to connect to where a broker listens on all interfaces.
+"""The advertised host of a broker that listens on all interfaces.
 
 Rules kept here:
 1. It is the machine's name, as in Kafka, unless that means "this machine" to everybody, as

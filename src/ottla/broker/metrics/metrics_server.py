@@ -138,7 +138,7 @@ class _Connection(H11Protocol):
 
 
 class _Allowance:
-    """At most so many requests at once; the rest get 503."""
+    """Limits the number of concurrent requests; the rest get 503."""
 
     def __init__(self, app: ASGIApp, most: int) -> None:
         self._app = app

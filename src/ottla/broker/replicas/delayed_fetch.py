@@ -43,10 +43,10 @@ MOST_AT_ONCE: Final = 500
 PIECE: Final = 50
 """Partitions between two looks at the clock."""
 FEW: Final = 10
-"""So many are looked at again without asking which of them have changed."""
+"""Up to this number all partitions are checked again, changed or not."""
 ANYTHING: Final = 1
 WHATEVER: Final = 0
-"""With so many bytes the fetch is answered, whatever `min.bytes` says."""
+"""A fetch is answered with this many bytes, whatever `min.bytes` says."""
 
 
 class DelayedFetch:
@@ -244,7 +244,7 @@ class DelayedFetch:
         return [wanted for wanted in dirty if not wanted.gone]
 
     def _try(self, least: int) -> Answer | None:
-        """The answer if there are so many bytes; else the partitions are waited on."""
+        """The answer if there are enough bytes; else the fetch waits on its partitions."""
         found: list[Look] = []
         try:
             size, urgent = self._look_at(self._all(), found, 0)

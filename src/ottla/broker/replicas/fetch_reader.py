@@ -217,7 +217,7 @@ class FetchReader:
 
 def _is_warm(reading: asyncio.Future[None], wanted: CachedPartition, place: str) -> None:
     if not reading.cancelled():
-        reading.exception()  # whoever reads it again hears of it
+        reading.exception()  # the next read reports it
         wanted.has_been_read(place)
 
 

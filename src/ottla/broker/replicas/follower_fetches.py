@@ -46,7 +46,7 @@ def note_positions(
     follower: FollowerEpoch,
     topics: Iterable[tuple[TopicKey, list[FetchPartition]]],
 ) -> None:
-    """Note how far the follower has come; what is wrong with a fetch is told in its answer."""
+    """Note the follower's position; errors of a fetch are in its response."""
     now = asyncio.get_running_loop().time()
     for topic, asks in topics:
         for ask in asks:

@@ -1,10 +1,10 @@
-"""Who leads a partition, as clients and other rooms are told.
+"""The leader of a partition, for clients and other rooms.
 
 Rules kept here:
 1. The image says who leads. A partition that should be led here and is not open, or whose disk
    failed, has no leader.
 2. A broker without a registration does not name itself as a leader.
-3. A client that came to the wrong broker is told the leader's id, epoch and address (KIP-951).
+3. A client of the wrong broker gets the leader's id, epoch and address (KIP-951).
 """
 
 from __future__ import annotations

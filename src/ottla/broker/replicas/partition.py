@@ -47,7 +47,7 @@ class PartitionReader(Protocol):
         """The partition has changed; called once for each registration."""
 
     def has_news(self) -> None:
-        """Something changed that need not be told at once, but at the next occasion."""
+        """Something changed that can wait until the next wake-up."""
 
 
 class Partition:
@@ -128,7 +128,7 @@ class Partition:
     # Roles --------------------------------------------------------------------------------
 
     def opened(self, high_watermark: int) -> None:
-        """The log was opened, and so much of it is known as committed. It has no role yet."""
+        """The log was opened, with this high watermark. The replica has no role yet."""
         self.is_short = high_watermark > self.log.end_offset
         self._set_high_watermark(min(high_watermark, self.log.end_offset))
 

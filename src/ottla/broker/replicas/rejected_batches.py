@@ -1,4 +1,4 @@
-"""Producers whose batch was refused for the moment, and what those behind it are told.
+"""Producers whose batch was rejected for now, and the errors for the batches behind it.
 
 A producer with sequences sends several batches before it has heard of the first. If that one is
 refused because the disk is full, too few replicas are in sync, or the broker does not lead yet,

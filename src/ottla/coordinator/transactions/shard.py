@@ -69,7 +69,7 @@ ROOM_TO_END = 64
 """By how much the record of a decision can be longer than that of the open transaction: it may name
 the next producer id."""
 
-# The first versions that know PRODUCER_FENCED: older clients are told INVALID_PRODUCER_EPOCH.
+# The first versions that know PRODUCER_FENCED: older clients get INVALID_PRODUCER_EPOCH.
 _FENCED_FROM_INIT = 4
 _FENCED_FROM_ADD = 2
 _FENCED_FROM_END = 2

@@ -78,7 +78,7 @@ def batch_of(
 
 
 def _moved(body: bytes, record: RawRecord, by: int) -> bytes:
-    """A record's bytes with a timestamp delta that is larger by so much."""
+    """A record's bytes with a timestamp delta increased by this."""
     rest = body[record[1] : record[2]]
     delta = varint(record[3] + by)
     # Kafka gives the attributes of a record no meaning, so they are one zero byte.

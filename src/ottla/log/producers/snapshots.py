@@ -52,7 +52,7 @@ class ProducerSnapshots:
 
     @property
     def is_due(self) -> bool:
-        """True if so much follows the newest that there should be another."""
+        """True if enough records follow the newest snapshot for another one."""
         return self.behind >= DUE_AFTER
 
     def write(self, offset: int, producers: ProducerStates, *, sync: bool) -> None:
