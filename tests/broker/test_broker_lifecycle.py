@@ -95,6 +95,30 @@ def test_a_broker_whose_id_another_one_has_ends(
     asyncio.run(live())
 
 
+def test_a_broker_that_fails_to_register_for_an_unknown_reason_ends(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It would have no role and never get one again."""
+
+    async def fail(*_: object) -> None:
+        raise KeyError("unforeseen")
+
+    async def live() -> None:
+        async with running(tmp_path) as node:
+            ended: list[str] = []
+            node.lifecycle.on_end = ended.append
+            monkeypatch.setattr(
+                SqliteStore, "session_facts", lambda _: SessionFacts(60.0, boottime())
+            )
+            monkeypatch.setattr(node.metadata, "renew", fail)
+            node.lifecycle.session_ended("silence")
+            await until(lambda: ended)
+            assert "unforeseen" in ended[0]
+            assert node.state.fenced
+
+    asyncio.run(live())
+
+
 def test_a_lease_ends_with_its_session(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """However recent its last answer is: another session has a lease of its own."""
     monkeypatch.setattr(SqliteStore, "session_facts", lambda _: SessionFacts(60.0, boottime()))

@@ -373,6 +373,52 @@ async def test_a_tree_that_was_replaced_is_not_followed(
         await one.close()
 
 
+@pytest.mark.parametrize("folder", ["registered", "documents"])
+@on_a_loop
+async def test_a_tree_with_a_folder_removed_ends_the_session(
+    backing: ZooKeeperBacking, chroot: str, raw: KazooClient, folder: str
+) -> None:
+    """A tree is removed node by node: the head may be there when its neighbors are gone."""
+    store = await backing.open("one")
+    ended: list[str] = []
+    store.on_session_end(ended.append)
+    await Watcher().watch(store)
+    await store.commit([Put("key", b"")])
+    raw.delete(f"{chroot}/ottla/v1/{folder}", recursive=True)
+    with pytest.raises(StoreError):
+        await store._follower.read_everything()  # type: ignore[attr-defined]
+    await until(lambda: bool(ended))
+    assert "holds other metadata than this broker knew" in ended[0]
+    await store.close()
+
+
+@pytest.mark.parametrize("node", ["ottla", "ottla/v1", "ottla/v1/head"])
+@on_a_loop
+async def test_a_tree_that_is_removed_while_it_is_created_is_created_again(
+    backing: ZooKeeperBacking,
+    chroot: str,
+    raw: KazooClient,
+    node: str,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """A broker begins its next session while an operator is still removing the nodes."""
+    make = ZooKeeperSession._make
+    removed: list[str] = []
+
+    async def remove_once(session: ZooKeeperSession, path: str) -> None:
+        await make(session, path)
+        if path == f"{chroot}/{node}" and not removed:
+            removed.append(path)
+            raw.delete(chroot, recursive=True)
+
+    monkeypatch.setattr(ZooKeeperSession, "_make", remove_once)
+    store = await backing.open("one")
+    await store.commit([Put("key", b"value")])
+    assert removed
+    assert await store.read("key") is not None
+    await store.close()
+
+
 @on_a_loop
 async def test_a_long_outage_ends_the_session_and_commits_do_not_wait_for_ever(
     zookeeper: Ensemble, backing: ZooKeeperBacking, chroot: str

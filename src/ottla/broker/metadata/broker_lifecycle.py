@@ -199,6 +199,12 @@ class BrokerLifecycleManager:
                         return
                     await asyncio.sleep(REJOIN_SECONDS)
             broker.fenced = False
+        except Exception as error:
+            # A broker that serves nobody and does not try to come back must not stay.
+            log.exception("failed to register with the cluster again; stopping")
+            self._fence()
+            self.on_end(f"broker {broker.id} failed to register again: {error!r}")
+            return
         finally:
             self._rejoining = None
         await self._controller.settle()

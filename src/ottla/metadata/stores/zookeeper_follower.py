@@ -12,7 +12,8 @@
    begins with one.
 5. With the entries that are new the one that is known best is read again, the mirror's own. Where
    it is another one now, or the head has gone back, ZooKeeper has an older copy of its data, or
-   another cluster's: nothing more is applied, and the session ends.
+   another cluster's; where the head or a folder is missing, the tree was removed. Nothing more is
+   applied then, and the session ends.
 6. The listener is called on the loop in the order of commits, before anything that waited for them
    continues.
 """
@@ -124,7 +125,7 @@ class TreeFollower:
     async def _take_what_is_new(self) -> None:
         known, connection = self._known(), self._session.connections
         present, number = await asyncio.gather(
-            self._session.children(self._layout.registered, watch=True), self._head(known.number)
+            self._names(self._layout.registered, watch=True), self._head(known.number)
         )
         try:
             for at, entry in await self._entries(known, number):
@@ -168,7 +169,7 @@ class TreeFollower:
 
     async def _documents_in(self, folder: str) -> dict[str, list[Document]]:
         """The documents in each node of a folder."""
-        names = await self._session.children(folder)
+        names = await self._names(folder)
         paths = [f"{folder}/{name}" for name in names]
         return {
             name: decode_documents(path, node.content, node.modified)
@@ -194,8 +195,17 @@ class TreeFollower:
     async def _head(self, at_least: int) -> int:
         head = await self._session.node_version(self._layout.head, watch=True)
         if head is None or head.version < at_least:
-            raise HistoryLost(f"ZooKeeper's {self._layout.root}")
+            raise self._history_lost()
         return head.version
+
+    async def _names(self, folder: str, *, watch: bool = False) -> list[str]:
+        names = await self._session.children(folder, watch=watch)
+        if names is None:
+            raise self._history_lost()
+        return names
+
+    def _history_lost(self) -> HistoryLost:
+        return HistoryLost(f"ZooKeeper's {self._layout.root}")
 
     async def _entries(self, known: StorePosition, last: int) -> list[tuple[int, Entry]]:
         """The entries behind a known one, which is read, too."""
@@ -215,7 +225,7 @@ class TreeFollower:
             if number > known.number:
                 entries.append((number, entry))
             elif entry.writer != known.token:
-                raise HistoryLost(f"ZooKeeper's {self._layout.root}")
+                raise self._history_lost()
         return entries
 
     async def _take_vanished(self, present: set[str]) -> None:

@@ -146,7 +146,8 @@ class ZooKeeperSession:
                     await self.connected.wait()
                     try:
                         await self._prepare(layout, owner)
-                    except ConnectionLost:
+                    except (ConnectionLost, NoNodeError):
+                        # Without a node: somebody removes the tree while it is being created.
                         await asyncio.sleep(_PAUSE_AFTER_A_LOSS)
         except TimeoutError:
             complaint = self._complaint.text
@@ -167,7 +168,7 @@ class ZooKeeperSession:
         for segment in layout.folder.strip("/").split("/"):
             path += f"/{segment}"
             await self._make(path)
-        for name in await self.children(layout.folder):
+        for name in await self.children(layout.folder) or ():
             if name.startswith("v") and name[1:].isdigit() and int(name[1:]) > FORMAT:
                 raise StoreError(
                     f"ZooKeeper's {layout.folder}: the metadata store was written by a newer Ottla"
@@ -196,11 +197,14 @@ class ZooKeeperSession:
         stat = await self._request("exists", path, self._watched if watch else None)
         return None if stat is None else NodeVersion(stat.version, stat.czxid)
 
-    async def children(self, path: str, *, watch: bool = False) -> list[str]:
-        """The names in a folder."""
-        names: list[str] = await self._request(
-            "get_children", path, self._watched if watch else None
-        )
+    async def children(self, path: str, *, watch: bool = False) -> list[str] | None:
+        """The names in a folder; None if there is no such folder."""
+        try:
+            names: list[str] = await self._request(
+                "get_children", path, self._watched if watch else None
+            )
+        except NoNodeError:
+            return None
         return names
 
     async def get_all(self, paths: Sequence[str]) -> list[ZNode | None]:

@@ -274,7 +274,7 @@ class ZooKeeperStore(Store):
     async def _trim(self, last: int) -> None:
         """Remove the entries up to this one."""
         try:
-            names = await self._session.children(self._layout.changes)
+            names = await self._session.children(self._layout.changes) or ()
             old = [name for name in names if int(name) <= last]
             await self._session.delete_all([f"{self._layout.changes}/{name}" for name in old])
         except (ConnectionLost, StoreError):
