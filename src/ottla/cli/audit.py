@@ -20,12 +20,10 @@ if TYPE_CHECKING:
     from ottla.audit.check import Report, Row
     from ottla.audit.events import Event
     from ottla.client import Client
-    from ottla.client.cluster import TopicPartition
 
 IN_THE_TERMINAL = "-"
 PICTURES = ("png", "svg")
 MISSING = 1
-BEFORE_MS = 600_000
 INTERNAL_PREFIX = "__"
 
 
@@ -160,42 +158,18 @@ def _check_topic(client: "Client", topic: str) -> None:
 
 
 def read_events(client: "Client", since: int) -> "tuple[list[Event], int]":
-    """The events since a time and somewhat before, and how many records were none.
-
-    Counts are reported after the records they tell of were made, by each tier in its own time:
-    what all of them say of a window is in the events from a while before it on.
-    """
-    from ottla.audit.events import AUDIT_TOPIC, Event
-    from ottla.client import Reader
-    from ottla.client.admin import LATEST, Admin
+    """The events since a time and somewhat before, and how many records were none."""
+    from ottla.audit.events import AUDIT_TOPIC
+    from ottla.client import audit_events
     from ottla.client.cluster import UnknownTopic
 
-    admin = Admin(client)
     try:
-        partitions = admin.partitions(AUDIT_TOPIC)
+        return audit_events.read_events(client, since)
     except UnknownTopic:
         raise click.ClickException(
             f"there is no topic {AUDIT_TOPIC}: nothing was counted yet (start brokers with "
             "--set ottla.audit.enable=true; they report every ottla.audit.interval.ms)"
         ) from None
-
-    def offsets(spec: int) -> "dict[TopicPartition, int]":
-        found = admin.list_offsets(dict.fromkeys(partitions, spec), read_committed=True)
-        return {partition: found[partition].offset for partition in partitions}
-
-    ends = offsets(LATEST)
-    starts = offsets(max(since - BEFORE_MS, 0))
-    starts = {each: at if at >= 0 else ends[each] for each, at in starts.items()}
-    events: list[Event] = []
-    unreadable = 0
-    with Reader(client, starts, until=ends, read_committed=True) as reader:
-        for batch in reader:
-            for record in batch.records:
-                try:
-                    events.append(Event.decode(record.value))
-                except ValueError:
-                    unreadable += 1
-    return events, unreadable
 
 
 def _document(report: "Report") -> Json:

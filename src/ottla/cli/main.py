@@ -33,6 +33,7 @@ COMMANDS = {
     "acl": "Allow or deny operations; list, check and remove ACLs.",
     "quota": "Set, list and remove client quotas.",
     "registry": "Run a schema registry (Avro, JSON Schema, Protobuf).",
+    "console": "Run a web console for a cluster.",
     "log": "Dump and check the log files of a partition.",
 }
 """Each is the attribute `command` of the module with its name."""

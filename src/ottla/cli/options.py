@@ -9,6 +9,7 @@ import click
 
 if TYPE_CHECKING:
     from ottla.client import Client
+    from ottla.client.security import ClientSecurity
 
 BOOTSTRAP_VARIABLE = "OTTLA_BOOTSTRAP"
 COMMAND_CONFIG_VARIABLE = "OTTLA_COMMAND_CONFIG"
@@ -108,15 +109,23 @@ class AnyCase(click.ParamType[str]):
         return found
 
 
+def client_security_of_command() -> "ClientSecurity | None":
+    """What --command-config says about security."""
+    context = click.get_current_context(silent=True)
+    found: ClientSecurity | None = None if context is None else context.meta.get(_SECURITY)
+    return found
+
+
 def connect(bootstrap: str, deadline: float = PATIENCE_SECONDS) -> "Client":
     """A client that does not keep a person waiting for long, unless it is asked to."""
     from ottla.client import Client, ClientSettings
 
-    context = click.get_current_context(silent=True)
-    security = None if context is None else context.meta.get(_SECURITY)
     return Client(
         ClientSettings(
-            bootstrap_servers=bootstrap, client_id="ottla-cli", deadline=deadline, security=security
+            bootstrap_servers=bootstrap,
+            client_id="ottla-cli",
+            deadline=deadline,
+            security=client_security_of_command(),
         )
     )
 

@@ -4,6 +4,7 @@ import os
 import sys
 from collections.abc import Mapping
 from contextlib import AbstractContextManager, nullcontext
+from importlib.util import find_spec
 from pathlib import Path
 
 import click
@@ -50,6 +51,14 @@ _OF_COMMANDS = (BOOTSTRAP_VARIABLE, COMMAND_CONFIG_VARIABLE, INSECURE_VARIABLE)
     help="Also run a schema registry on this port, restarted if it dies (see ottla registry).",
 )
 @click.option(
+    "--console",
+    "console_port",
+    type=click.IntRange(1, 65535),
+    metavar="PORT",
+    help="Also run a web console on this port of 127.0.0.1, restarted if it dies (see ottla "
+    "console).",
+)
+@click.option(
     "--config",
     "config_file",
     type=click.Path(exists=True, dir_okay=False, path_type=Path),
@@ -89,6 +98,7 @@ def command(
     store: str | None,
     workers: int | None,
     registry_port: int | None,
+    console_port: int | None,
     config_file: Path | None,
     settings: tuple[str, ...],
     tls: tuple[Path, Path] | None,
@@ -105,7 +115,7 @@ def command(
     Examples:
       ottla serve --port 9092 --data /var/lib/ottla --set log.retention.hours=24
       ottla serve --workers 3
-      ottla serve --registry 8081
+      ottla serve --registry 8081 --console 8080
       ottla serve --id 2 --store zookeeper://zk1,zk2,zk3/ottla --host 10.0.0.2 --insecure
       ottla serve --host 10.0.0.2 --tls cert.pem key.pem --client-ca ca.pem
       ottla serve --config security/server.properties   # see ottla security init
@@ -138,7 +148,10 @@ def command(
             print(f"ottla: {warning}", file=sys.stderr)
         _check_authentication(loaded.values, insecure)
         os.umask(0o077)  # data and metadata are for the broker's user alone
-        with _registry(loaded.values, registry_port):
+        with (
+            _registry(loaded.values, registry_port),
+            _console(loaded.values, console_port, registry_port),
+        ):
             if workers is not None:
                 from ottla.server.supervisor import run_supervised
 
@@ -174,22 +187,55 @@ def _check_authentication(values: dict[str, str], allowed: bool) -> None:
         )
 
 
+def _plain_address(static: Mapping[str, str], option: str) -> tuple[str, str]:
+    """Where a child process reaches the broker without a login, and the host it is bound to."""
+    from ottla.config import BrokerConfig
+    from ottla.config.listeners import WILDCARDS
+
+    listener = BrokerConfig.from_static(static).bound_listeners[0]
+    if not listener.port:
+        raise click.UsageError(f"{option} needs a broker with a fixed port.")
+    if listener.has_tls or listener.has_sasl:
+        raise click.UsageError(f"{option} needs a PLAINTEXT listener as the first one.")
+    near = DEFAULT_HOST if listener.host in WILDCARDS else listener.host
+    shown = f"[{near}]" if ":" in near else near
+    return f"{shown}:{listener.port}", listener.host or DEFAULT_HOST
+
+
 def _registry(static: Mapping[str, str], port: int | None) -> AbstractContextManager[object]:
     """The schema registry beside the broker, where there is to be one."""
     if port is None:
         return nullcontext()
-    from ottla.config import BrokerConfig
-    from ottla.config.listeners import WILDCARDS
     from ottla.registry.child import SupervisedRegistry
 
-    listener = BrokerConfig.from_static(static).bound_listeners[0]
-    if not listener.port:
-        raise click.UsageError("--registry needs a broker with a fixed port.")
-    if listener.has_tls or listener.has_sasl:
-        raise click.UsageError("--registry needs a PLAINTEXT listener as the first one.")
-    near = DEFAULT_HOST if listener.host in WILDCARDS else listener.host
-    shown = f"[{near}]" if ":" in near else near
-    return SupervisedRegistry(f"{shown}:{listener.port}", listener.host or DEFAULT_HOST, port)
+    bootstrap, host = _plain_address(static, "--registry")
+    return SupervisedRegistry(bootstrap, host, port)
+
+
+def _console(
+    static: Mapping[str, str], port: int | None, registry_port: int | None
+) -> AbstractContextManager[object]:
+    """The console beside the broker, where there is to be one. It has no login, so it is for this
+    machine alone.
+    """
+    if port is None:
+        return nullcontext()
+    if find_spec("jinja2") is None:
+        from ottla.extras import install_command
+
+        raise click.UsageError(
+            f"--console needs jinja2; install it with: {install_command('console')}"
+        )
+    from ottla.config import BrokerConfig
+    from ottla.console.child import SupervisedConsole
+
+    bootstrap, _ = _plain_address(static, "--console")
+    data = Path(BrokerConfig.from_static(static).log_dirs[0])
+    options = ["--bootstrap", bootstrap, "--port", str(port)]
+    options += ["--data", str(data.with_name(f"{data.name}-console"))]
+    if registry_port is not None:
+        options += ["--registry", f"http://{bootstrap.rpartition(':')[0]}:{registry_port}"]
+    return SupervisedConsole(options)
 
 
 def _flags(

@@ -72,7 +72,8 @@ def _scrypt(password: str, salt: bytes) -> bytes:
     return hashlib.scrypt(password.encode(), salt=salt, n=n, r=r, p=p, maxmem=1 << 26, dklen=32)
 
 
-def _is_password(hashed: str, password: str) -> bool:
+def is_password(hashed: str, password: str) -> bool:
+    """Whether a password is the one of a hash."""
     salt, _, expected = hashed.removeprefix(_PREFIX).partition("$")
     found = _scrypt(password, base64.b64decode(salt))
     return hmac.compare_digest(found, base64.b64decode(expected))
@@ -101,7 +102,7 @@ class Users:
             raise RegistryError(401, "Unauthorized") from None
         # An unknown user takes as long as a wrong password.
         user = self._users.get(name, User(name, _NOBODYS))
-        if not _is_password(user.hashed, password) or name not in self._users:
+        if not is_password(user.hashed, password) or name not in self._users:
             raise RegistryError(401, "Unauthorized")
         self._right[self._digest(authorization or "")] = user
         return user

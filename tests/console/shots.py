@@ -1,0 +1,109 @@
+"""A cluster worth looking at, a console process in front of it, and pictures of its pages.
+
+python -m tests.console.shots FOLDER    # writes the pictures of docs/console.md
+"""
+
+import sys
+import tempfile
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from ottla.client import Admin, Client, Producer, TopicPartition
+from ottla.client.group_admin import GroupAdmin
+from ottla.console.history import History
+from ottla.console.run import HISTORY_FILE
+from ottla.embedded import Broker
+from tests.console.processes import ConsoleProcess
+
+CHROMIUM = Path("/usr/bin/chromium")
+PAGES = {
+    "overview": "/",
+    "topics": "/topics",
+    "topic": "/topics/orders",
+    "messages": "/topics/orders/messages?limit=10",
+    "message": "/topics/orders/message?partition=0&offset=3",
+    "groups": "/groups",
+    "group": "/group?id=billing",
+    "audit": "/audit",
+    "brokers": "/brokers",
+}
+STEP = 15
+
+
+def fill(bootstrap: str) -> None:
+    """Topics, messages and groups."""
+    with Client(bootstrap) as client:
+        admin = Admin(client)
+        admin.create_topic("orders", partitions=3, settings={"retention.ms": "604800000"})
+        for name in ("payments", "shipments", "customers", "clicks"):
+            admin.create_topic(name, partitions=2)
+        with Producer(client) as producer:
+            for number in range(600):
+                producer.send(
+                    "orders",
+                    b'{"order": %d, "city": "Brno", "items": [{"sku": "A-17", "n": 2}]}' % number,
+                    key=b"customer-%d" % (number % 7),
+                    headers=[("source", b"web")],
+                    partition=number % 3,
+                )
+                producer.send("payments", b"paid %d" % number)
+        ends = {TopicPartition("orders", index): 200 - 40 * index for index in range(3)}
+        GroupAdmin(client).commit_offsets("billing", ends)
+        GroupAdmin(client).commit_offsets("search-index", {TopicPartition("payments", 0): 1})
+
+
+def remember(folder: Path) -> None:
+    """Six hours of history, as a sampler would have taken it."""
+    now = int(time.time())
+    history = History(folder / HISTORY_FILE, STEP)
+    for number in range(6 * 3600 // (4 * STEP)):
+        for part in range(4):
+            at = now - 6 * 3600 + (4 * number + part) * STEP
+            wave = 120 + 60 * ((number // 20) % 3) + (number * 37) % 23
+            values = {"total": wave * 2.5, "topic:orders": float(wave)}
+            values["group:billing"] = float(max(0, (number % 90) * 14 - 300))
+            values["seconds:billing"] = values["group:billing"] / 120
+            history.add(at, values, {"orders": float(wave), "payments": wave * 1.5})
+    history.close()
+
+
+@contextmanager
+def demo() -> Iterator[str]:
+    """The address of a console."""
+    with (
+        tempfile.TemporaryDirectory() as folder,
+        Broker(config={"ottla.audit.enable": "true", "ottla.audit.interval.ms": "1000"}) as broker,
+    ):
+        fill(broker.bootstrap_servers)
+        remember(Path(folder))
+        with ConsoleProcess(broker.bootstrap_servers, "--data", folder) as console:
+            yield console.url.rstrip("/")
+
+
+def main(folder: Path) -> None:
+    """Take the pictures, light and dark, and narrow ones."""
+    from playwright.sync_api import sync_playwright
+
+    folder.mkdir(parents=True, exist_ok=True)
+    with demo() as url, sync_playwright() as playwright:
+        browser = playwright.chromium.launch(
+            executable_path=str(CHROMIUM), args=["--no-sandbox", "--disable-gpu"]
+        )
+        for scheme, width in (("light", 1200), ("dark", 1200), ("light", 400)):
+            page = browser.new_page(
+                viewport={"width": width, "height": 760},
+                color_scheme="dark" if scheme == "dark" else "light",
+            )
+            for name, path in PAGES.items():
+                page.goto(url + path)
+                page.wait_for_load_state("networkidle")
+                end = "" if scheme == "light" and width > 400 else f"-{scheme}-{width}"
+                page.screenshot(path=folder / f"{name}{end}.png")
+            page.close()
+        browser.close()
+
+
+if __name__ == "__main__":
+    main(Path(sys.argv[1]))

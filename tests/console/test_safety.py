@@ -1,0 +1,215 @@
+"""Who may ask, what is refused, and what is said when the cluster is gone."""
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner
+from starlette.testclient import TestClient
+
+from ottla.cli.main import command
+from ottla.client import Admin, Client, ClientSettings
+from ottla.client.security import client_security
+from ottla.console.login import IDLE_SECONDS, LoginFailed, Sessions, as_user
+from ottla.console.run import ConsoleError, Parts, check_login
+from ottla.console.settings import ConsoleSettings, Login
+from ottla.console.users import ConsoleUsersError, UsersFile
+from ottla.embedded import Broker
+from ottla.embedded_security import Security
+from testkit.server import free_port
+from tests.console.consoles import ORIGIN, OWN, console
+
+EVERY_PAGE = ("/", "/topics", "/topics/orders", "/topics/orders/messages", "/groups", "/history")
+
+
+def test_every_answer_has_a_strict_policy(pages: TestClient) -> None:
+    for path in ("/", "/topics/orders/messages", "/nowhere", "/static/console.css", "/healthz"):
+        headers = pages.get(path).headers
+        policy = headers["content-security-policy"]
+        assert "default-src 'none'" in policy
+        assert "unsafe" not in policy
+        assert headers["x-content-type-options"] == "nosniff"
+        assert headers["x-frame-options"] == "DENY"
+
+
+def test_no_page_has_inline_script_or_style(pages: TestClient) -> None:
+    for path in (*EVERY_PAGE, "/brokers", "/access", "/audit", "/group?id=billing"):
+        text = pages.get(path).text
+        assert " style=" not in text
+        assert "<style" not in text
+        assert " onclick=" not in text
+        assert text.count("<script") == text.count('<script src="/static/')
+
+
+@pytest.mark.parametrize("host", ["evil.example", "evil.example:8080", "localhost.evil.example"])
+def test_another_host_name_is_refused(pages: TestClient, host: str) -> None:
+    answer = pages.get("/", headers={"host": host})
+    assert answer.status_code == 403
+    assert "orders" not in answer.text
+
+
+@pytest.mark.parametrize(
+    "headers",
+    [{}, {"origin": "http://evil.example"}, {"origin": "null"},
+     {"origin": OWN, "sec-fetch-site": "cross-site"}],
+)  # fmt: skip
+def test_a_write_from_another_site_is_refused(pages: TestClient, headers: dict[str, str]) -> None:
+    answer = pages.post("/topics/orders/produce", data={"value": "forged"}, headers=headers)
+    assert answer.status_code == 403
+    assert "forged" not in pages.get("/topics/orders/messages").text
+
+
+def test_with_read_only_nothing_that_writes_exists(filled: Broker) -> None:
+    with console(filled.bootstrap_servers, read_only=True) as pages:
+        for path in ("/topics/orders/produce", "/group/reset", "/transactions/abort"):
+            assert pages.get(path).status_code == 404
+            assert pages.post(path, headers=ORIGIN).status_code == 404
+        assert "/produce" not in pages.get("/topics/orders").text
+        assert "/group/reset" not in pages.get("/group?id=billing").text
+        assert "read-only" in pages.get("/").text
+
+
+def test_with_hide_values_no_content_is_shown_or_searched(filled: Broker) -> None:
+    with console(filled.bootstrap_servers, hide_values=True) as pages:
+        for path in ("messages", "messages?value=Brno", "messages?key=nothing", "message?offset=0"):
+            text = pages.get(f"/topics/orders/{path}").text
+            assert "customer-" not in text
+            assert "city" not in text
+            assert "hidden" in text
+        found = pages.get("/topics/orders/messages?value=nothing-has-this&limit=10").text
+        assert found.count("/message?partition=") == 10, "a filter would tell the content"
+        assert pages.get("/topics/orders/value?partition=0&offset=0").status_code == 400
+
+
+def test_a_form_that_is_too_large_is_refused(pages: TestClient) -> None:
+    large = {"value": "x" * (3 << 20)}
+    assert pages.post("/topics/orders/produce", data=large, headers=ORIGIN).status_code == 400
+    wrong = pages.post("/topics/orders/produce", content=b"value=%ff", headers=ORIGIN)
+    assert wrong.status_code == 400
+
+
+def test_another_address_needs_a_login() -> None:
+    for host in ("0.0.0.0", "::", "10.0.0.1", "console.example"):
+        with pytest.raises(ConsoleError, match="other machines"):
+            check_login(ConsoleSettings(bootstrap_servers="x:1", host=host))
+    for host in ("127.0.0.1", "::1", "localhost"):
+        check_login(ConsoleSettings(bootstrap_servers="x:1", host=host))
+    with pytest.raises(ConsoleError, match="SASL"):
+        check_login(ConsoleSettings(bootstrap_servers="x:1", login=Login.SASL))
+
+
+@pytest.fixture
+def users(tmp_path: Path) -> Path:
+    path = tmp_path / "console.users"
+    arguments = ["console", "user", "add", "alice", "--users", str(path), "--password", "secret"]
+    done = CliRunner().invoke(command, arguments)
+    assert done.exit_code == 0, done.output
+    assert "secret" not in path.read_text()
+    assert path.stat().st_mode & 0o077 == 0
+    return path
+
+
+def test_a_login_is_needed_and_ends(filled: Broker, users: Path) -> None:
+    settings = {"host": "10.0.0.1", "login": Login.USERS, "users_file": users}
+    with console(filled.bootstrap_servers, **settings) as pages:
+        for path in EVERY_PAGE:
+            answer = pages.get(path)
+            assert (answer.status_code, answer.headers["location"]) == (303, "/login")
+        refused = pages.post("/topics/orders/produce", data={"value": "x"}, headers=ORIGIN)
+        assert refused.headers["location"] == "/login"
+        assert pages.get("/login").status_code == 200
+        for user, password in (("alice", "wrong"), ("bob", "secret"), ("alice", "")):
+            form = {"user": user, "password": password}
+            assert pages.post("/login", data=form, headers=ORIGIN).status_code == 401
+        form = {"user": "alice", "password": "secret"}
+        assert pages.post("/login", data=form).status_code == 403, "without an origin"
+        done = pages.post("/login", data=form, headers=ORIGIN)
+        assert done.status_code == 303
+        cookie = done.headers["set-cookie"].lower()
+        assert "httponly" in cookie
+        assert "samesite=strict" in cookie
+        assert pages.get("/topics").status_code == 200
+        assert "alice" in pages.get("/").text
+        token = pages.cookies["ottla_console"]
+        pages.post("/logout", headers=ORIGIN)
+        pages.cookies.set("ottla_console", token)
+        assert pages.get("/topics").status_code == 303, "an old cookie is worth nothing"
+
+
+def test_sessions_end_without_use(filled: Broker, users: Path) -> None:
+    settings = ConsoleSettings(bootstrap_servers="x:1", login=Login.USERS, users_file=users)
+    clock = [0.0]
+    parts = Parts(settings)
+    sessions = Sessions(settings, parts.cluster, UsersFile(users), now=lambda: clock[0])
+    token = sessions.begin("alice", "secret")
+    assert sessions.find(token) is not None
+    clock[0] = IDLE_SECONDS + 1
+    assert sessions.find(token) is None
+    assert sessions.find("made up") is None
+    parts.close()
+
+
+def test_a_users_file_that_cannot_be_used(tmp_path: Path) -> None:
+    path = tmp_path / "users"
+    path.write_text("bob secret\n")
+    with pytest.raises(ConsoleUsersError, match="line 1"):
+        UsersFile(path)
+    path.write_text("# nobody\n")
+    with pytest.raises(ConsoleUsersError, match="no users"):
+        UsersFile(path)
+
+
+@pytest.fixture
+def secured() -> Iterator[Broker]:
+    security = Security(users={"eve": "secret"}, tls=False, authorizer=True)
+    with Broker(security=security) as broker:
+        yield broker
+
+
+def test_the_brokers_own_users_log_in_and_acls_decide(secured: Broker) -> None:
+    given = {name: str(text) for name, text in secured.client_config(client="java").items()}
+    security = client_security(given)
+    assert security is not None
+    where = secured.bootstrap_servers
+    with Client(ClientSettings(bootstrap_servers=where, security=security)) as client:
+        Admin(client).create_topic("secret-topic", partitions=1)
+    _, admin, password = security.credentials()
+    with console(where, login=Login.SASL, security=security) as pages:
+
+        def log_in(user: str, password: str) -> int:
+            pages.cookies.clear()
+            form = {"user": user, "password": password}
+            return pages.post("/login", data=form, headers=ORIGIN).status_code
+
+        assert log_in(admin, "wrong") == 401
+        assert log_in(admin, "${env:HOME}") == 401
+        assert log_in(admin, password) == 303
+        assert "secret-topic" in pages.get("/topics").text
+        assert log_in("eve", "secret") == 303
+        assert "secret-topic" not in pages.get("/topics").text
+        assert pages.get("/topics/secret-topic").status_code in (403, 404)
+
+
+def test_a_login_cannot_break_out_of_its_place() -> None:
+    security = client_security({"security.protocol": "SASL_PLAINTEXT", "sasl.mechanism": "PLAIN"})
+    assert security is not None
+    user, password = 'a" username="admin', 'x"; y\\'
+    assert as_user(security, user, password).credentials() == ("PLAIN", user, password)
+    for wrong in ("a\nb", "${env:HOME}", "a\0"):
+        with pytest.raises(LoginFailed):
+            as_user(security, wrong, "x")
+
+
+def test_a_cluster_that_is_gone_is_told_and_comes_back(tmp_path: Path) -> None:
+    port = free_port()
+    with console(f"127.0.0.1:{port}") as pages:
+        gone = pages.get("/topics")
+        assert gone.status_code == 503
+        assert "cannot be reached" in gone.text
+        assert gone.headers["refresh"]
+        assert pages.get("/healthz").status_code == 200
+        with Broker(port=port, data=tmp_path):
+            assert pages.get("/topics").status_code == 200
+        assert pages.get("/").status_code == 503
+        with Broker(port=port, data=tmp_path):
+            assert pages.get("/").status_code == 200
