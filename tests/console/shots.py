@@ -9,6 +9,7 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from ottla.client import Admin, Client, Producer, TopicPartition
 from ottla.client.group_admin import GroupAdmin
@@ -17,6 +18,10 @@ from ottla.console.run import HISTORY_FILE
 from ottla.embedded import Broker
 from tests.console.processes import ConsoleProcess
 
+if TYPE_CHECKING:
+    from playwright.sync_api import Browser, Page, Playwright
+
+PATIENCE_MS = 60_000
 CHROMIUM = Path("/usr/bin/chromium")
 PAGES = {
     "overview": "/",
@@ -40,6 +45,7 @@ def fill(bootstrap: str) -> None:
         for name in ("payments", "shipments", "customers", "clicks"):
             admin.create_topic(name, partitions=2)
         with Producer(client) as producer:
+            now = time.time_ns() // 1_000_000
             for number in range(600):
                 producer.send(
                     "orders",
@@ -47,6 +53,7 @@ def fill(bootstrap: str) -> None:
                     key=b"customer-%d" % (number % 7),
                     headers=[("source", b"web")],
                     partition=number % 3,
+                    timestamp=now - (600 - number) * 4000,
                 )
                 producer.send("payments", b"paid %d" % number)
         ends = {TopicPartition("orders", index): 200 - 40 * index for index in range(3)}
@@ -83,26 +90,37 @@ def demo() -> Iterator[str]:
 
 
 def main(folder: Path) -> None:
-    """Take the pictures, light and dark, and narrow ones."""
+    """Take the pictures."""
     from playwright.sync_api import sync_playwright
 
     folder.mkdir(parents=True, exist_ok=True)
     with demo() as url, sync_playwright() as playwright:
-        browser = playwright.chromium.launch(
-            executable_path=str(CHROMIUM), args=["--no-sandbox", "--disable-gpu"]
-        )
-        for scheme, width in (("light", 1200), ("dark", 1200), ("light", 400)):
-            page = browser.new_page(
-                viewport={"width": width, "height": 760},
-                color_scheme="dark" if scheme == "dark" else "light",
-            )
-            for name, path in PAGES.items():
-                page.goto(url + path)
-                page.wait_for_load_state("networkidle")
-                end = "" if scheme == "light" and width > 400 else f"-{scheme}-{width}"
-                page.screenshot(path=folder / f"{name}{end}.png")
-            page.close()
+        browser = launched(playwright)
+        page = browser.new_page(viewport={"width": 1200, "height": 720})
+        for name in ("overview", "topic", "messages", "group", "audit"):
+            take(page, url + PAGES[name], folder / f"{name}.png")
+        page.close()
+        page = browser.new_page(viewport={"width": 1200, "height": 720}, color_scheme="dark")
+        take(page, url + PAGES["group"], folder / "group-dark.png")
+        page.close()
+        page = browser.new_page(viewport={"width": 400, "height": 720})
+        take(page, url + PAGES["topics"], folder / "topics-narrow.png")
         browser.close()
+
+
+def launched(playwright: "Playwright") -> "Browser":
+    """Debian's Chromium."""
+    return playwright.chromium.launch(
+        executable_path=str(CHROMIUM), args=["--no-sandbox", "--disable-gpu"]
+    )
+
+
+def take(page: "Page", url: str, file: Path) -> None:
+    """A picture of a page, once its charts are drawn."""
+    page.goto(url)
+    for chart in page.locator("figure.chart .plot").all():
+        chart.locator("canvas, :scope.empty").first.wait_for(timeout=PATIENCE_MS)
+    page.screenshot(path=file)
 
 
 if __name__ == "__main__":

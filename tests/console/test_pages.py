@@ -15,6 +15,7 @@ from ottla.console.cluster import TOPICS_KEPT_SECONDS, Cluster
 from ottla.console.sampler import Sampler
 from ottla.console.search import Start, Wanted, read_positions, search
 from ottla.embedded import Broker
+from testkit.waiting import until
 from tests.console.consoles import ORIGIN, console, parts_of
 
 HOSTILE = "<script>alert(1)</script>\"'\x1b[2J\u202e"
@@ -257,4 +258,14 @@ def test_the_list_of_topics_is_asked_for_once_in_a_while(filled: Broker) -> None
     assert cluster.topics() is first
     clock[0] = TOPICS_KEPT_SECONDS + 1
     assert cluster.topics() is not first
+    cluster.close()
+
+
+def test_nobody_waits_for_a_list_that_takes_long(filled: Broker) -> None:
+    clock = iter([0.0, 5.0, 5.0])  # asking took five seconds
+    later = [10.0]
+    cluster = Cluster(filled.bootstrap_servers, None, now=lambda: next(clock, later[0]))
+    first = cluster.topics()
+    assert cluster.topics() is first, "too old, but shown while the next one is asked for"
+    until(lambda: cluster.topics() is not first, "the next list is there")
     cluster.close()

@@ -17,7 +17,7 @@ from ottla.console.users import ConsoleUsersError, UsersFile
 from ottla.embedded import Broker
 from ottla.embedded_security import Security
 from testkit.server import free_port
-from tests.console.consoles import ORIGIN, OWN, console
+from tests.console.consoles import ORIGIN, OWN, console, parts_of
 
 EVERY_PAGE = ("/", "/topics", "/topics/orders", "/topics/orders/messages", "/groups", "/history")
 
@@ -166,7 +166,7 @@ def secured() -> Iterator[Broker]:
         yield broker
 
 
-def test_the_brokers_own_users_log_in_and_acls_decide(secured: Broker) -> None:
+def test_the_brokers_own_users_log_in_and_acls_decide(secured: Broker, tmp_path: Path) -> None:
     given = {name: str(text) for name, text in secured.client_config(client="java").items()}
     security = client_security(given)
     assert security is not None
@@ -174,7 +174,13 @@ def test_the_brokers_own_users_log_in_and_acls_decide(secured: Broker) -> None:
     with Client(ClientSettings(bootstrap_servers=where, security=security)) as client:
         Admin(client).create_topic("secret-topic", partitions=1)
     _, admin, password = security.credentials()
-    with console(where, login=Login.SASL, security=security) as pages:
+    with console(where, login=Login.SASL, security=security, data=tmp_path) as pages:
+        history = parts_of(pages).console.history
+        assert history is not None
+        history.add(1000, {"topic:secret-topic": 5.0}, {})
+
+        def drawn() -> object:
+            return pages.get("/history?series=topic:secret-topic").json()["lines"]
 
         def log_in(user: str, password: str) -> int:
             pages.cookies.clear()
@@ -185,8 +191,10 @@ def test_the_brokers_own_users_log_in_and_acls_decide(secured: Broker) -> None:
         assert log_in(admin, "${env:HOME}") == 401
         assert log_in(admin, password) == 303
         assert "secret-topic" in pages.get("/topics").text
+        assert drawn() == [[5.0]]
         assert log_in("eve", "secret") == 303
         assert "secret-topic" not in pages.get("/topics").text
+        assert drawn() == [[0.0]]
         assert pages.get("/topics/secret-topic").status_code in (403, 404)
 
 

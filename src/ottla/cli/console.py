@@ -142,7 +142,12 @@ def command(
 
 @command.group("user")
 def user() -> None:
-    """Add and remove the users of a console."""
+    """Add and remove the users of a console.
+
+    \b
+    Example:
+      ottla console user add alice --users console.users
+    """
 
 
 _users_option = click.option(
@@ -180,7 +185,12 @@ def add(name: str, users_file: Path, password: str) -> None:
 @click.argument("name")
 @_users_option
 def remove(name: str, users_file: Path) -> None:
-    """Remove user NAME."""
+    """Remove user NAME; sessions that have begun go on until they end.
+
+    \b
+    Example:
+      ottla console user remove alice --users console.users
+    """
     from ottla.console.users import read_users, write_users
 
     users = read_users(users_file)

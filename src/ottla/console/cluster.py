@@ -4,16 +4,17 @@ Rules kept here:
 1. A client belongs to one thread at a time; after a failure of the network it is closed.
 2. Nobody waits long for a broker that is gone: operations are retried for `PATIENCE_SECONDS`.
 3. The list of all topics is remembered for a moment, so that searching and paging in thousands of
-   topics costs one request.
+   topics costs one request. Where that takes long, nobody waits for it: pages show the last list
+   while a thread asks for the next one.
 """
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from threading import Lock
+from threading import Lock, Thread
 from time import monotonic
-from typing import Final
+from typing import Final, NamedTuple
 
-from ottla.client import Admin, Client, ClientSettings, ConnectionFailed, NoBroker
+from ottla.client import Admin, Client, ClientSettings, ConnectionFailed, KafkaError, NoBroker
 from ottla.client.admin import TopicInfo
 from ottla.client.security import ClientSecurity
 
@@ -22,6 +23,17 @@ CONNECT_SECONDS: Final = 2.0
 REQUEST_SECONDS: Final = 15.0
 IDLE_CLIENTS: Final = 8
 TOPICS_KEPT_SECONDS: Final = 3.0
+SLOW_SECONDS: Final = 0.1
+OLDEST_TOPICS_SECONDS: Final = 60.0
+"""A list that is older is not shown."""
+
+
+class _Topics(NamedTuple):
+    """A list of topics: when it was asked for, and how long that took."""
+
+    asked: float
+    took: float
+    topics: list[TopicInfo]
 
 
 class Cluster:
@@ -46,7 +58,8 @@ class Cluster:
         self._idle: list[Client] = []
         self._closed = False
         self._topics_lock = Lock()
-        self._topics: tuple[float, list[TopicInfo]] | None = None
+        self._topics: _Topics | None = None
+        self._refresh: Thread | None = None
 
     @property
     def bootstrap_servers(self) -> str:
@@ -79,11 +92,30 @@ class Cluster:
     def topics(self) -> list[TopicInfo]:
         """All topics by name, as they were a moment ago."""
         with self._topics_lock:
-            if self._topics is None or self._now() - self._topics[0] > TOPICS_KEPT_SECONDS:
-                with self.client() as client:
-                    found = Admin(client).list_topics()
-                self._topics = self._now(), found
-            return self._topics[1]
+            known = self._topics
+            age = 0.0 if known is None else self._now() - known.asked
+            if known is None or age > OLDEST_TOPICS_SECONDS:
+                return self._ask().topics
+            if age > TOPICS_KEPT_SECONDS:
+                if known.took < SLOW_SECONDS:
+                    return self._ask().topics
+                if self._refresh is None or not self._refresh.is_alive():
+                    self._refresh = Thread(target=self._ask_beside, daemon=True)
+                    self._refresh.start()
+            return known.topics
+
+    def _ask(self) -> _Topics:
+        began = self._now()
+        with self.client() as client:
+            topics = Admin(client).list_topics()
+        self._topics = _Topics(self._now(), self._now() - began, topics)
+        return self._topics
+
+    def _ask_beside(self) -> None:
+        try:
+            self._ask()
+        except KafkaError:
+            self._topics = None  # the next request asks itself, and tells what is wrong
 
     def close(self) -> None:
         """Close what is idle now, and what is given back later."""
