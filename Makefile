@@ -24,7 +24,7 @@ demo: java $(READY)
 # Lint and types run beside the tests, and are shown after them.
 test: java $(READY)
 	@$(MAKE) --no-print-directory lint > $(VENV)/lint.log 2>&1 & lint=$$!; \
-	$(PYTEST) tests; tested=$$?; \
+	$(PYTEST) --reruns 1 tests; tested=$$?; \
 	wait $$lint; linted=$$?; cat $(VENV)/lint.log; exit $$((tested + linted))
 
 # What needs neither Java nor seconds of waiting.
