@@ -199,6 +199,10 @@ class BrokerLifecycleManager:
                         return
                     await asyncio.sleep(REJOIN_SECONDS)
             broker.fenced = False
+            self._rejoining = None  # another end of the session begins another one
+            await self._controller.settle()
+            self._replica_manager.take_all()
+            self._replica_manager.claims.look_at_all()
         except Exception as error:
             # A broker that serves nobody and does not try to come back must not stay.
             log.exception("failed to register with the cluster again; stopping")
@@ -206,10 +210,8 @@ class BrokerLifecycleManager:
             self.on_end(f"broker {broker.id} failed to register again: {error!r}")
             return
         finally:
-            self._rejoining = None
-        await self._controller.settle()
-        self._replica_manager.take_all()
-        self._replica_manager.claims.look_at_all()
+            if self._rejoining is asyncio.current_task():
+                self._rejoining = None
         log.info("registered with the cluster again", epoch=broker.epoch)
 
     def _fence(self) -> None:
