@@ -35,7 +35,13 @@ from ottla.security.oauthbearer import OAUTHBEARER, OauthBearerServer, Validate
 from ottla.security.plain import PLAIN, PlainServer
 from ottla.security.principal import WORKER
 from ottla.security.sasl import GateSettings, SaslGate
-from ottla.security.scram import FindCredential, ScramCredential, ScramServer, new_credential
+from ottla.security.scram import (
+    FindCredential,
+    FindToken,
+    ScramCredential,
+    ScramServer,
+    new_credential,
+)
 
 if TYPE_CHECKING:
     import ssl
@@ -53,6 +59,7 @@ class Door:
         self,
         security: ListenerSecurity,
         find_credential: FindCredential,
+        find_token: FindToken,
         secret: Callable[[], bytes],
         worker_password: str = "",
     ) -> None:
@@ -72,7 +79,11 @@ class Door:
             self.context, self._material = server_context(security.tls, self._prefix)
             _warn_of_expiry(self.name, self._material)
         if security.sasl is not None:
-            self._gate = self._new_settings(security.sasl, find_credential, secret, worker_password)
+
+            def scram(mechanism: str) -> ServerMechanism:
+                return ScramServer(mechanism, find_credential, secret(), find_token)
+
+            self._gate = self._new_settings(security.sasl, scram, worker_password)
 
     @classmethod
     def of(
@@ -80,11 +91,13 @@ class Door:
         config: BrokerConfig,
         listener: Listener,
         find_credential: FindCredential,
+        find_token: FindToken,
         secret: Callable[[], bytes],
     ) -> Door:
         """The door of a listener; raises ConfigError."""
         worker = config.ottla_worker_password if listener == config.inter_broker else ""
-        return cls(listener_security(config, listener), find_credential, secret, worker)
+        security = listener_security(config, listener)
+        return cls(security, find_credential, find_token, secret, worker)
 
     @property
     def has_tls(self) -> bool:
@@ -170,8 +183,7 @@ class Door:
     def _new_settings(
         self,
         sasl: SaslSettings,
-        find: FindCredential,
-        secret: Callable[[], bytes],
+        scram: Callable[[str], ServerMechanism],
         worker_password: str,
     ) -> GateSettings:
         passwords = {user: password.reveal() for user, password in sasl.passwords.items()}
@@ -183,7 +195,7 @@ class Door:
             if mechanism == OAUTHBEARER:
                 assert validate is not None
                 return lambda: OauthBearerServer(validate)
-            return lambda: ScramServer(mechanism, find, secret())
+            return lambda: scram(mechanism)
 
         private = {}
         if worker_password:
