@@ -9,7 +9,7 @@ Rules kept here:
 3. A credential that is changed or removed while a login goes on does not count any more: a half
    finished login does not outlive it.
 4. A server stores no password, only what verifies one (`ScramCredential`).
-5. With the extension `tokenauth=true` the name is that of a delegation token (KIP-48): the client is
+5. With the extension `tokenauth=true` the name is a delegation token's (KIP-48): the client is
    its owner, and the session ends with it. Unknown tokens are answered as unknown users are.
 """
 
