@@ -104,7 +104,7 @@ def client_security(properties: Mapping[str, str]) -> ClientSecurity | None:
         raise invalid_value("security.protocol", protocol, f"Must be one of {', '.join(PROTOCOLS)}")
     values = []
     for name, text in properties.items():
-        if not name.startswith(("ssl.", "sasl.")):
+        if not name.startswith(("ssl.", "sasl.", "ottla.ssl.")):
             continue
         known = name in PER_LISTENER or name in _CLIENT_ONLY
         if not known or name in _REFUSED:

@@ -20,6 +20,7 @@ MECHANISMS: Final = ("PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512", "OAUTHBEARER", "
 _NOT_PER_LISTENER: Final = (
     "ottla.allow.unsecured.jwt",
     "ottla.handshake.timeout.ms",
+    "ottla.registry.password",
     "ottla.worker.password",
 )
 PER_LISTENER: Final = table(*(row for row in SECURITY_CONFIGS if row.name not in _NOT_PER_LISTENER))

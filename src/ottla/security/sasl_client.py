@@ -4,6 +4,7 @@ from ottla.config.errors import ConfigError
 from ottla.security.mechanism import ClientMechanism
 from ottla.security.oauthbearer import OAUTHBEARER, OauthBearerClient
 from ottla.security.plain import PLAIN, PlainClient
+from ottla.security.private import PRIVATE_HASH, PRIVATE_MECHANISMS
 from ottla.security.scram import HASHES, TOKEN_EXTENSION, ScramClient
 
 
@@ -14,6 +15,8 @@ def new_client(
 
     `by_token`: user and password are the id and the HMAC of a delegation token.
     """
+    if mechanism in PRIVATE_MECHANISMS:
+        return ScramClient(PRIVATE_HASH, user, password)
     if mechanism in HASHES:
         extension = f"{TOKEN_EXTENSION}=true" if by_token else ""
         return ScramClient(mechanism, user, password, extension)
