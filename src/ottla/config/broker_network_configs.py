@@ -198,8 +198,9 @@ NETWORK_CONFIGS = (
         "A PEM file with the certificates that ZooKeeper's is verified with, beside the system's.",
     ),
     broker(
-        "zookeeper.ssl.endpoint.identification.algorithm", STRING, "HTTPS", OneOf(("HTTPS", "")), LOW,
-        READ_ONLY, "Whether the host name in ZooKeeper's certificate is checked; empty for no.",
+        "zookeeper.ssl.endpoint.identification.algorithm", STRING, "HTTPS", OneOf(("HTTPS", "")),
+        LOW, READ_ONLY,
+        "Whether the host name in ZooKeeper's certificate is checked; empty for no.",
     ),
     broker(
         "ottla.metrics.port", INT, -1, Range(-1, 65_535), MEDIUM, READ_ONLY,
