@@ -1,6 +1,6 @@
 """A real broker inside a Python program: `with ottla.Broker() as broker: ...`.
 
-It runs in a thread of its own, on a free port and a temporary folder unless told otherwise.
+It runs in a thread of its own, on a free port and a temporary folder unless given others.
 """
 
 from __future__ import annotations

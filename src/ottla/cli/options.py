@@ -88,7 +88,7 @@ json_option: Callable[[F], F] = click.option("--json", "as_json", is_flag=True, 
 
 
 class AnyCase(click.ParamType[str]):
-    """One of Kafka's words, in any case; told as Kafka writes it, where Click has it in small."""
+    """One of Kafka's words, in any case; passed on in upper case as in Kafka's protocol."""
 
     name = "word"
 

@@ -89,7 +89,7 @@ def is_ignored(name: str) -> bool:
     return name in _NAMES or name.startswith(_PREFIXES)
 
 
-def may_be_told(name: str) -> bool:
+def may_be_shown(name: str) -> bool:
     """Whether the value of such a setting is certainly no secret."""
     return name in _CLUSTER_WIDE
 

@@ -87,7 +87,7 @@ class GateSettings(Struct, frozen=True):
     """`connections.max.reauth.ms`; by mechanism where they differ."""
     now_ms: Callable[[], int] = lambda: 0
     private: Mapping[str, tuple[NewMechanism, Principal]] = {}
-    """Mechanisms that clients are not told of, and who is authenticated by them."""
+    """Mechanisms that are not offered to clients, and who is authenticated by them."""
 
 
 class SaslGate:

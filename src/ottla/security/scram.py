@@ -1,7 +1,7 @@
 """SCRAM-SHA-256 and SCRAM-SHA-512 (RFC 5802, 7677), both sides. Pure, but for the random nonces.
 
 Rules kept here:
-1. Unknown users cannot be told from known ones: they get a salt that depends on the user and a
+1. Unknown users look like known ones: they get a salt that depends on the user and a
    secret of the cluster, the same number of iterations, and fail at the last message, with the same
    text after the same work. (Kafka fails them at the first message.)
 2. As in Kafka: no channel binding, no SASLprep, 4,096 to 16,384 iterations, and an authorization id

@@ -1,4 +1,4 @@
-"""Rows that came later than a query's watermark, which Spark drops: told, and kept if asked for.
+"""Rows that came later than a query's watermark, which Spark drops: counted, and kept if asked for.
 
 Rules kept here:
 1. Each batch that dropped rows is reported to the audit, by an event with the batch's number: it

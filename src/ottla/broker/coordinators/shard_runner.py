@@ -339,6 +339,10 @@ class ShardRunner(Generic[S]):
             self._carry_out(shard, decide(shard, self._context.now_ms()))
         except KafkaError as problem:
             self._tell_dropped(problem)
+        except Exception:
+            # A timer that is lost, or a state that is half changed, would hang its groups.
+            log.exception("coordinator failed; loading it again", partition=str(self.partition))
+            self.drop(reload=True)
 
     def _tell_dropped(self, problem: KafkaError) -> None:
         """A full disk drops coordinators as long as it is full, and has a line already."""

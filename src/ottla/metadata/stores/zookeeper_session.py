@@ -338,6 +338,16 @@ class ZooKeeperSession:
         self._on_end(reason)
 
     async def _beat(self) -> None:
+        try:
+            await self._beat_until_the_end()
+        except SessionEnded:
+            pass
+        except Exception as error:  # noqa: BLE001 it is logged
+            # Without heartbeats the lease would end and never come back.
+            _log.exception("heartbeats failed; ending the session")
+            self.end(f"heartbeats failed: {error!r}")
+
+    async def _beat_until_the_end(self) -> None:
         while True:
             try:
                 async with asyncio.timeout(self.timeout / 4):
