@@ -19,6 +19,8 @@ class Success(Struct, frozen=True):
     user: str
     expires_ms: int | None = None
     """When the credential ends, in milliseconds since 1970; None for never."""
+    via_token: bool = False
+    """The client logged in with a delegation token of that user."""
 
 
 class ServerMechanism(Protocol):
