@@ -1,11 +1,5 @@
-"""The console in a real browser: Debian's Chromium, driven by Playwright.
+"""The console in a real browser: Debian's Chromium, driven by Playwright."""
 
-    OTTLA_BROWSER=1 pytest tests/console/test_browser.py
-
-It takes half a minute, so it is not among the default tests.
-"""
-
-import os
 from collections.abc import Iterator
 
 import pytest
@@ -15,9 +9,7 @@ from tests.console.shots import CHROMIUM, PAGES, PATIENCE_MS, demo, launched
 
 pytestmark = [
     pytest.mark.skipif(not CHROMIUM.exists(), reason="needs Chromium (apt-get install chromium)"),
-    pytest.mark.skipif(
-        not os.environ.get("OTTLA_BROWSER"), reason="takes half a minute: set OTTLA_BROWSER=1"
-    ),
+    pytest.mark.long,
 ]
 
 

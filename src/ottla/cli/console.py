@@ -6,7 +6,7 @@ from pathlib import Path
 
 import click
 
-from ottla.cli.options import bootstrap_option, client_security_of_command
+from ottla.cli.options import bootstrap_option, command_security
 
 
 @click.group("console", invoke_without_command=True)
@@ -117,7 +117,7 @@ def command(
     configure_logging()
     settings = ConsoleSettings(
         bootstrap_servers=bootstrap,
-        security=client_security_of_command(),
+        security=command_security(),
         host=host,
         port=port,
         allowed_hosts=allowed_hosts,

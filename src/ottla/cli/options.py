@@ -88,7 +88,7 @@ json_option: Callable[[F], F] = click.option("--json", "as_json", is_flag=True, 
 
 
 class AnyCase(click.ParamType[str]):
-    """One of Kafka's words, in any case; told as Kafka writes it, where Click has it in small."""
+    """One of Kafka's words, in any case; passed on in upper case as in Kafka's protocol."""
 
     name = "word"
 
@@ -109,13 +109,6 @@ class AnyCase(click.ParamType[str]):
         return found
 
 
-def client_security_of_command() -> "ClientSecurity | None":
-    """What --command-config says about security."""
-    context = click.get_current_context(silent=True)
-    found: ClientSecurity | None = None if context is None else context.meta.get(_SECURITY)
-    return found
-
-
 def connect(bootstrap: str, deadline: float = PATIENCE_SECONDS) -> "Client":
     """A client that does not keep a person waiting for long, unless it is asked to."""
     from ottla.client import Client, ClientSettings
@@ -125,9 +118,16 @@ def connect(bootstrap: str, deadline: float = PATIENCE_SECONDS) -> "Client":
             bootstrap_servers=bootstrap,
             client_id="ottla-cli",
             deadline=deadline,
-            security=client_security_of_command(),
+            security=command_security(),
         )
     )
+
+
+def command_security() -> "ClientSecurity | None":
+    """What --command-config says of security; None for PLAINTEXT."""
+    context = click.get_current_context(silent=True)
+    found: ClientSecurity | None = None if context is None else context.meta.get(_SECURITY)
+    return found
 
 
 def pairs(items: Sequence[str], option: str) -> dict[str, str]:

@@ -1,8 +1,8 @@
 """`ottla serve`: settings from file, environment and flags, then the broker until it is stopped."""
 
 import os
+import secrets
 import sys
-from collections.abc import Mapping
 from contextlib import AbstractContextManager, nullcontext
 from importlib.util import find_spec
 from pathlib import Path
@@ -187,36 +187,40 @@ def _check_authentication(values: dict[str, str], allowed: bool) -> None:
         )
 
 
-def _plain_address(static: Mapping[str, str], option: str) -> tuple[str, str]:
-    """Where a child process reaches the broker without a login, and the host it is bound to."""
-    from ottla.config import BrokerConfig
-    from ottla.config.listeners import WILDCARDS
+def _registry(static: dict[str, str], port: int | None) -> AbstractContextManager[object]:
+    """The schema registry beside the broker, where there is to be one.
 
-    listener = BrokerConfig.from_static(static).bound_listeners[0]
-    if not listener.port:
-        raise click.UsageError(f"{option} needs a broker with a fixed port.")
-    if listener.has_tls or listener.has_sasl:
-        raise click.UsageError(f"{option} needs a PLAINTEXT listener as the first one.")
-    near = DEFAULT_HOST if listener.host in WILDCARDS else listener.host
-    shown = f"[{near}]" if ":" in near else near
-    return f"{shown}:{listener.port}", listener.host or DEFAULT_HOST
-
-
-def _registry(static: Mapping[str, str], port: int | None) -> AbstractContextManager[object]:
-    """The schema registry beside the broker, where there is to be one."""
+    Adds what lets it log in to the broker's settings.
+    """
     if port is None:
         return nullcontext()
+    from ottla.config import BrokerConfig
+    from ottla.config.listeners import WILDCARDS
     from ottla.registry.child import SupervisedRegistry
+    from ottla.security.registry_login import registry_login
 
-    bootstrap, host = _plain_address(static, "--registry")
-    return SupervisedRegistry(bootstrap, host, port)
+    config = BrokerConfig.from_static(static)
+    listener = config.bound_listeners[0]
+    if not listener.port:
+        raise click.UsageError("--registry needs a broker with a fixed port.")
+    if (listener.has_tls or listener.has_sasl) and config.ottla_store:
+        raise click.UsageError(
+            "--registry cannot log in at the other brokers of a cluster; start `ottla registry "
+            "--command-config FILE` with a user of its own."
+        )
+    login = registry_login(config, secrets.token_urlsafe(32))
+    static.update(login.broker)
+    near = DEFAULT_HOST if listener.host in WILDCARDS else listener.host
+    shown = f"[{near}]" if ":" in near else near
+    where = f"{shown}:{listener.port}"
+    return SupervisedRegistry(where, listener.host or DEFAULT_HOST, port, login.client)
 
 
 def _console(
-    static: Mapping[str, str], port: int | None, registry_port: int | None
+    static: dict[str, str], port: int | None, registry_port: int | None
 ) -> AbstractContextManager[object]:
     """The console beside the broker, where there is to be one. It has no login, so it is for this
-    machine alone.
+    machine alone, and only where the broker needs none either.
     """
     if port is None:
         return nullcontext()
@@ -227,14 +231,25 @@ def _console(
             f"--console needs jinja2; install it with: {install_command('console')}"
         )
     from ottla.config import BrokerConfig
+    from ottla.config.listeners import WILDCARDS
     from ottla.console.child import SupervisedConsole
 
-    bootstrap, _ = _plain_address(static, "--console")
-    data = Path(BrokerConfig.from_static(static).log_dirs[0])
-    options = ["--bootstrap", bootstrap, "--port", str(port)]
+    config = BrokerConfig.from_static(static)
+    listener = config.bound_listeners[0]
+    if not listener.port:
+        raise click.UsageError("--console needs a broker with a fixed port.")
+    if listener.has_tls or listener.has_sasl:
+        raise click.UsageError(
+            "--console needs a PLAINTEXT listener as the first one; start `ottla console "
+            "--command-config FILE` with a user of its own."
+        )
+    near = DEFAULT_HOST if listener.host in WILDCARDS else listener.host
+    shown = f"[{near}]" if ":" in near else near
+    data = Path(config.log_dirs[0])
+    options = ["--bootstrap", f"{shown}:{listener.port}", "--port", str(port)]
     options += ["--data", str(data.with_name(f"{data.name}-console"))]
     if registry_port is not None:
-        options += ["--registry", f"http://{bootstrap.rpartition(':')[0]}:{registry_port}"]
+        options += ["--registry", f"http://{shown}:{registry_port}"]
     return SupervisedConsole(options)
 
 
