@@ -25,6 +25,9 @@ from ottla.broker.coordinators.context import CoordinatorContext
 from ottla.broker.coordinators.coordinators import MOST_REPLICAS
 from ottla.broker.coordinators.group_coordinator import GroupCoordinator
 from ottla.broker.coordinators.positions import group_positions
+from ottla.broker.coordinators.share_coordinator import ShareCoordinator
+from ottla.broker.coordinators.share_group_offsets import ShareGroupOffsets
+from ottla.broker.coordinators.share_persister import SharePersister
 from ottla.broker.coordinators.transaction_coordinator import TransactionCoordinator
 from ottla.broker.logs.closing import close_logs
 from ottla.broker.logs.log_cleaner import LogCleaner
@@ -165,11 +168,14 @@ class BrokerServer:
         )
         self.transactions = TransactionCoordinator(self.coordinators)
         self.groups = GroupCoordinator(self.coordinators)
-        self._by_topic = CoordinatorsByTopic(self.groups, self.transactions)
+        self.share_coordinator = ShareCoordinator(self.coordinators, self.metadata)
+        self.share_persister = SharePersister(self.coordinators, self.share_coordinator)
+        self.share_groups = ShareGroupOffsets(self.coordinators, self.groups, self.share_persister)
+        self._by_topic = CoordinatorsByTopic(self.groups, self.transactions, self.share_coordinator)
         self.auto_topic_creation = AutoTopicCreation(
             self.metadata, self.background, self._by_topic.new_topic
         )
-        self.coordinators.join(self.groups, self.auto_topic_creation)
+        self.coordinators.join(self.groups, self.auto_topic_creation, self.share_persister)
 
     def _build_replication(self) -> None:
         self.replica_manager = ReplicaManager(
@@ -211,7 +217,7 @@ class BrokerServer:
             log_cleaner=self.log_cleaner,
             replica_manager=self.replica_manager,
             controller=self.controller,
-            groups=self.groups,
+            topic_listeners=(self.groups, self.share_coordinator),
             authorization=self.authorization,
             quotas=self.quotas,
             session_ended=self.lifecycle.session_ended,
@@ -322,6 +328,7 @@ class BrokerServer:
         await self.replica_manager.stop()
         self.transactions.stop()
         self.groups.stop()
+        self.share_coordinator.stop()
         await self.audit.stop()
         self.peers.close()
         await self.log_cleaner.stop()
