@@ -27,9 +27,13 @@ from ottla.config.group_configs import (
     BROKER_SETTINGS,
     HEARTBEAT_INTERVAL,
     SESSION_TIMEOUT,
+    SHARE_ASSIGNMENT_INTERVAL,
+    SHARE_HEARTBEAT_INTERVAL,
+    SHARE_SESSION_TIMEOUT,
     group_values,
 )
 from ottla.config.topic_names import GROUP_METADATA
+from ottla.config.types import Value
 from ottla.coordinator.group_config import GroupConfig
 from ottla.coordinator.group_shard import GroupShard
 from ottla.coordinator.offsets.records import is_offset_key
@@ -166,9 +170,12 @@ class GroupCoordinator(Coordinators[GroupRunner]):
         values = group_values(own.configs, broker)
         return replace(
             self._config,
-            group_consumer_session_timeout_ms=values[SESSION_TIMEOUT],
-            group_consumer_heartbeat_interval_ms=values[HEARTBEAT_INTERVAL],
-            group_consumer_assignment_interval_ms=values[ASSIGNMENT_INTERVAL],
+            group_consumer_session_timeout_ms=_int(values[SESSION_TIMEOUT]),
+            group_consumer_heartbeat_interval_ms=_int(values[HEARTBEAT_INTERVAL]),
+            group_consumer_assignment_interval_ms=_int(values[ASSIGNMENT_INTERVAL]),
+            group_share_session_timeout_ms=_int(values[SHARE_SESSION_TIMEOUT]),
+            group_share_heartbeat_interval_ms=_int(values[SHARE_HEARTBEAT_INTERVAL]),
+            group_share_assignment_interval_ms=_int(values[SHARE_ASSIGNMENT_INTERVAL]),
         )
 
     def ask(
@@ -273,6 +280,11 @@ def _or_refusal(reply: Later[R], refuse: Callable[[ErrorCode, str | None], R]) -
     return reply.otherwise(refused)
 
 
+def _int(value: Value) -> int:
+    assert isinstance(value, int)
+    return value
+
+
 def _settings(context: CoordinatorContext) -> GroupConfig:
     config = context.config
     return GroupConfig(
@@ -290,6 +302,11 @@ def _settings(context: CoordinatorContext) -> GroupConfig:
         in ("upgrade", "bidirectional"),
         group_consumer_downgrade=config.group_consumer_migration_policy.lower()
         in ("downgrade", "bidirectional"),
+        group_share_session_timeout_ms=config.group_share_session_timeout_ms,
+        group_share_heartbeat_interval_ms=config.group_share_heartbeat_interval_ms,
+        group_share_assignment_interval_ms=config.group_share_assignment_interval_ms,
+        group_share_max_size=config.group_share_max_size,
+        group_share_initialize_retry_interval_ms=config.group_share_initialize_retry_interval_ms,
         offset_metadata_max_bytes=config.offset_metadata_max_bytes,
         offsets_retention_ms=config.offsets_retention_minutes * 60_000,
         offsets_retention_check_interval_ms=config.offsets_retention_check_interval_ms,
