@@ -136,9 +136,9 @@ class Sharing:
         assert owners <= {member, None}, "a hole may be between, after a failover"
         assert write is not None
         self.writes.append(write)
-        offsets = list(range(first, last + 1))
+        offsets = [offset for offset in range(first, last + 1) if offset in self.held]
         for offset in offsets:
-            self.held.pop(offset, None)
+            del self.held[offset]
         self.answered[write.number] = offsets if kind is not AcknowledgeType.RELEASE else []
 
     def renew(self) -> None:
