@@ -26,6 +26,8 @@ FEATURES = {"group.version": (0, 1), "metadata.version": (7, 30), "transaction.v
 """The least level and the one in use. Clients choose their protocol by group.version (KIP-848) and
 transaction.version (KIP-890); tools take from metadata.version, 3.3-IV3 to 4.3-IV0, which Kafka it
 is."""
+HIDDEN: frozenset[int] = frozenset({ApiKey.SHARE_FETCH, ApiKey.SHARE_ACKNOWLEDGE})
+"""Served, but not advertised: share groups are switched on by advertising all of their APIs."""
 _SOFTWARE = re.compile(r"[a-zA-Z0-9](?:[a-zA-Z0-9\-.]*[a-zA-Z0-9])?")
 
 
@@ -49,6 +51,7 @@ def api_versions(request: Request, body: memoryview, at: int) -> Outcome:
         api_keys=[
             _range(endpoint.key, endpoint.first, endpoint.last)
             for endpoint in sorted(ENDPOINTS.values(), key=lambda endpoint: endpoint.key)
+            if endpoint.key not in HIDDEN
         ],
         supported_features=[
             SupportedFeatureKey(name=name, min_version=least, max_version=level)
