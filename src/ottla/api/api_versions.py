@@ -22,23 +22,15 @@ from ottla.wire.messages.api_versions import (
 FIRST, LAST = 0, 4
 FIRST_WITH_MINIMUM_0 = 4
 """Older versions leave out features whose minimum is 0: older clients cannot parse them."""
-FEATURES = {"group.version": (0, 1), "metadata.version": (7, 30), "transaction.version": (0, 2)}
-"""The least level and the one in use. Clients choose their protocol by group.version (KIP-848) and
-transaction.version (KIP-890); tools take from metadata.version, 3.3-IV3 to 4.3-IV0, which Kafka it
-is."""
-SHARE_GROUPS = False
-"""Whether share groups are offered. All of their APIs are served; clients use what is told here."""
-SHARE_VERSION = {"share.version": (0, 1)}
-_SHARE_KEYS = frozenset(
-    {
-        *(ApiKey.SHARE_GROUP_HEARTBEAT, ApiKey.SHARE_GROUP_DESCRIBE),
-        *(ApiKey.SHARE_FETCH, ApiKey.SHARE_ACKNOWLEDGE),
-        *(ApiKey.INITIALIZE_SHARE_GROUP_STATE, ApiKey.READ_SHARE_GROUP_STATE),
-        *(ApiKey.WRITE_SHARE_GROUP_STATE, ApiKey.DELETE_SHARE_GROUP_STATE),
-        *(ApiKey.READ_SHARE_GROUP_STATE_SUMMARY, ApiKey.DESCRIBE_SHARE_GROUP_OFFSETS),
-        *(ApiKey.ALTER_SHARE_GROUP_OFFSETS, ApiKey.DELETE_SHARE_GROUP_OFFSETS),
-    }
-)
+FEATURES = {
+    "group.version": (0, 1),
+    "metadata.version": (7, 30),
+    "share.version": (0, 1),
+    "transaction.version": (0, 2),
+}
+"""The least level and the one in use. Clients choose their protocol by group.version (KIP-848),
+share.version (KIP-932) and transaction.version (KIP-890); tools take from metadata.version,
+3.3-IV3 to 4.3-IV0, which Kafka it is."""
 _SOFTWARE = re.compile(r"[a-zA-Z0-9](?:[a-zA-Z0-9\-.]*[a-zA-Z0-9])?")
 
 
@@ -58,22 +50,20 @@ def api_versions(request: Request, body: memoryview, at: int) -> Outcome:
         and _SOFTWARE.fullmatch(asked.client_software_version)
     ):
         return (codec.encode(ApiVersionsResponse(error_code=ErrorCode.INVALID_REQUEST), version),)
-    features = FEATURES | SHARE_VERSION if SHARE_GROUPS else FEATURES
     answer = ApiVersionsResponse(
         api_keys=[
             _range(endpoint.key, endpoint.first, endpoint.last)
             for endpoint in sorted(ENDPOINTS.values(), key=lambda endpoint: endpoint.key)
-            if SHARE_GROUPS or endpoint.key not in _SHARE_KEYS
         ],
         supported_features=[
             SupportedFeatureKey(name=name, min_version=least, max_version=level)
-            for name, (least, level) in features.items()
+            for name, (least, level) in FEATURES.items()
             if least or version >= FIRST_WITH_MINIMUM_0
         ],
         finalized_features_epoch=0,
         finalized_features=[
             FinalizedFeatureKey(name=name, max_version_level=level, min_version_level=level)
-            for name, (_, level) in features.items()
+            for name, (_, level) in FEATURES.items()
         ],
     )
     return (codec.encode(answer, version),)

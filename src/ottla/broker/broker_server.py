@@ -62,6 +62,8 @@ from ottla.broker.replication.link_security import LinkSecurity
 from ottla.broker.replication.peers import Peers
 from ottla.broker.replication.replica_manager import ReplicaManager
 from ottla.broker.scheduling.background import Background
+from ottla.broker.sharing.leadership import Leaderships
+from ottla.broker.sharing.share_partition_manager import SharePartitionManager
 from ottla.broker.start_error import StartError
 from ottla.config import BrokerConfig
 from ottla.log.storage.folder import FolderError
@@ -86,6 +88,7 @@ class BrokerServer:
         self._build_replicas()
         self._build_logs()
         self._build_coordinators()
+        self._build_sharing()
         self._build_replication()
         self._build_metadata()
         self.audit = Audit(
@@ -177,6 +180,15 @@ class BrokerServer:
         )
         self.coordinators.join(self.groups, self.auto_topic_creation, self.share_persister)
 
+    def _build_sharing(self) -> None:
+        self.sharing = SharePartitionManager(
+            self.context,
+            state=self.share_persister,
+            partitions=self.partitions,
+            background=self.background,
+            cold_readers=self.cold_readers,
+        )
+
     def _build_replication(self) -> None:
         self.replica_manager = ReplicaManager(
             self.context,
@@ -188,7 +200,7 @@ class BrokerServer:
             isr_leaving=self.isr_leaving,
             peers=self.peers,
             background=self.background,
-            listener=self._by_topic,
+            listener=Leaderships(self._by_topic, self.sharing),
         )
 
     def _build_metadata(self) -> None:
@@ -326,6 +338,7 @@ class BrokerServer:
         if self._sweeping is not None:
             self._sweeping.cancel()
         await self.replica_manager.stop()
+        self.sharing.stop()
         self.transactions.stop()
         self.groups.stop()
         self.share_coordinator.stop()

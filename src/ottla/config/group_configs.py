@@ -1,7 +1,7 @@
 """The settings that a consumer group or a share group can have of its own, and their checks.
 
 Rules kept here:
-1. A group without a value of its own has the broker's: its synonym in the broker's table. Three
+1. A group without a value of its own has the broker's: its synonym in the broker's table. Four
    settings of share groups have none: there the default of this table counts.
 2. The broker's `group.consumer.min.*`, `group.share.min.*` and `.max.*` bound what a group may be
    given; a value that they have come to exclude counts as the nearest that they allow.
@@ -27,6 +27,7 @@ SHARE_PARTITION_MAX_RECORD_LOCKS = "share.partition.max.record.locks"
 SHARE_AUTO_OFFSET_RESET = "share.auto.offset.reset"
 SHARE_ISOLATION_LEVEL = "share.isolation.level"
 SHARE_RENEW_ACKNOWLEDGE = "share.renew.acknowledge.enable"
+SHARE_REDELIVERY_DELAY = "ottla.share.redelivery.delay.ms"
 
 BY_DURATION = "by_duration:"
 _DURATION = re.compile(
@@ -143,6 +144,14 @@ GROUP_CONFIGS = table(
         True,
         None,
         "Whether consumers may renew the lock of a record (KIP-1222).",
+    ),
+    _own(
+        SHARE_REDELIVERY_DELAY,
+        ConfigType.INT,
+        0,
+        Range(0),
+        "How long a record that was released, or whose lock has ended, is held back before it is "
+        "delivered again. Kafka has no such setting.",
     ),
 )
 

@@ -245,6 +245,7 @@ class Server:
         """A connection has closed."""
         self.connections.discard(connection)
         self.arrivals.remove(connection)
+        self.node.sharing.connection_closed(connection.id)
         self._count()
         left = self._by_host[connection.client_host] - 1
         if left:
