@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
 from collections.abc import Sequence
 from typing import Any, NamedTuple
@@ -120,7 +121,7 @@ async def ask(
     request = Request(node, message.API_KEY, version, 1, "c", "127.0.0.1", "PLAINTEXT", connection)
     body = memoryview(codec.encode(message, version))
     parts: Any = ENDPOINTS[message.API_KEY].handle(request, body, 0)
-    parts = await settled(parts)
+    parts = await parts if asyncio.iscoroutine(parts) else await settled(parts)
     data = b""
     for part in parts:
         if isinstance(part, Slice):
