@@ -6,10 +6,10 @@ READY := $(VENV)/.ready
 # Brokers are started hundreds of times: what they import is compiled once, as after `pip install`.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: demo test test-fast coverage readme java lint bench compat faults simulate stalls mutate docs clean
+.PHONY: demo test test-all test-fast coverage readme java lint bench compat faults simulate stalls mutate docs clean
 # Processes that share the tests: most of them wait for servers, so more than there are cores.
 TEST_PROCESSES ?= 3
-PYTEST := $(BIN)/pytest --numprocesses $(TEST_PROCESSES) --dist loadgroup --durations 20
+PYTEST := $(BIN)/pytest --numprocesses $(TEST_PROCESSES) --dist loadgroup --no-loadscope-reorder --durations 20
 
 $(READY): pyproject.toml constraints.txt setup.py $(wildcard src/ottla/*/native/*.p*)
 	@echo "Setting up $(VENV) ..."
@@ -21,19 +21,22 @@ $(READY): pyproject.toml constraints.txt setup.py $(wildcard src/ottla/*/native/
 demo: java $(READY)
 	@$(BIN)/python examples/demo.py
 
-# Lint and types run beside the tests, and are shown after them.
-test: java $(READY)
+# Lint and types run beside the tests, and are shown after them. `test-all` also runs what
+# `make faults` and `make compat` repeat in a longer form.
+test: TESTS := -m "not long"
+test-all: TESTS :=
+test test-all: java $(READY)
 	@$(MAKE) --no-print-directory lint > $(VENV)/lint.log 2>&1 & lint=$$!; \
-	$(PYTEST) tests; tested=$$?; \
+	$(PYTEST) --reruns 1 $(TESTS) tests; tested=$$?; \
 	wait $$lint; linted=$$?; cat $(VENV)/lint.log; exit $$((tested + linted))
 
 # What needs neither Java nor seconds of waiting.
 test-fast: $(READY)
-	@$(PYTEST) tests/audit tests/config tests/coordinator tests/log tests/records tests/simulation tests/wire
+	@$(PYTEST) -m "not long" tests/test_later.py tests/test_waiting.py $(addprefix tests/,api audit bench broker client config coordinator log records security simulation wire)
 
 coverage: java $(READY)
 	@$(BIN)/coverage erase
-	@$(BIN)/coverage run -m pytest tests
+	@$(BIN)/coverage run -m pytest -m 'not long' tests
 	@$(BIN)/coverage combine --quiet
 	@$(BIN)/coverage report
 

@@ -23,6 +23,7 @@ from collections.abc import Callable, Mapping
 import msgspec
 
 from testkit.member_program import HEARTBEATS_IN_A_SESSION, input_has_ended
+from testkit.waiting import stretched
 
 POLL_SECONDS = 0.05
 PATIENCE_SECONDS = 30.0
@@ -175,7 +176,7 @@ async def _aio(task: CopyTask) -> None:
         found = await consumer.getmany(timeout_ms=int(POLL_SECONDS * 1000))
         if not found:
             continue
-        async with asyncio.timeout(PATIENCE_SECONDS), producer.transaction():
+        async with asyncio.timeout(stretched(PATIENCE_SECONDS)), producer.transaction():
             sent = [
                 await producer.send(task.target, record.value, partition=record.partition)
                 for records in found.values()

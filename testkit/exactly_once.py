@@ -21,6 +21,7 @@ from testkit.clients.base import Message
 from testkit.clients.confluent import Confluent
 from testkit.copier_program import CopyTask
 from testkit.process import BrokerProcess
+from testkit.waiting import stretched
 
 ROOT = Path(__file__).parent.parent
 # There is little to load: the broker is up and down all the time. A delay there must be: without
@@ -177,7 +178,7 @@ class Copying:
 
     def run_until(self, total: int) -> None:
         """Watch until so many records have been copied."""
-        deadline = monotonic() + ROUND_SECONDS
+        deadline = monotonic() + stretched(ROUND_SECONDS)
         while self.watcher.total < total:
             for copier in self.copiers:
                 copier.keep_alive()
@@ -193,7 +194,7 @@ class Copying:
             raise NotOnceError("a copier did not end well")
         places = range(PARTITIONS)
         self._user.produce("copy", [Message(b"%d" % LAST, partition=place) for place in places])
-        deadline = monotonic() + ROUND_SECONDS
+        deadline = monotonic() + stretched(ROUND_SECONDS)
         while len(self.watcher.ended) < PARTITIONS:
             self.watcher.look()
             if monotonic() > deadline:

@@ -18,6 +18,7 @@ from typing import Self
 import msgspec
 
 from testkit.member_program import Task
+from testkit.waiting import stretched
 
 ROOT = Path(__file__).parent.parent
 PATIENCE_SECONDS = 90.0
@@ -140,7 +141,7 @@ class Members:
 
     def wait(self, what: str, claim: Callable[[], bool]) -> None:
         """Wait until a claim about the members holds."""
-        deadline = time.monotonic() + PATIENCE_SECONDS
+        deadline = time.monotonic() + stretched(PATIENCE_SECONDS)
         with self._news:
             while not claim():
                 left = deadline - time.monotonic()

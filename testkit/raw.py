@@ -16,6 +16,7 @@ from ottla.wire import codec
 from ottla.wire.headers import read_response_header, write_request_header
 from ottla.wire.message import Message
 from ottla.wire.messages.api_versions import ApiVersionsRequest, ApiVersionsResponse
+from testkit.waiting import stretched
 
 R = TypeVar("R", bound=Message)
 
@@ -49,7 +50,9 @@ def request_bytes(
 class Connection:
     """One connection to a broker."""
 
-    def __init__(self, bootstrap: str, patience: float = PATIENCE_SECONDS) -> None:
+    def __init__(self, bootstrap: str, patience: float | None = None) -> None:
+        if patience is None:
+            patience = stretched(PATIENCE_SECONDS)
         self.socket = socket.create_connection(address(bootstrap), timeout=patience)
         self.socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         self._received = bytearray()

@@ -15,6 +15,7 @@ from aiokafka.admin import (  # type: ignore[import-untyped]  # as above
 )
 
 from testkit.clients.base import PATIENCE_SECONDS, Client, Message, Place, Received
+from testkit.waiting import stretched
 
 POLL_MS = 500
 
@@ -62,7 +63,7 @@ class AioKafka(Client):
     async def _produce(
         self, topic: str, messages: Sequence[Message], settings: dict[str, Any]
     ) -> list[Place]:
-        async with asyncio.timeout(PATIENCE_SECONDS):
+        async with asyncio.timeout(stretched(PATIENCE_SECONDS)):
             producer = AIOKafkaProducer(**settings)
             await producer.start()
             try:
@@ -89,7 +90,7 @@ class AioKafka(Client):
 
     async def _consume(self, topic: str, partition: int, offset: int, count: int) -> list[Received]:
         received: list[Received] = []
-        async with asyncio.timeout(PATIENCE_SECONDS):
+        async with asyncio.timeout(stretched(PATIENCE_SECONDS)):
             consumer = AIOKafkaConsumer(bootstrap_servers=self.bootstrap)
             await consumer.start()
             try:

@@ -13,6 +13,7 @@ from kafka import (  # type: ignore[import-untyped]  # kafka-python ships no typ
 from kafka.admin import NewTopic  # type: ignore[import-untyped]  # as above
 
 from testkit.clients.base import PATIENCE_SECONDS, Client, ClientError, Message, Place, Received
+from testkit.waiting import stretched
 
 POLL_MS = 500
 
@@ -74,7 +75,7 @@ class KafkaPython(Client):
     ) -> list[Received]:
         consumer = self._consumer()
         received: list[Received] = []
-        deadline = time.monotonic() + PATIENCE_SECONDS
+        deadline = time.monotonic() + stretched(PATIENCE_SECONDS)
         try:
             place = TopicPartition(topic, partition)
             consumer.assign([place])

@@ -21,6 +21,7 @@ from kafka.errors import (  # type: ignore[import-untyped]  # as above
 )
 
 from testkit.clients.base import PATIENCE_SECONDS
+from testkit.waiting import stretched
 
 
 class FencedError(Exception):
@@ -177,7 +178,7 @@ class AioKafkaTransactional(Transactional):
 
     def _run(self, work: Coroutine[Any, Any, object]) -> None:
         async def in_time() -> None:
-            async with asyncio.timeout(PATIENCE_SECONDS):
+            async with asyncio.timeout(stretched(PATIENCE_SECONDS)):
                 await work
 
         try:

@@ -25,6 +25,7 @@ from ottla.wire.messages.sync_group import (
     SyncGroupRequestAssignment,
     SyncGroupResponse,
 )
+from testkit.waiting import stretched
 from testkit.waiting import until_on_loop as until
 from tests.broker.nodes import running
 
@@ -73,7 +74,7 @@ def test_requests_that_wait_for_others_leave_places_for_the_rest(
                 for _ in range(LONG_REQUESTS + 1)
             ]
             await until(lambda: len(begun) == LONG_REQUESTS)
-            async with asyncio.timeout(20):
+            async with asyncio.timeout(stretched(20)):
                 await asked(node, ApiKey.METADATA, 9, NAMES, lambda *_: MetadataResponse(), TOPICS)
                 await asked(node, ApiKey.SYNC_GROUP, 3, ASSIGNMENTS, lambda *_: SyncGroupResponse())
             for each in waiting:

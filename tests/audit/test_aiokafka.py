@@ -10,6 +10,7 @@ from aiokafka import TopicPartition  # type: ignore[import-untyped]  # ships no 
 
 from ottla.audit.aiokafka import AuditedConsumer, AuditedProducer
 from ottla.audit.check import Report
+from testkit.waiting import stretched
 from tests.audit.auditing import INTERVAL_MS, Audited, between, of_consumer, produced, stored
 
 
@@ -32,7 +33,7 @@ def consumer(audited: Audited, group: str = "billing") -> AuditedConsumer:
 
 def run(work: Coroutine[None, None, None]) -> None:
     async def within_patience() -> None:
-        async with asyncio.timeout(30):
+        async with asyncio.timeout(stretched(30)):
             await work
 
     asyncio.run(within_patience())

@@ -9,6 +9,7 @@ import pytest
 from confluent_kafka import KafkaError, Message, Producer, TopicPartition
 
 from ottla.audit.confluent import AuditedConsumer, AuditedProducer
+from testkit.waiting import stretched
 from tests.audit.auditing import (
     INTERVAL_MS,
     Audited,
@@ -55,7 +56,7 @@ def consumer(audited: Audited, topic: str, group: str) -> Iterator[AuditedConsum
 
 def read(reading: AuditedConsumer, count: int) -> list[Message]:
     found: list[Message] = []
-    deadline = time.monotonic() + 20
+    deadline = time.monotonic() + stretched(20)
     while len(found) < count and time.monotonic() < deadline:
         message = reading.poll(0.1)
         if message is not None:

@@ -10,7 +10,7 @@ from ottla.audit.confluent import AuditedProducer
 from ottla.broker.audit.log_counts import AUDIT_OFFSETS
 from ottla.wire.batch import headers
 from testkit.process import BrokerProcess
-from testkit.waiting import until
+from testkit.waiting import stretched, until
 from tests.audit.auditing import (
     INTERVAL_MS,
     Audited,
@@ -43,7 +43,7 @@ def produce(sending: AuditedProducer, topic: str, count: int) -> None:
     """One batch for each record."""
     for _ in range(count):
         sending.produce(topic, b"x", partition=0)
-        assert sending.flush(30) == 0
+        assert sending.flush(stretched(30)) == 0
 
 
 def cut_batches(broker: BrokerProcess, topic: str, count: int) -> None:
@@ -74,7 +74,7 @@ def test_kills_under_load_lose_and_double_no_count(process: BrokerProcess) -> No
                 sending.poll(0.001)
             process.kill()
             process.start()
-        assert sending.flush(30) == 0
+        assert sending.flush(stretched(30)) == 0
     report = audited.report_when("orders", lambda report: 0 < produced(report) == stored(report))
     assert produced(report) == stored(report) > 100
     assert between(report) == (0, 0, 0)
@@ -112,4 +112,5 @@ def test_counted_records_that_a_crash_took_are_told_by_the_broker(process: Broke
         process.start()
         report = audited.report_when("orders", lambda report: report.lost > 0)
         assert report.lost == report.missing == 4
-        assert "offsets 6 to 9 of partition 0" in report.notes[0]
+        # Another note may say that the producer, which could not report meanwhile, was silent.
+        assert any("offsets 6 to 9 of partition 0" in note for note in report.notes)

@@ -61,7 +61,7 @@ def test_a_partition_that_nobody_may_lead_is_named_once(tmp_path: Path) -> None:
                 await other_dies(node)
                 await until(lambda: len(named(logged)) == 2)
                 node.replica_manager.claims.look_at_all()
-                await until(lambda: node.replica_manager.claims._work is None)
+                await until(lambda: not node.replica_manager.claims._work.running)
                 assert sorted(named(logged)) == ["a-0", "b-0"]
                 for name in ("a", "b"):
                     assert node.image.partitions[name, 0].isr == [OTHER]
@@ -81,7 +81,7 @@ def test_an_unclean_election_is_logged(tmp_path: Path) -> None:
                 await only_the_other_in_sync(node, "a")
                 await other_dies(node)
                 await until(lambda: node.image.partitions["a", 0].leader == node.id)
-                await until(lambda: node.replica_manager.claims._work is None)
+                await until(lambda: not node.replica_manager.claims._work.running)
         (line,) = lines(logged, UNCLEAN_LINE)
         assert (line["count"], str(line["partitions"])) == (1, "a-0")
         assert not lines(logged, NO_LEADER_LINE)

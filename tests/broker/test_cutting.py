@@ -13,6 +13,7 @@ from ottla.replication.follower import FollowerFetch, Following
 from ottla.wire.errors import ErrorCode
 from ottla.wire.fetch_answer import PartitionAnswer
 from testkit.batches import now_ms
+from testkit.waiting import stretched
 from tests.broker.nodes import killed, running, topic, write
 
 LEADER = 99
@@ -63,7 +64,7 @@ def test_a_flush_ends_though_the_log_is_cut_meanwhile(tmp_path: Path) -> None:
             while not partition.log.flushing:  # noqa: ASYNC110 (nobody sets an event)
                 await asyncio.sleep(0)
             partition.log.truncate_to(KEPT)
-            async with asyncio.timeout(10):
+            async with asyncio.timeout(stretched(10)):
                 await flush
             assert partition.log.recovery_point == KEPT
 

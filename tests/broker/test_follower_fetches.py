@@ -59,6 +59,10 @@ async def led(folder: Path) -> AsyncIterator[tuple[BrokerServer, Partition, Lead
         yield node, partition, leadership
 
 
+def _is_committing(node: BrokerServer) -> bool:
+    return node.replica_manager.alter_partition._committing.running
+
+
 def other(node: BrokerServer) -> FollowerEpoch:
     return FollowerEpoch(OTHER, node.image.brokers[OTHER].epoch)
 
@@ -172,7 +176,7 @@ def test_a_follower_that_may_have_joined_counts(
 
             monkeypatch.setattr(node.metadata.store, "commit", lose)
             fetch(node, partition, WRITTEN)
-            await until(lambda: tried and node.replica_manager.alter_partition._committing is None)
+            await until(lambda: tried and not _is_committing(node))
             write(partition)
             assert partition.high_watermark == WRITTEN
             assert leadership.undecided
@@ -197,7 +201,7 @@ def test_a_follower_that_was_refused_does_not_count(
 
             monkeypatch.setattr(node.metadata.store, "commit", refuse)
             fetch(node, partition, WRITTEN)
-            await until(lambda: tried and node.replica_manager.alter_partition._committing is None)
+            await until(lambda: tried and not _is_committing(node))
             write(partition)
             assert partition.high_watermark == WRITTEN + 1
             assert not leadership.undecided

@@ -196,8 +196,8 @@ def test_what_has_a_short_interval_of_its_own_waits_for_nobody(
             write(hasty)
             await until(lambda: hasty.log.recovery_point == 1)
             assert others.log.recovery_point == 0
-            assert node.log_manager._flushing is not None
-            node.log_manager._flushing.cancel()
+            assert node.log_manager._flushing.running
+            await node.log_manager._flushing.stop()
 
     asyncio.run(live())
 

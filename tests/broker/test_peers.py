@@ -11,6 +11,7 @@ from ottla.metadata import documents
 from ottla.metadata.store import Delete
 from ottla.wire.messages.end_txn import EndTxnRequest, EndTxnResponse
 from ottla.wire.messages.list_groups import ListGroupsRequest, ListGroupsResponse
+from testkit.waiting import stretched
 from testkit.waiting import until_on_loop as until
 from tests.broker.others import OTHER, beside_another
 
@@ -78,7 +79,7 @@ def test_nobody_waits_for_an_answer_of_a_broker_that_has_gone(tmp_path: Path) ->
             question = ask(node)
             await until(lambda: silent.asked == 1)
             await node.metadata.store.commit([Delete(documents.broker_key(OTHER))])
-            async with asyncio.timeout(SECONDS):
+            async with asyncio.timeout(stretched(SECONDS)):
                 with pytest.raises(LinkError):
                     await question
 

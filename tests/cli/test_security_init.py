@@ -9,6 +9,7 @@ from pathlib import Path
 
 from testkit.process import plain_environment
 from testkit.server import free_port
+from testkit.waiting import stretched
 
 OTTLA = str(Path(sys.executable).with_name("ottla"))
 
@@ -42,7 +43,7 @@ def test_what_init_writes_is_a_broker_that_lets_its_admin_in(tmp_path: Path) -> 
         )  # fmt: skip
     try:
         asked = ("topic", "list", "--bootstrap", f"localhost:{port}")
-        deadline = time.monotonic() + 60
+        deadline = time.monotonic() + stretched(60)
         while (
             said := run(tmp_path, *asked, "--command-config", "security/client.properties")
         ).returncode:

@@ -6,6 +6,8 @@ from time import monotonic
 
 from confluent_kafka import Consumer
 
+from testkit.waiting import stretched
+
 PATIENCE_SECONDS = 30.0
 
 
@@ -24,7 +26,7 @@ def member(bootstrap: str, group: str, topic: str, protocol: str = "classic") ->
     )
     try:
         consumer.subscribe([topic])
-        deadline = monotonic() + PATIENCE_SECONDS
+        deadline = monotonic() + stretched(PATIENCE_SECONDS)
         while not consumer.assignment():
             assert monotonic() < deadline, f"{group} did not assign anything"
             consumer.poll(0.05)

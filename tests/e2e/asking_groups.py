@@ -48,6 +48,7 @@ from ottla.wire.messages.sync_group import (
     SyncGroupResponse,
 )
 from testkit.raw import PATIENCE_SECONDS, Connection
+from testkit.waiting import stretched
 
 GROUP = 0
 TRANSACTION = 1
@@ -75,7 +76,7 @@ class Joined:
 def find_coordinator(connection: Connection, key: str, kind: int) -> None:
     """Ask until the coordinator of a group or a transactional id is known."""
     request = FindCoordinatorRequest(key_type=kind, coordinator_keys=[key])
-    deadline = time.monotonic() + PATIENCE_SECONDS
+    deadline = time.monotonic() + stretched(PATIENCE_SECONDS)
     while True:
         (found,) = connection.ask(request, FindCoordinatorResponse, 4).coordinators
         if not found.error_code:
@@ -87,7 +88,7 @@ def find_coordinator(connection: Connection, key: str, kind: int) -> None:
 def coordinated(connection: Connection, group: str) -> str:
     """A group's name, once its coordinator answers for it."""
     find_coordinator(connection, group, GROUP)
-    deadline = time.monotonic() + PATIENCE_SECONDS
+    deadline = time.monotonic() + stretched(PATIENCE_SECONDS)
     while describe_group(connection, group).error_code in NOT_YET:
         assert time.monotonic() < deadline
     return group

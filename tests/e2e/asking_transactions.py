@@ -30,6 +30,7 @@ from ottla.wire.messages.txn_offset_commit import (
 )
 from testkit.batches import Batch, Plain
 from testkit.raw import PATIENCE_SECONDS, Connection
+from testkit.waiting import stretched
 from tests.e2e.asking import FETCH, From, fetch_request, partitions_of, produce_request
 from tests.e2e.asking_groups import NOT_YET, TRANSACTION, Joined, find_coordinator
 
@@ -73,7 +74,7 @@ def init_producer(
         producer_id=producer_id,
         producer_epoch=epoch,
     )
-    deadline = time.monotonic() + PATIENCE_SECONDS
+    deadline = time.monotonic() + stretched(PATIENCE_SECONDS)
     while True:
         answer = connection.ask(request, InitProducerIdResponse, version)
         if answer.error_code not in (*NOT_YET, ErrorCode.CONCURRENT_TRANSACTIONS):
@@ -153,7 +154,7 @@ def ended(
     connection: Connection, producer: Producer, *, commit: bool, version: int = NEW_END
 ) -> Producer:
     """End the transaction well, once its coordinator answers; the producer as it goes on."""
-    deadline = time.monotonic() + PATIENCE_SECONDS
+    deadline = time.monotonic() + stretched(PATIENCE_SECONDS)
     while True:
         answer = end(connection, producer, commit=commit, version=version)
         if answer.error_code not in NOT_YET:
@@ -211,7 +212,7 @@ def describe_transaction(connection: Connection, transactional_id: str) -> Trans
 
 def wait_until_complete(connection: Connection, transactional_id: str) -> None:
     """Until the markers of a decided transaction are written."""
-    deadline = time.monotonic() + PATIENCE_SECONDS
+    deadline = time.monotonic() + stretched(PATIENCE_SECONDS)
     while True:
         state = describe_transaction(connection, transactional_id)
         waits = state.error_code in NOT_YET or state.transaction_state.startswith("Prepare")

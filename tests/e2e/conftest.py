@@ -42,6 +42,7 @@ from testkit.clients.base import Client
 from testkit.clients.confluent import Confluent
 from testkit.process import BrokerProcess
 from testkit.raw import PATIENCE_SECONDS, Connection
+from testkit.waiting import stretched
 
 # A new group would wait three seconds for more members: tests start many groups.
 SETTINGS = {"group.initial.rebalance.delay.ms": "0"}
@@ -104,7 +105,7 @@ def eventually(request: pytest.FixtureRequest) -> Eventually:
     patience = 0.0 if request.config.getoption("--bootstrap", default=None) is None else 10.0
 
     def check(claim: Callable[[], bool]) -> bool:
-        deadline = time.monotonic() + patience
+        deadline = time.monotonic() + stretched(patience)
         while not claim():
             if time.monotonic() >= deadline:
                 return False
@@ -231,7 +232,7 @@ def create_topic(
         ],
     )
     request = ListOffsetsRequest(replica_id=-1, topics=[wanted_offsets])
-    deadline = time.monotonic() + PATIENCE_SECONDS
+    deadline = time.monotonic() + stretched(PATIENCE_SECONDS)
     while True:
         offsets = connection.ask(request, ListOffsetsResponse, 7).topics[0].partitions
         if not any(partition.error_code for partition in offsets):

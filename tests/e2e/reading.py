@@ -14,6 +14,7 @@ from kafka import (  # type: ignore[import-untyped]  # ships no type marker
 from kafka import TopicPartition as KafkaPythonPartition
 
 from testkit.clients.base import PATIENCE_SECONDS
+from testkit.waiting import stretched
 
 POLL_SECONDS = 0.2
 
@@ -32,7 +33,7 @@ def confluent(bootstrap: str, topic: str, last: bytes, isolation: str) -> list[b
     consumer = Consumer(settings)
     consumer.assign([ConfluentPartition(topic, 0, 0)])
     found: list[bytes] = []
-    deadline = time.monotonic() + PATIENCE_SECONDS
+    deadline = time.monotonic() + stretched(PATIENCE_SECONDS)
     try:
         while found[-1:] != [last]:
             assert time.monotonic() < deadline, found
@@ -52,7 +53,7 @@ def kafka_python(bootstrap: str, topic: str, last: bytes, isolation: str) -> lis
     consumer.assign([place])
     consumer.seek(place, 0)
     found: list[bytes] = []
-    deadline = time.monotonic() + PATIENCE_SECONDS
+    deadline = time.monotonic() + stretched(PATIENCE_SECONDS)
     try:
         while found[-1:] != [last]:
             assert time.monotonic() < deadline, found
@@ -70,7 +71,7 @@ def aio(bootstrap: str, topic: str, last: bytes, isolation: str) -> list[bytes]:
 
 async def _aio(bootstrap: str, topic: str, last: bytes, isolation: str) -> list[bytes]:
     found: list[bytes] = []
-    async with asyncio.timeout(PATIENCE_SECONDS):
+    async with asyncio.timeout(stretched(PATIENCE_SECONDS)):
         consumer = AIOKafkaConsumer(bootstrap_servers=bootstrap, isolation_level=isolation)
         await consumer.start()
         try:

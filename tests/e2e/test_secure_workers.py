@@ -16,6 +16,7 @@ from ottla.wire.errors import KafkaError
 from testkit.certificates import PLAIN_MODULE, Certificates, plain_users
 from testkit.process import plain_environment
 from testkit.server import free_port
+from testkit.waiting import stretched
 
 SECONDS = 90.0
 
@@ -63,7 +64,7 @@ def test_workers_replicate_over_sasl_ssl_and_run_no_module_of_the_folder(tmp_pat
         )
         servers = ",".join(f"127.0.0.1:{port + number}" for number in range(3))
         client = Client(ClientSettings(bootstrap_servers=servers, security=security))
-        deadline = time.monotonic() + SECONDS
+        deadline = time.monotonic() + stretched(SECONDS)
         isr: list[int] = []
         made = False
         while len(isr) < 3:
@@ -149,7 +150,7 @@ def test_serve_with_a_certificate_and_its_key_and_commands_with_a_file(tmp_path:
         assert said.returncode == 2
         assert "chmod 600" in said.stderr
         config.chmod(0o600)
-        deadline = time.monotonic() + 60
+        deadline = time.monotonic() + stretched(60)
         while (said := run("--command-config", "client.properties")).returncode:
             assert time.monotonic() < deadline, said.stderr
         assert run().returncode != 0

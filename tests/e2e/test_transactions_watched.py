@@ -24,6 +24,7 @@ from ottla.wire.messages.write_txn_markers import (
     WriteTxnMarkersResponse,
 )
 from testkit.raw import Connection
+from testkit.waiting import stretched
 from tests.e2e.asking_transactions import (
     Producer,
     describe_transaction,
@@ -83,7 +84,7 @@ def test_a_late_transaction_is_aborted(
 ) -> None:
     producer = new_transactional_producer(connection, new_name(), timeout_ms=SOON_MS)
     assert send(connection, producer, topic, 0, "late") == 0
-    deadline = time.monotonic() + LATE_SECONDS
+    deadline = time.monotonic() + stretched(LATE_SECONDS)
     while fetch_committed(connection, topic, max_wait_ms=SOON_MS, min_bytes=1).records == b"":
         assert time.monotonic() < deadline
     assert visible(fetch_committed(connection, topic)) == []

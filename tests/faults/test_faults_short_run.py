@@ -1,6 +1,11 @@
-"""The fault harness in short: one fault of each main kind, under the whole load."""
+"""The fault harness in short: one fault of each main kind, under the whole load.
+
+The same with many more faults is `make faults`.
+"""
 
 from pathlib import Path
+
+import pytest
 
 from faults.plan import Fault, Kind, Role, Step
 from faults.run import run
@@ -15,6 +20,7 @@ def alone(kind: Kind, role: Role, seconds: float, *, silent: bool = False) -> St
     return Step(calm=0.5, faults=(Fault(kind, role, seconds, silent, 0),), apart=0.0, settle=True)
 
 
+@pytest.mark.long
 def test_nothing_is_lost_doubled_or_out_of_order_whatever_happens_to_one(tmp_path: Path) -> None:
     plan = [
         alone(Kind.KILL, Role.LEADER, LONGER_THAN_A_SESSION),

@@ -18,6 +18,7 @@ from ottla.metadata.store import Change, Conflict, Document, Put, Store, StoreEr
 from ottla.metadata.stores.sqlite_store import SqliteStore
 from ottla.metadata.stores.zookeeper_address import parse_address
 from ottla.metadata.stores.zookeeper_store import ZooKeeperStore
+from testkit.waiting import stretched
 
 P = ParamSpec("P")
 OTHERS_ARE_SEEN_WITHIN = 30.0
@@ -45,7 +46,15 @@ class Backing(ABC):
     @contextmanager
     def process(self, role: str, owner: str) -> Iterator["subprocess.Popen[str]"]:
         """Another process with a store of its own; killed at the end if it still runs."""
-        command = [sys.executable, __file__, self.kind, self.address, role, owner]
+        command = [
+            sys.executable,
+            "-m",
+            "tests.metadata.stores",
+            self.kind,
+            self.address,
+            role,
+            owner,
+        ]
         process = subprocess.Popen(
             command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
         )
@@ -149,7 +158,7 @@ class Watcher:
 
     async def until(self, condition: Callable[[], bool]) -> None:
         """Wait until the changes make the condition true."""
-        async with asyncio.timeout(OTHERS_ARE_SEEN_WITHIN):
+        async with asyncio.timeout(stretched(OTHERS_ARE_SEEN_WITHIN)):
             while not condition():
                 self._told.clear()
                 await self._told.wait()

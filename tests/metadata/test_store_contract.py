@@ -241,11 +241,11 @@ async def test_a_killed_process_loses_its_registration_once_it_is_declared_dead(
     await watcher.watch(store)
     with backing.process("register", "broker-9") as process:
         assert process.stdout is not None
-        epoch = int(process.stdout.readline())
+        epoch = int(await asyncio.to_thread(process.stdout.readline))
         await watcher.until(lambda: "brokers/9" in watcher.documents)
         assert watcher.documents["brokers/9"].epoch == epoch
         process.send_signal(signal.SIGKILL)
-        process.wait()
+        await asyncio.to_thread(process.wait)
     await backing.declare_dead("broker-9")
     await watcher.until(lambda: "brokers/9" not in watcher.documents)
     assert await store.read("brokers/9") is None
@@ -337,7 +337,8 @@ async def test_two_processes_that_compare_and_set_lose_no_change(backing: Backin
     watcher = Watcher()
     await watcher.watch(store)
     with backing.process("count", "left") as left, backing.process("count", "right") as right:
-        assert (left.wait(), right.wait()) == (0, 0)
+        ended = [await asyncio.to_thread(each.wait) for each in (left, right)]
+        assert ended == [0, 0]
     found = await store.read("counter")
     assert found is not None
     assert (found.value, found.version) == (b"200", 200)
@@ -353,7 +354,8 @@ async def test_several_processes_may_make_a_new_store_at_once(backing: Backing) 
         backing.process("nothing", "b") as b,
         backing.process("nothing", "c") as c,
     ):
-        assert [a.wait(), b.wait(), c.wait()] == [0, 0, 0]
+        ended = [await asyncio.to_thread(each.wait) for each in (a, b, c)]
+        assert ended == [0, 0, 0]
 
 
 @on_a_loop
@@ -365,9 +367,9 @@ async def test_kill_9_in_the_middle_leaves_whole_commits_and_all_that_were_ackno
             assert process.stdout is not None
             acknowledged = 0
             while acknowledged < acknowledged_before_the_kill:
-                acknowledged = int(process.stdout.readline())
+                acknowledged = int(await asyncio.to_thread(process.stdout.readline))
             process.send_signal(signal.SIGKILL)
-            rest = process.stdout.read().split("\n")
+            rest = (await asyncio.to_thread(process.stdout.read)).split("\n")
         acknowledged = max([acknowledged, *(int(line) for line in rest[:-1])])
         store = await backing.open("after")
         left, right = await store.scan("pair/")

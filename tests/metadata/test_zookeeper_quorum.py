@@ -9,6 +9,7 @@ import pytest
 from ottla.metadata.store import Put, Registration, StoreError
 from ottla.metadata.stores.zookeeper_address import parse_address
 from ottla.metadata.stores.zookeeper_store import ZooKeeperStore
+from testkit.waiting import stretched
 from testkit.zookeeper_servers import Ensemble, ZooKeeperServer, running_ensemble
 
 from .stores import Watcher, on_a_loop
@@ -35,7 +36,9 @@ class Fault:
 
     async def __aenter__(self) -> "Fault":
         self.store, self.other = [
-            await ZooKeeperStore.open(parse_address(self.address), name, session_timeout=TIMEOUT)
+            await ZooKeeperStore.open(
+                parse_address(self.address), name, session_timeout=stretched(TIMEOUT)
+            )
             for name in ("one", "other")
         ]
         self.registration = await self.store.register("brokers/1", b"")

@@ -36,6 +36,8 @@ from .proxy import Proxy
 from .stores import SHORT_SESSION_TIMEOUT, Watcher, ZooKeeperBacking, on_a_loop
 
 _numbers = count()
+CONNECT_SECONDS = 120.0
+"""Busy machines take long to connect; no test here waits for the end of it."""
 
 
 @pytest.fixture
@@ -66,6 +68,7 @@ async def _open_through(
         ZooKeeperAddress(hosts, chroot),
         "proxied",
         session_timeout=session_timeout,
+        connect_timeout=CONNECT_SECONDS,
         entries_kept=entries_kept,
     )
 
@@ -551,7 +554,7 @@ async def test_a_paused_process_is_declared_dead_and_finds_out_when_it_wakes(
     with backing.process("commit-when-told", "paused") as process:
         assert process.stdout is not None
         assert process.stdin is not None
-        epoch = int(process.stdout.readline())
+        epoch = int(await asyncio.to_thread(process.stdout.readline))
         await watcher.until(lambda: "brokers/9" in watcher.documents)
         assert watcher.documents["brokers/9"].epoch == epoch
         process.send_signal(signal.SIGSTOP)
@@ -572,7 +575,7 @@ async def test_a_process_whose_loop_hangs_loses_its_session_and_logs_where_it_ha
     await watcher.watch(store)
     with backing.process("hang", "hanging") as process:
         assert process.stdout is not None
-        process.stdout.readline()
+        await asyncio.to_thread(process.stdout.readline)
         await watcher.until(lambda: "brokers/9" in watcher.documents)
         await watcher.until(lambda: "brokers/9" not in watcher.documents)
         assert process.poll() is None

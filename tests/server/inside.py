@@ -9,6 +9,7 @@ from ottla.embedded import Broker
 from ottla.server.connection import Connection
 from ottla.server.run import RunningBroker
 from ottla.server.server import Server
+from testkit.waiting import stretched
 
 T = TypeVar("T")
 PATIENCE_SECONDS = 20.0
@@ -42,11 +43,11 @@ def on_loop(broker: Broker, function: Callable[[], T]) -> T:
             result.set_exception(problem)
 
     broker._loop.call_soon_threadsafe(call)
-    return result.result(PATIENCE_SECONDS)
+    return result.result(stretched(PATIENCE_SECONDS))
 
 
 def until(broker: Broker, claim: Callable[[], bool]) -> None:
     """Wait until something is so in the broker."""
-    deadline = monotonic() + PATIENCE_SECONDS
+    deadline = monotonic() + stretched(PATIENCE_SECONDS)
     while not on_loop(broker, claim):
         assert monotonic() < deadline, "it never came"

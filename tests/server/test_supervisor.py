@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from ottla.server.supervisor import Supervisor, _Worker
+from testkit.waiting import stretched
 
 
 def supervisor(folder: Path, monkeypatch: pytest.MonkeyPatch) -> tuple[Supervisor, _Worker]:
@@ -60,7 +61,7 @@ def test_the_end_does_not_wait_for_the_pause_of_a_worker_that_died(
             return 1
 
         monkeypatch.setattr(watching, "_live", live)
-        async with asyncio.timeout(30):
+        async with asyncio.timeout(stretched(30)):
             await watching._keep_alive(worker)
 
     asyncio.run(story())

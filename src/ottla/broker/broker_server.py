@@ -62,6 +62,7 @@ from ottla.broker.replication.link_security import LinkSecurity
 from ottla.broker.replication.peers import Peers
 from ottla.broker.replication.replica_manager import ReplicaManager
 from ottla.broker.scheduling.background import Background
+from ottla.broker.scheduling.supervised import SupervisedTask
 from ottla.broker.sharing.leadership import Leaderships
 from ottla.broker.sharing.share_partition_manager import SharePartitionManager
 from ottla.broker.start_error import StartError
@@ -112,7 +113,7 @@ class BrokerServer:
         self.context = BrokerContext(self.state, self.dynamic_config, self.clock, self.image)
         self.authorization = Authorization(config)
         self.quotas = ClientQuotas(config)
-        self._sweeping: asyncio.Task[None] | None = None
+        self._sweeping = SupervisedTask("delegation tokens", self._sweep_tokens)
         self.background = Background()
         self.metadata = MetadataLoader(self.dynamic_config, self.image)
 
@@ -305,12 +306,14 @@ class BrokerServer:
         self.replica_manager.start()
         self.leader_balancer.start()
         if self.config.delegation_token_secret_key:
-            sweep = sweep_tokens(self.dynamic_config, self.clock, self.image, self.metadata)
-            self._sweeping = asyncio.get_running_loop().create_task(sweep)
+            self._sweeping.begin()
         self.log_manager.start()
         self.log_cleaner.start()
         self.audit.start()
         log_started(self.config, ports, advertised, self.image, len(self.partitions))
+
+    async def _sweep_tokens(self) -> None:
+        await sweep_tokens(self.dynamic_config, self.clock, self.image, self.metadata)
 
     def _begin_to_open_logs(self) -> LogLoader:
         try:
@@ -335,8 +338,7 @@ class BrokerServer:
         await self.lifecycle.stop()
         await self.controller.stop()
         await self.leader_balancer.stop()
-        if self._sweeping is not None:
-            self._sweeping.cancel()
+        await self._sweeping.stop()
         await self.replica_manager.stop()
         self.sharing.stop()
         self.transactions.stop()

@@ -32,6 +32,7 @@ from ottla.wire.messages.end_txn import EndTxnRequest, EndTxnResponse
 from ottla.wire.messages.find_coordinator import FindCoordinatorRequest, FindCoordinatorResponse
 from ottla.wire.messages.init_producer_id import InitProducerIdRequest, InitProducerIdResponse
 from testkit import raw
+from testkit.waiting import stretched
 
 from .transcript import FOREIGN, TOPIC, TRANSCRIPT, Answer, Play, Step
 
@@ -76,7 +77,7 @@ class Kafka:
             pass
 
     def settle(self, transactional_id: str) -> None:
-        deadline = monotonic() + 10
+        deadline = monotonic() + stretched(10)
         while monotonic() < deadline:
             (state,) = self.describe(transactional_id).transaction_states
             if not state.transaction_state.startswith("Prepare"):

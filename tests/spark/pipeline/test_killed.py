@@ -14,7 +14,7 @@ from pyspark.sql import SparkSession
 from ottla.client import Admin, Client
 from ottla.embedded import Broker
 from pyspark_ottla.pipeline.problems import PipelineError
-from testkit.waiting import until
+from testkit.waiting import stretched, until
 
 from .running import SHORT_LIVED_JVM, committed, event, run, send
 
@@ -90,7 +90,7 @@ def test_a_pipeline_that_is_killed_or_stopped_loses_and_doubles_nothing(
         stopped = interrupt(file, bootstrap)
         stopped.send_signal(signal.SIGTERM)
         try:
-            assert stopped.wait(60) == 0, out.read_text()
+            assert stopped.wait(stretched(60)) == 0, out.read_text()
         finally:
             if stopped.poll() is None:
                 kill(stopped)
@@ -132,7 +132,7 @@ def test_an_interrupt_from_the_terminal_ends_with_a_summary_and_status_0(
     process = interrupt(file, bootstrap)
     try:
         os.killpg(process.pid, signal.SIGINT)  # Ctrl-C reaches all processes of the group.
-        assert process.wait(60) == 0, out.read_text()
+        assert process.wait(stretched(60)) == 0, out.read_text()
     finally:
         if process.poll() is None:
             kill(process)

@@ -13,7 +13,13 @@ from testkit.process import BrokerProcess
 KILLS = 3
 
 
-@pytest.mark.parametrize("by_foreach_batch", [False, True], ids=["stream", "foreachBatch"])
+@pytest.mark.parametrize(
+    "by_foreach_batch",
+    [
+        pytest.param(False, id="stream"),
+        pytest.param(True, id="foreachBatch", marks=pytest.mark.long),
+    ],
+)
 def test_every_record_is_copied_once_whatever_is_killed(
     tmp_path: Path, by_foreach_batch: bool
 ) -> None:

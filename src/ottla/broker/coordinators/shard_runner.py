@@ -96,6 +96,8 @@ class ShardRunner(Generic[S]):
 
     decides_only = False
     """True where handlers of requests change nothing: all that they decide is in their records."""
+    questions: tuple[type[Exception], ...] = ()
+    """What the shard raises to ask for something, before it changes anything."""
 
     def __init__(
         self, context: CoordinatorContext, partition: Partition, make_shard: Callable[[], S]
@@ -339,6 +341,12 @@ class ShardRunner(Generic[S]):
             self._carry_out(shard, decide(shard, self._context.now_ms()))
         except KafkaError as problem:
             self._tell_dropped(problem)
+        except self.questions:
+            raise
+        except Exception:
+            # A timer that is lost, or a state that is half changed, would hang its groups.
+            log.exception("coordinator failed; loading it again", partition=str(self.partition))
+            self.drop(reload=True)
 
     def _tell_dropped(self, problem: KafkaError) -> None:
         """A full disk drops coordinators as long as it is full, and has a line already."""

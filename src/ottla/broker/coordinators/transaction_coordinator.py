@@ -11,6 +11,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, TypeVar
 
+import structlog
+
 from ottla.broker.coordinators.coordinators import Coordinators, segment_bytes
 from ottla.broker.coordinators.shard_runner import ShardRunner
 from ottla.broker.coordinators.txn_markers import Outcomes, write_markers
@@ -31,6 +33,8 @@ from ottla.wire.messages.add_partitions_to_txn import (
     AddPartitionsToTxnTransaction,
 )
 
+log = structlog.get_logger()
+
 R = TypeVar("R")
 RETRY_MS = 1000
 ADD_PARTITIONS_VERSION = 5
@@ -40,6 +44,7 @@ class TransactionRunner(ShardRunner[TransactionShard]):
     """Runs one partition of `__transaction_state`."""
 
     decides_only = True
+    questions = (NeedsProducerId,)
 
     def execute(self, shard: TransactionShard, effect: Effect) -> None:
         """Write the markers of a decision."""
@@ -50,11 +55,11 @@ class TransactionRunner(ShardRunner[TransactionShard]):
                 super().execute(shard, effect)
 
     def _write(self, shard: TransactionShard, markers: TxnMarkers) -> None:
-        def told(outcomes: Outcomes) -> None:
+        def on_done(outcomes: Outcomes) -> None:
             if self._shard is shard:
                 self.perform(lambda its, now: its.markers_written(markers, outcomes, now))
 
-        write_markers(self._context, markers, told)
+        write_markers(self._context, markers, on_done)
 
     def _expire(self, key: Any) -> None:
         try:
@@ -65,7 +70,9 @@ class TransactionRunner(ShardRunner[TransactionShard]):
     async def _expire_with_new_id(self, key: Any) -> None:
         try:
             producer_id = await self._context.new_producer_id()
-        except KafkaError:
+        except Exception as problem:
+            if not isinstance(problem, KafkaError):
+                log.exception("failed to get a producer id; retrying")
             if key not in self._timers:
                 self.perform(lambda *_: Result(None, timers=[SetTimer(key, RETRY_MS)]))
             return

@@ -347,13 +347,17 @@ class LogLoader:
                     if self._folders.is_of_another_topic(place):
                         await self._open_new([place])
                         continue
-                    answer = await child.recover(self._order(place))
-                    if answer is None:
-                        continue
-                    if answer.get("errno") in NO_ROOM:
-                        answered = await self._recover_in_memory(place)
-                    else:
-                        answered = self._recovered(place, answer)
+                    try:
+                        answer = await child.recover(self._order(place))
+                        if answer is None:
+                            continue
+                        if answer.get("errno") in NO_ROOM:
+                            answered = await self._recover_in_memory(place)
+                        else:
+                            answered = self._recovered(place, answer)
+                    except Exception:  # the others are recovered all the same
+                        log.exception("log recovery failed; retrying", log=place.directory.name)
+                        answered = False
                     if not answered:
                         again.append(place)
                         continue

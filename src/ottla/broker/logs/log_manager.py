@@ -36,6 +36,7 @@ from ottla.broker.replicas.partition import Partition
 from ottla.broker.replicas.partitions import Partitions
 from ottla.broker.scheduling.agenda import Agenda
 from ottla.broker.scheduling.background import Background
+from ottla.broker.scheduling.supervised import SupervisedTask
 from ottla.broker.scheduling.turns import in_turns
 from ottla.wire.errors import KafkaError
 
@@ -83,7 +84,7 @@ class LogManager:
         self._background = background
         self._tasks: list[asyncio.Task[None]] = []
         self._due: deque[Partition] = deque()
-        self._flushing: asyncio.Task[None] | None = None
+        self._flushing = SupervisedTask("flushes", self._flush_all_due)
         self._agenda: Agenda[tuple[Partition, float]] = Agenda(LOOK_SECONDS, self._all_due)
         self.checkpoints = OffsetCheckpoints(
             broker.id, image, partitions, log_dir.folder, log_dir.full_disk
@@ -107,8 +108,9 @@ class LogManager:
         """Stop, and let a flush that is under way end."""
         for task in self._tasks:
             task.cancel()
-        flushing = () if self._flushing is None else (self._flushing,)
-        await asyncio.gather(*self._tasks, *flushing, return_exceptions=True)
+        await asyncio.gather(*self._tasks, return_exceptions=True)
+        await self._flushing.settled()
+        await self._flushing.stop()
 
     async def _repeat(
         self, work: Callable[[], Awaitable[None]], every_ms: Callable[[], int]
@@ -166,17 +168,13 @@ class LogManager:
             self._background.run(self._flush(partition))
             return
         self._due.append(partition)
-        if self._flushing is None:
-            self._flushing = asyncio.get_running_loop().create_task(self._flush_all_due())
+        self._flushing.begin()
 
     async def _flush_all_due(self) -> None:
-        try:
-            while self._due and self._broker.running:
-                await asyncio.sleep(self._rest())
-                group = [self._due.popleft() for _ in range(min(len(self._due), FLUSHED_TOGETHER))]
-                await asyncio.gather(*(self._flush(partition) for partition in group))
-        finally:
-            self._flushing = None
+        while self._due and self._broker.running:
+            await asyncio.sleep(self._rest())
+            group = [self._due.popleft() for _ in range(min(len(self._due), FLUSHED_TOGETHER))]
+            await asyncio.gather(*(self._flush(partition) for partition in group))
 
     def _rest(self) -> float:
         """How long to leave the disk alone before the next group, in seconds."""

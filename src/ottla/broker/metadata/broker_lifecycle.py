@@ -181,7 +181,7 @@ class BrokerLifecycleManager:
 
     async def _rejoin(self) -> None:
         broker = self._broker
-        told, patience = "", 1.0
+        logged, patience = "", 1.0
         try:
             while broker.running and broker.epoch == NO_EPOCH:
                 try:
@@ -191,14 +191,18 @@ class BrokerLifecycleManager:
                     self._fence()
                     # A store that is only slow can be reached with a longer timeout.
                     patience = min(patience * 2, MOST_PATIENCE)
-                    if str(problem) != told:  # the store may be out of reach for hours
-                        told = str(problem)
-                        log.error("failed to register with the cluster again", reason=told)
+                    if str(problem) != logged:  # the store may be out of reach for hours
+                        logged = str(problem)
+                        log.error("failed to register with the cluster again", reason=logged)
                     if isinstance(problem, IdInUseError):
-                        self.on_end(told)
+                        self.on_end(logged)
                         return
                     await asyncio.sleep(REJOIN_SECONDS)
             broker.fenced = False
+            self._rejoining = None  # another end of the session begins another one
+            await self._controller.settle()
+            self._replica_manager.take_all()
+            self._replica_manager.claims.look_at_all()
         except Exception as error:
             # A broker that serves nobody and does not try to come back must not stay.
             log.exception("failed to register with the cluster again; stopping")
@@ -206,10 +210,8 @@ class BrokerLifecycleManager:
             self.on_end(f"broker {broker.id} failed to register again: {error!r}")
             return
         finally:
-            self._rejoining = None
-        await self._controller.settle()
-        self._replica_manager.take_all()
-        self._replica_manager.claims.look_at_all()
+            if self._rejoining is asyncio.current_task():
+                self._rejoining = None
         log.info("registered with the cluster again", epoch=broker.epoch)
 
     def _fence(self) -> None:

@@ -18,6 +18,7 @@ import structlog
 
 from ottla.broker.context.broker_state import BrokerState
 from ottla.broker.context.metadata_writer import MetadataWriter
+from ottla.broker.scheduling.supervised import SupervisedTask
 from ottla.metadata.controller import Controller, has_controller, is_controller, take_role
 from ottla.metadata.image import NO_EPOCH, Delta, Image
 from ottla.metadata.internal_topics import raise_replicas
@@ -46,7 +47,7 @@ class ControllerRole:
         self._internal_topics = internal_topics
         self._controller = Controller()
         self._acts = False
-        self._work: asyncio.Task[None] | None = None
+        self._work = SupervisedTask("controller", self._do_work)
         self._image_moved = asyncio.Event()
         self._internal_topics_are_due = False
 
@@ -75,37 +76,31 @@ class ControllerRole:
     async def settle(self) -> None:
         """This broker has registered: see that there is a controller, and let it do its work."""
         self.learned(Delta())
-        while self._work is not None:
-            await asyncio.shield(self._work)
+        await self._work.settled()
 
     async def stop(self) -> None:
         """Decide nothing more."""
-        if self._work is not None:
-            self._work.cancel()
-            await asyncio.gather(self._work, return_exceptions=True)
+        await self._work.stop()
 
     def _begin_work(self) -> None:
-        if self._work is None and self._broker.running:
-            self._work = asyncio.get_running_loop().create_task(self._do_work())
+        if self._broker.running:
+            self._work.begin()
 
     async def _do_work(self) -> None:
-        try:
-            while ops := self._next_commit():
-                self._image_moved.clear()
-                try:
-                    await self._metadata.commit(ops)
-                except Conflict:
-                    await self._until_the_image_moves()
-                except SessionEnded:
-                    return
-                except StoreError as problem:
-                    log.error(
-                        "controller failed to commit to the metadata store; retrying",
-                        reason=str(problem),
-                    )
-                    await asyncio.sleep(AGAIN_SECONDS)
-        finally:
-            self._work = None
+        while ops := self._next_commit():
+            self._image_moved.clear()
+            try:
+                await self._metadata.commit(ops)
+            except Conflict:
+                await self._until_the_image_moves()
+            except SessionEnded:
+                return
+            except StoreError as problem:
+                log.error(
+                    "controller failed to commit to the metadata store; retrying",
+                    reason=str(problem),
+                )
+                await asyncio.sleep(AGAIN_SECONDS)
 
     def _next_commit(self) -> list[Op] | None:
         image, me = self._image, self._broker

@@ -20,6 +20,7 @@ from typing import Final, Protocol
 from ottla.broker.context.broker_state import BrokerState
 from ottla.broker.replication.link import LinkError
 from ottla.broker.replication.peers import Peers
+from ottla.broker.scheduling.supervised import SupervisedTask
 from ottla.metadata.image import NO_EPOCH, Image
 from ottla.wire.messages.metadata import MetadataRequest, MetadataResponse
 
@@ -46,24 +47,22 @@ class FencingProbe:
         self._image = image
         self._peers = peers
         self._session_ended = session_ended
-        self._watching: asyncio.Task[None] | None = None
+        self._watching = SupervisedTask("fencing probe", self._watch)
+        self._every_seconds = 0.0
 
     def watch(self, session_timeout: float) -> None:
         """Look now and then from now on."""
-        if self._watching is None:
-            work = self._watch(session_timeout / LOOKS_A_SESSION)
-            self._watching = asyncio.get_running_loop().create_task(work)
+        self._every_seconds = session_timeout / LOOKS_A_SESSION
+        self._watching.begin()
 
     async def stop(self) -> None:
         """Look no more."""
-        if self._watching is not None:
-            self._watching.cancel()
-            await asyncio.gather(self._watching, return_exceptions=True)
+        await self._watching.stop()
 
-    async def _watch(self, every_seconds: float) -> None:
+    async def _watch(self) -> None:
         broker = self._broker
         while True:
-            await asyncio.sleep(every_seconds)
+            await asyncio.sleep(self._every_seconds)
             epoch = broker.epoch
             if epoch == NO_EPOCH or broker.holds_lease():
                 continue
@@ -78,9 +77,9 @@ class FencingProbe:
         """What another broker thinks of this one; None where it does not say."""
         no_topics = MetadataRequest(topics=[], allow_auto_topic_creation=False)
         try:
-            told = await self._peers.ask(
+            metadata = await self._peers.ask(
                 other, no_topics, MetadataResponse, VERSION, ANSWER_SECONDS
             )
         except LinkError:
             return None
-        return any(broker.node_id == self._broker.id for broker in told.brokers)
+        return any(broker.node_id == self._broker.id for broker in metadata.brokers)

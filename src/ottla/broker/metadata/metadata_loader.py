@@ -187,7 +187,10 @@ class MetadataLoader:
         self.version += 1
         delta = self.image.apply(changes)
         self._deltas.append(delta)
-        self._subscriber.learned(delta)
+        try:
+            self._subscriber.learned(delta)
+        except Exception:  # rule 4
+            log.exception("failed to act on a metadata change")
         if self._publishing is None:
             self._publishing = asyncio.get_running_loop().create_task(self._publish_all())
 

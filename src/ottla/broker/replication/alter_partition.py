@@ -20,6 +20,7 @@ from ottla.broker.metrics.counters import ReplicaMetrics
 from ottla.broker.replicas.isr_leaving import IsrLeaving
 from ottla.broker.replicas.partition import Partition
 from ottla.broker.replicas.partitions import Partitions
+from ottla.broker.scheduling.supervised import SupervisedTask
 from ottla.broker.scheduling.turns import in_turns
 from ottla.metadata.controller import change_isr
 from ottla.metadata.image import Image
@@ -55,19 +56,17 @@ class AlterPartitionManager:
         self._isr_leaving = isr_leaving
         self._metrics = metrics
         self._due: list[Change] = []
-        self._committing: asyncio.Task[None] | None = None
-        self._watching: asyncio.Task[None] | None = None
+        self._committing = SupervisedTask("ISR changes", self._commit_all)
+        self._watching = SupervisedTask("ISR watch", self._watch)
 
     def start(self) -> None:
         """Begin to look at followers."""
-        self._watching = asyncio.get_running_loop().create_task(self._watch())
+        self._watching.begin()
 
     async def stop(self) -> None:
         """Change nothing more."""
-        tasks = [task for task in (self._watching, self._committing) if task is not None]
-        for task in tasks:
-            task.cancel()
-        await asyncio.gather(*tasks, return_exceptions=True)
+        await self._watching.stop()
+        await self._committing.stop()
 
     def look_at(self, partition: Partition) -> None:
         """See whether the ISR of a partition that is led here must change."""
@@ -78,8 +77,7 @@ class AlterPartitionManager:
         proposal = leadership.propose(self._image.brokers, now)
         if proposal is not None:
             self._due.append((partition, leadership, proposal))
-            if self._committing is None:
-                self._committing = asyncio.get_running_loop().create_task(self._commit_all())
+            self._committing.begin()
 
     async def _watch(self) -> None:
         while True:
@@ -94,12 +92,14 @@ class AlterPartitionManager:
                         self._isr_leaving.disk_failed(partition)
 
     async def _commit_all(self) -> None:
-        try:
-            while self._due:
-                changes, self._due = self._due[:TOGETHER], self._due[TOGETHER:]
+        while self._due:
+            changes, self._due = self._due[:TOGETHER], self._due[TOGETHER:]
+            try:
                 await self._commit(changes)
-        finally:
-            self._committing = None
+            except BaseException:
+                for _, leadership, proposal in changes:
+                    leadership.unknown(proposal)  # rule 2, whatever happened
+                raise
 
     async def _commit(self, changes: list[Change]) -> None:
         image = self._image

@@ -24,6 +24,7 @@ from ottla.broker.context.metadata_writer import MetadataWriter
 from ottla.broker.replicas.isr_leaving import IsrLeaving
 from ottla.broker.replicas.partition import Partition
 from ottla.broker.replicas.partitions import Partitions
+from ottla.broker.scheduling.supervised import SupervisedTask
 from ottla.metadata.claims import claim_all, is_unseen_loss, is_vacant, waits_for
 from ottla.metadata.controller import PARTITIONS_IN_ONE_COMMIT
 from ottla.metadata.image import NO_EPOCH, Delta, Image, PartitionKey, TopicImage
@@ -56,7 +57,7 @@ class LeaderClaims:
         self._isr_leaving = isr_leaving
         self._due: dict[PartitionKey, None] = {}
         self._told: dict[PartitionKey, list[int]] = {}
-        self._work: asyncio.Task[None] | None = None
+        self._work = SupervisedTask("leader claims", self._claim_due)
         self._least = PARTITIONS_IN_ONE_COMMIT
         """This many claims must be due before they are made."""
 
@@ -84,14 +85,11 @@ class LeaderClaims:
         """Logs are open: make all claims that are due, and from now on each one at once."""
         self._least = 1
         self._begin()
-        while self._work is not None:
-            await asyncio.shield(self._work)
+        await self._work.settled()
 
     async def stop(self) -> None:
         """Claim nothing more."""
-        if self._work is not None:
-            self._work.cancel()
-            await asyncio.gather(self._work, return_exceptions=True)
+        await self._work.stop()
 
     def _look_at(self, key: PartitionKey) -> None:
         state = self._image.partitions.get(key)
@@ -102,34 +100,31 @@ class LeaderClaims:
         self._begin()
 
     def _begin(self) -> None:
-        if self._work is None and self._is_time():
-            self._work = asyncio.get_running_loop().create_task(self._claim_due())
+        if self._is_time():
+            self._work.begin()
 
     def _is_time(self) -> bool:
         broker = self._broker
         return len(self._due) >= self._least and broker.running and broker.epoch != NO_EPOCH
 
     async def _claim_due(self) -> None:
-        try:
-            while self._is_time():
-                keys = [key for key in self._due if self._is_open(key)][:PARTITIONS_IN_ONE_COMMIT]
-                if not keys:
-                    self._due.clear()  # they are looked at again when they are open
-                    return
-                try:
-                    claimed = await self._metadata.change(partial(self._decide, keys))
-                except SessionEnded:
-                    return
-                except StoreError as problem:
-                    log.error("failed to claim leadership; retrying", reason=str(problem))
-                    await asyncio.sleep(AGAIN_SECONDS)
-                    continue
-                for key in keys:
-                    self._due.pop(key, None)
-                self._leave_where_short(keys)
-                self._tell(keys, set(claimed))
-        finally:
-            self._work = None
+        while self._is_time():
+            keys = [key for key in self._due if self._is_open(key)][:PARTITIONS_IN_ONE_COMMIT]
+            if not keys:
+                self._due.clear()  # they are looked at again when they are open
+                return
+            try:
+                claimed = await self._metadata.change(partial(self._decide, keys))
+            except SessionEnded:
+                return
+            except StoreError as problem:
+                log.error("failed to claim leadership; retrying", reason=str(problem))
+                await asyncio.sleep(AGAIN_SECONDS)
+                continue
+            for key in keys:
+                self._due.pop(key, None)
+            self._leave_where_short(keys)
+            self._tell(keys, set(claimed))
 
     def _decide(
         self, keys: list[PartitionKey], image: Image

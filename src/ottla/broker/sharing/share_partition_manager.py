@@ -172,14 +172,18 @@ class SharePartitionManager:
         """A member's session ends."""
         session = self.sessions.remove(key)
         if session is not None:
-            self._release(session)
+            self._end(session)
 
     def connection_closed(self, connection: int) -> None:
         """A client's connection has ended, and with it its sessions."""
         for session in self.sessions.connection_closed(connection):
-            self._release(session)
-            if not self.sessions.has_group(session.key.group):
-                self._group_left(session.key.group)
+            self._end(session)
+
+    def _end(self, session: ShareSession) -> None:
+        """Without a session its group's share partitions are read again: offsets may be altered."""
+        self._release(session)
+        if not self.sessions.has_group(session.key.group):
+            self._group_left(session.key.group)
 
     def _release(self, session: ShareSession) -> None:
         for where in session.partitions:

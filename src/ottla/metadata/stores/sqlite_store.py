@@ -234,8 +234,9 @@ class SqliteStore(Store):
             self._poll_failed = False
         except HistoryLost as error:
             self._end(str(error))
-        except StoreError as error:
-            # Tried again at the next poll; logged once.
+        except Exception as error:  # noqa: BLE001 the loop gets it
+            # Whatever it was: the thread goes on, or every later call would wait for ever. Tried
+            # again at the next poll; logged once.
             if not self._poll_failed:
                 self._poll_failed = True
                 report = {"message": "the metadata store cannot be polled", "exception": error}

@@ -22,6 +22,8 @@ import asyncio
 from collections.abc import Awaitable, Callable
 from urllib.parse import quote
 
+import structlog
+
 from ottla.metadata.store import (
     Change,
     Document,
@@ -34,6 +36,8 @@ from ottla.metadata.store import (
 from ottla.metadata.stores.zookeeper_mirror import Mirror
 from ottla.metadata.stores.zookeeper_nodes import Entry, Layout, decode_documents, decode_entry
 from ottla.metadata.stores.zookeeper_session import ConnectionLost, ZooKeeperSession
+
+log = structlog.get_logger()
 
 
 class _TrimmedError(Exception):
@@ -91,6 +95,11 @@ class TreeFollower:
                 return
             except StoreError as error:
                 self._session.end(f"can no longer read metadata changes: {error}")
+                return
+            except Exception as error:
+                # Going on without it would be a broker that learns of no change any more.
+                log.exception("failed to read metadata changes; ending the session")
+                self._session.end(f"can no longer read metadata changes: {error!r}")
                 return
 
     def take(self, number: int, entry: Entry) -> None:

@@ -31,6 +31,7 @@ from kazoo.exceptions import (  # type: ignore[import-untyped]
     ConnectionClosedError,
     ConnectionLoss,
     KazooException,
+    NoAuthError,
     NodeExistsError,
     NoNodeError,
     OperationTimeoutError,
@@ -337,6 +338,16 @@ class ZooKeeperSession:
         self._on_end(reason)
 
     async def _beat(self) -> None:
+        try:
+            await self._beat_until_the_end()
+        except SessionEnded:
+            pass
+        except Exception as error:  # noqa: BLE001 it is logged
+            # Without heartbeats the lease would end and never come back.
+            _log.exception("heartbeats failed; ending the session")
+            self.end(f"heartbeats failed: {error!r}")
+
+    async def _beat_until_the_end(self) -> None:
         while True:
             try:
                 async with asyncio.timeout(self.timeout / 4):
@@ -431,5 +442,9 @@ def _settle(answer: "asyncio.Future[Any]", result: Any) -> None:
         answer.set_exception(ConnectionLost(type(error).__name__))
     elif isinstance(error, NoNodeError | NodeExistsError):
         answer.set_exception(error)
+    elif isinstance(error, NoAuthError):
+        answer.set_exception(
+            StoreError("ZooKeeper denies access to the cluster's nodes; check ottla.zookeeper.auth")
+        )
     else:
         answer.set_exception(StoreError(f"ZooKeeper error: {type(error).__name__} {error}"))

@@ -22,6 +22,8 @@ from itertools import count
 from typing import NamedTuple
 from uuid import uuid4
 
+import structlog
+
 from ottla.metadata.store import (
     Conflict,
     Create,
@@ -42,6 +44,8 @@ from ottla.metadata.stores.zookeeper_follower import TreeFollower
 from ottla.metadata.stores.zookeeper_mirror import Do, Draft, Write
 from ottla.metadata.stores.zookeeper_nodes import Entry, Layout, encode_entry, with_epochs
 from ottla.metadata.stores.zookeeper_session import ConnectionLost, Refused, ZooKeeperSession
+
+log = structlog.get_logger()
 
 DEFAULT_SESSION_TIMEOUT = 18.0
 ENTRIES_KEPT = 1000
@@ -174,10 +178,14 @@ class ZooKeeperStore(Store):
     async def _commit_what_waits(self) -> None:
         while self._waiting:
             batch, self._waiting = self._waiting, []
+            reason = "the metadata store was closed"
             try:
                 await self._commit_batch(batch)
+            except Exception as error:  # those that came meanwhile are committed all the same
+                log.exception("failed to commit to ZooKeeper")
+                reason = f"failed to commit to ZooKeeper: {error!r}"
             finally:
-                _fail(batch, UnknownOutcome("the metadata store was closed"))
+                _fail(batch, UnknownOutcome(reason))
 
     async def _commit_batch(self, batch: list[_Waiting]) -> None:
         """Bring each of the commits to its end."""
@@ -280,6 +288,8 @@ class ZooKeeperStore(Store):
         except (ConnectionLost, StoreError):
             # The next hundred are trimmed by their writer.
             pass
+        except Exception:
+            log.exception("failed to trim the change log in ZooKeeper")
 
     async def _patiently(self, act: Callable[[], Awaitable[None]]) -> None:
         """Act, again after every lost connection, for as long as the session's timeout."""
