@@ -13,7 +13,7 @@ from ottla.broker.coordinators.share_coordinator import coordinator_key
 from ottla.broker.metadata.topics import delete_topic
 from ottla.config.topic_names import SHARE_GROUP_STATE
 from ottla.coordinator.share_state.records import SharePartitionKey
-from ottla.wire.errors import ErrorCode
+from ottla.wire.errors import ErrorCode, KafkaError
 from ottla.wire.messages import alter_share_group_offsets as altering
 from ottla.wire.messages import delete_groups, find_coordinator, list_groups
 from ottla.wire.messages import delete_share_group_offsets as deleting
@@ -22,6 +22,7 @@ from ottla.wire.messages import read_share_group_state as reading
 from ottla.wire.messages import share_group_describe as descriptions
 from ottla.wire.messages import share_group_heartbeat as heartbeats
 from ottla.wire.messages import write_share_group_state as writing
+from testkit.waiting import until_on_loop
 from tests.broker.nodes import killed, running, topic, write
 from tests.broker.sharing import ask
 
@@ -36,9 +37,23 @@ def on_a_broker(folder: Path, use: Callable[[BrokerServer], Awaitable[None]]) ->
     async def live() -> None:
         async with running(folder, SETTINGS) as node:
             await node.groups.ensure_topic()
+            await loaded(node)
             await use(node)
 
     asyncio.run(live())
+
+
+async def loaded(node: BrokerServer) -> None:
+    """Wait until the group coordinators, and those of share partitions that are here, answer."""
+
+    def all_answer() -> bool:
+        runners: list[Any] = [*node.groups, *node.share_coordinator]
+        try:
+            return len(list(node.groups)) == 2 and all(runner.shard for runner in runners)
+        except KafkaError:
+            return False
+
+    await until_on_loop(all_answer)
 
 
 async def beat(node: BrokerServer, epoch: int = 0, member: str = "m", **more: Any) -> Any:
