@@ -10,6 +10,7 @@ from typing import Any
 
 from ottla.broker.broker_server import BrokerServer
 from ottla.broker.metadata.topics import delete_topic, replace_group_configs
+from ottla.broker.metrics.share_families import share_families
 from ottla.broker.replicas.partition import Partition
 from ottla.wire.batch import headers
 from ottla.wire.errors import ErrorCode
@@ -284,3 +285,22 @@ async def test_a_group_without_state_begins_at_the_end_by_default(tmp_path: Path
         await until(lambda: node.sharing.live_partitions[0].machine is not None)
         write(partition, 1)
         assert offsets(await member.fetch(wait_ms=LONG)) == [3]
+
+
+@on_loop
+async def test_metrics_have_kafkas_names(tmp_path: Path) -> None:
+    async with sharing(tmp_path) as (node, partition, _):
+        write(partition, 3)
+        member = Member(node, partition.topic_id)
+        await member.fetch(wait_ms=LONG)
+        await member.acknowledge((0, 0, (ACCEPT,)))
+        samples = {
+            (sample.name, *sample.labels.values()): sample.value
+            for family in share_families(node.sharing)
+            for sample in family.samples
+        }
+        place = (GROUP, "t", "0")
+        assert samples["kafka_server_sharepartitionmetrics_inflightmessagecount", *place] == 2
+        name = "kafka_server_sharegroupmetrics_recordacknowledgements_total"
+        assert samples[name, "accept"] == 1
+        assert samples["kafka_server_sharesessioncache_sharesessionscount",] == 1

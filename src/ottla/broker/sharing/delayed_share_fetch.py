@@ -142,10 +142,13 @@ class DelayedShareFetch:
             self._wait()
 
     def _attempt(self, least: int) -> Fetched | None:
+        known = len(self._errors)
         try:
             self._find()
             if len(self._errors) == len(self._wanted):
                 return self._errors
+            if len(self._errors) > known:
+                least = 0  # the client learns at once that another broker leads
             return self._try(least)
         except Exception as problem:  # noqa: BLE001 its client must not wait for ever
             later = self._later
@@ -181,6 +184,7 @@ class DelayedShareFetch:
     def _try(self, least: int) -> Fetched | None:
         """Acquire if there are enough bytes; None if it has to wait."""
         result: Fetched = {}
+        known = len(self._errors)
         left = self._params.max_records
         for _ in range(LOOKS):
             looks = self._read_all(left)
@@ -203,7 +207,7 @@ class DelayedShareFetch:
                     found.let_go()
             if result or not moved:
                 break
-        if result or least <= 0:
+        if result or least <= 0 or len(self._errors) > known:
             return {**self._errors, **result}
         return None
 

@@ -11,11 +11,12 @@ Rules kept here:
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import Executor
 from typing import TypeVar
 
 from ottla.broker.context.broker_context import BrokerContext
+from ottla.broker.metrics.share_counts import ShareCounts, SharePartitionCounts
 from ottla.broker.replicas.partition import Partition
 from ottla.broker.replicas.partitions import Partitions
 from ottla.broker.scheduling.background import Background
@@ -30,7 +31,7 @@ from ottla.broker.sharing.share_metrics import ShareMetrics
 from ottla.broker.sharing.share_settings import ShareGroupSettings
 from ottla.later import Later
 from ottla.share.sessions import SessionKey, ShareSession, ShareSessions, TopicIdPartition
-from ottla.share.states import Acknowledgement
+from ottla.share.states import Acknowledgement, AcknowledgeType
 from ottla.wire.errors import ErrorCode
 
 K = TypeVar("K")
@@ -128,6 +129,35 @@ class SharePartitionManager:
             return codes
 
         return gathered(outcomes).map(count)
+
+    # Metrics ------------------------------------------------------------------------------
+
+    def counts(self) -> ShareCounts:
+        """What all share partitions have done."""
+        metrics, sessions = self.metrics, self.sessions
+        return ShareCounts(
+            len(sessions),
+            sessions.partitions,
+            sessions.evictions,
+            {kind.name.lower(): metrics.acknowledged[kind] for kind in AcknowledgeType},
+            metrics.loads,
+            metrics.load_ms,
+            metrics.expired_fetches,
+        )
+
+    def partition_counts(self) -> Iterator[SharePartitionCounts]:
+        """What each share partition has in flight."""
+        for live in self.live_partitions:
+            machine = live.machine
+            if machine is not None:
+                yield SharePartitionCounts(
+                    live.key.group,
+                    live.partition.topic,
+                    live.partition.index,
+                    machine.in_flight,
+                    len(machine.runs),
+                    self.metrics.lock_timeouts[live.key],
+                )
 
     # Sessions -----------------------------------------------------------------------------
 
