@@ -35,7 +35,7 @@ from bench import (
 from bench.arena import Arena, Pair
 from bench.client import Client
 from bench.clusters import KafkaCluster, OttlaCluster
-from bench.ottla import Ottla
+from bench.ottla import EARLIER, Ottla
 from bench.rows import Row
 from bench.sizes import FULL, QUICK
 from testkit import java_runtime, kafka, proc
@@ -198,15 +198,31 @@ def chosen_works(_context: click.Context, _parameter: click.Parameter, value: st
 @click.option("--rounds", type=click.IntRange(min=1), help="Rounds that count (5, quick: 3).")
 @click.option("--quick", is_flag=True, help="Under 4 minutes; flatters Ottla: Kafka stays cold.")
 @click.option("--noise", is_flag=True, help="Kafka on both sides: what ratios mean nothing here.")
+@click.option(
+    "--against",
+    type=click.Path(exists=True, file_okay=False, path_type=Path),
+    help="An Ottla in this folder (pip install --no-deps --target) instead of Kafka.",
+)
 @click.option("--add", is_flag=True, help="Put the figures among those of earlier runs.")
-def main(only: list[str], rounds: int | None, quick: bool, noise: bool, add: bool) -> None:
+def main(
+    only: list[str],
+    rounds: int | None,
+    quick: bool,
+    noise: bool,
+    against: Path | None,
+    add: bool,
+) -> None:
     """Measures Ottla and Apache Kafka side by side.
 
     A full run writes docs/bench.md, .svg and .json; so does one with --add, which measures some
     works anew and keeps the figures of the others. Every run writes bench/.work/results.json.
     """
-    if add and (quick or noise):
-        raise click.UsageError("--add is for full measurements: it excludes --quick and --noise")
+    if add and (quick or noise or against):
+        raise click.UsageError(
+            "--add is for full measurements: it excludes --quick, --noise and --against"
+        )
+    if noise and against:
+        raise click.UsageError("--noise and --against exclude each other")
     console = Console() if sys.stdout.isatty() else Console(width=PLAIN_WIDTH)
     began = time.monotonic()
     end_on_signals()
@@ -228,13 +244,13 @@ def main(only: list[str], rounds: int | None, quick: bool, noise: bool, add: boo
             client = Client.build(WORK)
 
             def first(place: Path) -> Server:
-                return Kafka(place, libs)
+                return Ottla(place, installed=against) if against else Kafka(place, libs)
 
             def second(place: Path) -> Server:
                 return Again(place, libs) if noise else Ottla(place)
 
             def first_three(place: Path) -> Server:
-                return KafkaCluster(place, libs)
+                return OttlaCluster(place, against) if against else KafkaCluster(place, libs)
 
             def second_three(place: Path) -> Server:
                 return ClusterAgain(place, libs) if noise else OttlaCluster(place)
@@ -258,10 +274,11 @@ def main(only: list[str], rounds: int | None, quick: bool, noise: bool, add: boo
     ordered = {name: works[name] for name in NAMES if name in works}
     results = report.Results(ordered, failures)
     report.save(results, WORK / "results.json")
-    report.show(results, console, ("Kafka", AGAIN if noise else Ottla.name))
+    sides = EARLIER if against else "Kafka", AGAIN if noise else Ottla.name
+    report.show(results, console, sides)
     if quick:
         console.print(report.QUICK_IS_UNFAIR, style="yellow")
-    if add or (only == NAMES and not quick and not noise):
+    if add or (only == NAMES and not quick and not noise and not against):
         report.write_docs(results, DOCS)
     if failures:
         sys.exit(1)

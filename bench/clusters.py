@@ -52,8 +52,8 @@ class OttlaCluster(Ottla, Cluster):
 
     brokers = BROKERS
 
-    def __init__(self, folder: Path) -> None:
-        super().__init__(folder, BROKERS)
+    def __init__(self, folder: Path, installed: Path | None = None) -> None:
+        super().__init__(folder, BROKERS, installed)
 
     def command(self) -> list[str]:
         """The same command that a person types."""

@@ -1,14 +1,29 @@
-"""Ottla as a server of the bench: `ottla serve` of this checkout, with its defaults."""
+"""Ottla as a server of the bench: `ottla serve` with its defaults.
+
+It is that of this checkout, or, to see what a change costs, an earlier one in Kafka's place.
+"""
 
 import sys
+from pathlib import Path
 
 from testkit.server import ProcessServer
 
+EARLIER = "earlier Ottla"
+
 
 class Ottla(ProcessServer):
-    """One Ottla broker in one process."""
+    """One Ottla broker in one process.
+
+    `installed` is a folder where `pip install --no-deps --target` has put another version.
+    """
 
     name = "Ottla"
+
+    def __init__(self, folder: Path, ports: int = 1, installed: Path | None = None) -> None:
+        super().__init__(folder, ports)
+        self._installed = installed
+        if installed is not None:
+            self.name = EARLIER
 
     def prepare(self) -> None:
         """Nothing: Ottla makes its data folder itself."""
@@ -16,4 +31,7 @@ class Ottla(ProcessServer):
     def command(self) -> list[str]:
         """The same command that a person types."""
         arguments = ["serve", "--port", str(self.port), "--data", str(self.data)]
-        return [sys.executable, "-m", "ottla", *arguments]
+        command = [sys.executable, "-m", "ottla", *arguments]
+        if self._installed is None:
+            return command
+        return ["env", f"PYTHONPATH={self._installed.resolve()}", *command]

@@ -106,11 +106,13 @@ TESTS: dict[str, tuple[str, ...]] = {
     f"{_BROKER}replicas/follower_fetches.py": ("tests/broker/test_follower_fetches.py",),
     f"{_BROKER}replicas/partition.py": (
         "tests/broker/test_partition.py",
+        "tests/broker/test_partition_waiters.py",
         "tests/broker/test_carrying_out.py",
         "tests/broker/test_follower_fetches.py",
         "tests/broker/test_cutting.py",
         "tests/broker/test_full_disk.py",
         "tests/broker/test_flush_messages.py",
+        "tests/broker/test_log_manager.py",
         "tests/broker/test_fetch_sessions.py",
         "tests/replication/test_rules.py",
     ),

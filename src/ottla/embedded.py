@@ -1,6 +1,6 @@
 """A real broker inside a Python program: `with ottla.Broker() as broker: ...`.
 
-It runs in a thread of its own, on a free port and a temporary folder unless told otherwise.
+It runs in a thread of its own, on a free port and a temporary folder unless given others.
 """
 
 from __future__ import annotations
@@ -46,8 +46,6 @@ class Broker:
         self._port = port
         self._host = "127.0.0.1"
         self._data = data
-        if registry and security is not None:
-            raise ValueError("a broker with security has no registry beside it yet")
         self._with_registry = registry
         self._security = None if security is None else security_of(security)
         self._secure_setup: SecureSetup | None = None
@@ -141,7 +139,10 @@ class Broker:
     def _start_registry(self) -> None:
         from ottla.registry.child import RegistryChild
 
-        self._registry = RegistryChild(self.bootstrap_servers, "127.0.0.1", 0, alone=True)
+        login = {} if self._secure_setup is None else self.client_config(client="java")
+        login.pop("bootstrap.servers", None)
+        texts = {name: str(value) for name, value in login.items()}
+        self._registry = RegistryChild(self.bootstrap_servers, "127.0.0.1", 0, texts, alone=True)
         try:
             self._registry.start()
             self._registry_url = self._registry.url()

@@ -4,7 +4,7 @@ Rules kept here:
 1. A client is lent to one user at a time, and given back only when nothing went wrong: the state of
    its connections is not known otherwise.
 2. Clients of a parent process are never used after a fork: the sockets are the parent's too.
-3. What a wrong address looks like is said with the option's name.
+3. A wrong address is an error with the option's name; so is a secret that cannot be read here.
 """
 
 import os
@@ -12,6 +12,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 from ottla.client import Client, ClientSettings, NoBroker
+from ottla.config.errors import ConfigError
 from pyspark_ottla.errors import OptionError
 
 _idle: dict[ClientSettings, list[Client]] = {}
@@ -29,6 +30,9 @@ def borrowed(settings: ClientSettings) -> Iterator[Client]:
         raise OptionError(
             f"option kafka.bootstrap.servers is {settings.bootstrap_servers!r}: {problem}"
         ) from None
+    except ConfigError as problem:
+        client.close()
+        raise OptionError(f"options kafka.ssl.* and kafka.sasl.*: {problem}") from None
     except BaseException:
         client.close()
         raise

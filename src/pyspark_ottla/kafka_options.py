@@ -4,13 +4,17 @@ Rules kept here:
 1. Settings that mean something for this client are used; others of Kafka's consumer and producer
    are accepted and have no effect; those that Spark's Kafka source refuses are refused here too.
 2. A name that neither of Kafka's clients has is an error, unlike in Kafka's clients, which warn.
-3. What is not protected by this client although a setting asks for it (TLS, SASL) is an error.
+3. `security.protocol`, `ssl.*` and `sasl.*` are checked by the client that uses them. Settings of
+   TLS or SASL without `security.protocol` are an error: nothing would be protected.
+4. An error never shows the value of a setting of security. `${env:}` and `${file:}` in such a value
+   stay as they are here, and are resolved by the process that connects.
 """
 
 from collections.abc import Mapping
 from difflib import get_close_matches
 
 from ottla.client import ClientSettings
+from ottla.client.security import ClientSecurity, client_security
 from ottla.client.settings import addresses
 from ottla.wire.errors import KafkaError
 from pyspark_ottla.errors import OptionError
@@ -102,7 +106,6 @@ REFUSED = {
 }
 
 SECURE_PREFIXES = ("ssl.", "sasl.")
-PLAINTEXT = "PLAINTEXT"
 LARGEST_INT = 2**31 - 1
 LONGEST_TEXT = 2**15 - 1
 """Bytes of a text in Kafka's protocol."""
@@ -112,15 +115,11 @@ class KafkaOptions:
     """Settings of Kafka's clients by their names, without the prefix `kafka.`."""
 
     def __init__(self, given: Mapping[str, str], *, reads: bool) -> None:
-        for name, value in given.items():
+        for name in given:
             _check_name(name)
-            if name == "security.protocol" and value.strip().upper() != PLAINTEXT:
-                raise OptionError(
-                    f"option kafka.security.protocol is {value!r}, "
-                    "but only PLAINTEXT is supported so far"
-                )
         self._given = {name: value.strip() for name, value in given.items()}
         self.bootstrap_servers = self._bootstrap_servers()
+        self.security = self._security()
         isolation_level = self.choice(
             "isolation.level", ("read_committed", "read_uncommitted"), "read_committed"
         )
@@ -186,7 +185,20 @@ class KafkaOptions:
             deadline=self.seconds("default.api.timeout.ms", default.deadline),
             backoff=self.seconds("retry.backoff.ms", default.backoff),
             longest_backoff=self.seconds("retry.backoff.max.ms", default.longest_backoff),
+            security=self.security,
         )
+
+    def _security(self) -> ClientSecurity | None:
+        asked = [name for name in self._given if name.startswith(SECURE_PREFIXES)]
+        if asked and "security.protocol" not in self._given:
+            raise OptionError(
+                f"option kafka.{min(asked)} has no effect without kafka.security.protocol: set it "
+                "to SSL, SASL_SSL or SASL_PLAINTEXT"
+            )
+        try:
+            return client_security(self._given)
+        except KafkaError as problem:
+            raise OptionError(f"options kafka.ssl.* and kafka.sasl.*: {problem}") from None
 
     def _bootstrap_servers(self) -> str:
         text = self.text("bootstrap.servers")
@@ -205,9 +217,7 @@ def _check_name(name: str) -> None:
     if name in REFUSED:
         raise OptionError(f"option kafka.{name} is not supported: {REFUSED[name]}")
     if name.startswith(SECURE_PREFIXES):
-        raise OptionError(
-            f"option kafka.{name} is not supported yet: connections are PLAINTEXT so far"
-        )
+        return  # judged together, by the client
     near = get_close_matches(name, USED | WITHOUT_EFFECT, n=1)
     hint = f"; did you mean kafka.{near[0]}?" if near else ""
     raise OptionError(f"Kafka's clients have no setting {name} (option kafka.{name}){hint}")

@@ -1,14 +1,17 @@
 """A broker's registration and its session: who is registered in no session has no place."""
 
 import asyncio
+from collections.abc import Sequence
 from pathlib import Path
 
 import msgspec
 import pytest
 
+from ottla.broker.metadata.broker_lifecycle import REJOIN_SECONDS
 from ottla.broker.metadata.producer_id_manager import ProducerIdManager
+from ottla.metadata import documents
 from ottla.metadata.clock import boottime
-from ottla.metadata.store import Conflict, Registration, SessionFacts
+from ottla.metadata.store import Conflict, Op, Registration, SessionFacts, StoreError, Update
 from ottla.metadata.stores.sqlite_store import SqliteStore
 from testkit.waiting import until_on_loop as until
 from tests.broker.nodes import running
@@ -173,5 +176,84 @@ def test_a_broker_in_a_cluster_has_producer_ids_before_it_is_asked(
     async def live() -> None:
         async with running(tmp_path) as node:
             assert prepared == [node.producer_ids]
+
+    asyncio.run(live())
+
+
+def test_a_broker_that_stops_says_so_and_waits_until_others_lead(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The change is of the registration as it was made: another one is another broker's."""
+    changes: list[Op] = []
+    left = [["t-0"], ["t-0"], []]
+    lifecycle = "ottla.broker.metadata.broker_lifecycle"
+    monkeypatch.setattr(f"{lifecycle}.LOOK_AGAIN_SECONDS", 0.0)
+
+    async def live() -> None:
+        async with running(tmp_path) as node:
+
+            async def note(ops: Sequence[Op]) -> None:
+                changes.extend(ops)
+
+            monkeypatch.setattr(node.metadata, "commit", note)
+            await node.lifecycle.hand_over()
+            assert not changes, "alone in its cluster it has nobody to give its leaders to"
+            mine = node.image.brokers[node.id]
+            node.image.brokers[node.id + 1] = msgspec.structs.replace(mine, id=node.id + 1)
+            monkeypatch.setattr(f"{lifecycle}.remaining", lambda *_: left.pop(0))
+            await node.lifecycle.hand_over()
+            assert not left
+            (change,) = changes
+            assert isinstance(change, Update)
+            assert (change.key, change.version) == (documents.broker_key(node.id), 0)
+            document = documents.decode(change.value, documents.BrokerRegistration)
+            assert document.shutting_down
+            assert document.id == node.id
+            del node.image.brokers[node.id + 1]
+
+    asyncio.run(live())
+
+
+def test_a_broker_registers_without_saying_that_it_stops(tmp_path: Path) -> None:
+    async def live() -> None:
+        async with running(tmp_path) as node:
+            assert not node.image.brokers[node.id].shutting_down
+
+    asyncio.run(live())
+
+
+def test_a_broker_rests_between_attempts_to_register_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """And gives each attempt more time than the last, up to a limit."""
+    patiences: list[float] = []
+    rests: list[float] = []
+    sleep = asyncio.sleep
+
+    async def rest(seconds: float) -> None:
+        if seconds == REJOIN_SECONDS:
+            rests.append(seconds)
+            seconds = 0.0
+        await sleep(seconds)
+
+    async def live() -> None:
+        async with running(tmp_path) as node:
+            renew = node.metadata.renew
+
+            async def fail_often(patience: float) -> None:
+                patiences.append(patience)
+                if len(patiences) < 7:
+                    raise StoreError("no answer")
+                await renew(patience)
+
+            monkeypatch.setattr(
+                SqliteStore, "session_facts", lambda _: SessionFacts(60.0, boottime())
+            )
+            monkeypatch.setattr(node.metadata, "renew", fail_often)
+            monkeypatch.setattr(asyncio, "sleep", rest)
+            node.lifecycle.session_ended("silence")
+            await until(lambda: node.state.epoch >= 0)
+            assert patiences == [1.0, 2.0, 4.0, 8.0, 16.0, 16.0, 16.0]
+            assert len(rests) == 6
 
     asyncio.run(live())

@@ -37,7 +37,10 @@ OURS = [*TOPIC_CONFIGS.values(), *BROKER_CONFIGS.values()]
 OF_THE_AUTHORIZER = ("super.users", "allow.everyone.if.no.acl.found")
 """StandardAuthorizer reads these; Kafka's own table does not have them."""
 SHARED = [
-    row for row in OURS if not row.name.startswith("ottla.") and row.name not in OF_THE_AUTHORIZER
+    row
+    for row in OURS
+    # Kafka had those of ZooKeeper before version 4.
+    if not row.name.startswith(("ottla.", "zookeeper.")) and row.name not in OF_THE_AUTHORIZER
 ]
 
 OTHER_DEFAULTS = {

@@ -2,6 +2,7 @@
 
 import asyncio
 import time
+from base64 import b64encode
 from collections.abc import Iterator
 from typing import Any
 
@@ -16,7 +17,19 @@ from confluent_kafka.admin import (  # type: ignore[attr-defined]
     UserScramCredentialUpsertion,
 )
 
+from ottla.client.connection import Connection
+from ottla.client.security import AuthenticationFailed, client_security
+from ottla.client.settings import ClientSettings, addresses
 from ottla.embedded import Broker
+from ottla.wire.errors import ErrorCode
+from ottla.wire.messages.create_delegation_token import (
+    CreateDelegationTokenRequest,
+    CreateDelegationTokenResponse,
+)
+from ottla.wire.messages.expire_delegation_token import (
+    ExpireDelegationTokenRequest,
+    ExpireDelegationTokenResponse,
+)
 from testkit.certificates import Certificates, plain_users
 from testkit.waiting import stretched
 from tests.server.inside import connections, running
@@ -40,6 +53,7 @@ def broker(certificates: Certificates) -> Iterator[Broker]:
         "listeners": "SASL_SSL://127.0.0.1:0",
         "sasl.enabled.mechanisms": "PLAIN,SCRAM-SHA-256,SCRAM-SHA-512",
         "listener.name.sasl_ssl.plain.sasl.jaas.config": plain_users(admin="secret"),
+        "delegation.token.secret.key": "for tokens",
     }
     with Broker(config=config) as running_broker:
         yield running_broker
@@ -138,6 +152,53 @@ def test_the_connections_of_a_removed_user_are_closed(
     while "User:carol" in users():
         assert time.monotonic() < deadline
         time.sleep(0.05)
+
+
+def connected(
+    broker: Broker, certificates: Certificates, mechanism: str, user: str, password: str, more: str
+) -> Connection:
+    """A connection of Ottla's own client, which can send any request."""
+    kind = "plain.Plain" if mechanism == "PLAIN" else "scram.Scram"
+    security = client_security(
+        {
+            "security.protocol": "SASL_SSL",
+            "ssl.truststore.type": "PEM",
+            "ssl.truststore.location": str(certificates.ca),
+            "sasl.mechanism": mechanism,
+            "sasl.jaas.config": f"org.apache.kafka.common.security.{kind}LoginModule required "
+            f'username="{user}" password="{password}" {more};',
+        }
+    )
+    servers = broker.bootstrap_servers
+    (address,) = addresses(servers)
+    return Connection(address, ClientSettings(bootstrap_servers=servers, security=security))
+
+
+def test_a_delegation_token_logs_in_as_its_owner_and_makes_no_tokens(
+    broker: Broker, certificates: Certificates
+) -> None:
+    by_password = connected(broker, certificates, "PLAIN", "admin", "secret", "")
+    request = CreateDelegationTokenRequest(
+        owner_principal_type=None, owner_principal_name=None, renewers=[], max_lifetime_ms=-1
+    )
+    token = by_password.call(request, CreateDelegationTokenResponse)
+    assert token.error_code == ErrorCode.NONE
+    hmac = b64encode(token.hmac).decode()
+    for mechanism in MECHANISMS:
+        by_token = connected(
+            broker, certificates, mechanism, token.token_id, hmac, 'tokenauth="true"'
+        )
+        assert [str(each.principal) for each in connections(broker)].count("User:admin") >= 2
+        refused = by_token.call(request, CreateDelegationTokenResponse)
+        assert refused.error_code == ErrorCode.DELEGATION_TOKEN_REQUEST_NOT_ALLOWED
+        by_token.close()
+    with pytest.raises(AuthenticationFailed):  # the id is not a user
+        connected(broker, certificates, "SCRAM-SHA-256", token.token_id, hmac, "")
+    expire = ExpireDelegationTokenRequest(hmac=token.hmac, expiry_time_period_ms=-1)
+    assert by_password.call(expire, ExpireDelegationTokenResponse).error_code == ErrorCode.NONE
+    with pytest.raises(AuthenticationFailed):
+        connected(broker, certificates, "SCRAM-SHA-256", token.token_id, hmac, 'tokenauth="true"')
+    by_password.close()
 
 
 def test_salts_of_unknown_users_come_from_the_store(broker: Broker) -> None:

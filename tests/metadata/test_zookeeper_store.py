@@ -36,6 +36,8 @@ from .proxy import Proxy
 from .stores import SHORT_SESSION_TIMEOUT, Watcher, ZooKeeperBacking, on_a_loop
 
 _numbers = count()
+CONNECT_SECONDS = 120.0
+"""Busy machines take long to connect; no test here waits for the end of it."""
 
 
 @pytest.fixture
@@ -66,6 +68,7 @@ async def _open_through(
         ZooKeeperAddress(hosts, chroot),
         "proxied",
         session_timeout=session_timeout,
+        connect_timeout=CONNECT_SECONDS,
         entries_kept=entries_kept,
     )
 

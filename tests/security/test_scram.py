@@ -8,12 +8,13 @@ from hypothesis import strategies as st
 from scramp import ScramClient as OtherClient  # type: ignore[import-untyped]
 from scramp import ScramMechanism
 
-from ottla.security.mechanism import LoginFailed
+from ottla.security.mechanism import LoginFailed, Success
 from ottla.security.scram import (
     HASHES,
     ScramClient,
     ScramCredential,
     ScramServer,
+    TokenLogin,
     decode_name,
     encode_name,
     fake_credential,
@@ -106,6 +107,44 @@ def test_a_delegation_tokens_name_is_not_a_users() -> None:
     challenge, _ = server.step(client.first())
     proof = client.step(challenge)
     assert proof is not None
+    with pytest.raises(LoginFailed):
+        server.step(proof)
+
+
+def login(server: ScramServer, client: ScramClient) -> Success | None:
+    """The whole exchange; the client checks the server's last message."""
+    proof = client.step(server.step(client.first())[0])
+    assert proof is not None
+    last, success = server.step(proof)
+    assert client.step(last) is None
+    return success
+
+
+@pytest.mark.parametrize("mechanism", HASHES)
+@pytest.mark.parametrize("extension", ["tokenauth=true", "x=1,tokenauth=TRUE"])
+def test_a_delegation_token_lets_its_owner_in_until_it_ends(mechanism: str, extension: str) -> None:
+    token = TokenLogin("alice", new_credential(mechanism, "hmac"), 1234)
+    server = ScramServer(mechanism, find, SECRET, lambda _, name: {"id": token}.get(name))
+    success = login(server, ScramClient(mechanism, "id", "hmac", extension))
+    assert success == Success("alice", 1234, via_token=True)
+
+
+@pytest.mark.parametrize("extension", ["", "tokenauth=false", "xtokenauth=true", "tokenauth=truex"])
+def test_without_the_extension_a_tokens_id_is_an_unknown_user(extension: str) -> None:
+    token = TokenLogin("alice", new_credential("SCRAM-SHA-256", "hmac"), 1234)
+    server = ScramServer("SCRAM-SHA-256", find, SECRET, lambda *_: token)
+    with pytest.raises(LoginFailed) as refusal:
+        login(server, ScramClient("SCRAM-SHA-256", "id", "hmac", extension))
+    assert refusal.value.reason == "unknown user"
+
+
+def test_a_token_that_is_removed_during_the_login_does_not_count() -> None:
+    tokens = {"id": TokenLogin("alice", new_credential("SCRAM-SHA-256", "hmac"), 1234)}
+    server = ScramServer("SCRAM-SHA-256", find, SECRET, lambda _, name: tokens.get(name))
+    client = ScramClient("SCRAM-SHA-256", "id", "hmac", "tokenauth=true")
+    proof = client.step(server.step(client.first())[0])
+    assert proof is not None
+    tokens.clear()
     with pytest.raises(LoginFailed):
         server.step(proof)
 

@@ -77,7 +77,7 @@ class FakeShell:
         self.failures.append(error)
         self.protocol.refuse_input()
 
-    def authenticated(self, principal: Principal) -> None:
+    def authenticated(self, principal: Principal, *, via_token: bool = False) -> None:
         self.principal = principal
 
     def login_done(self) -> None:

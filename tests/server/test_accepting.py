@@ -49,6 +49,30 @@ def test_a_client_too_many_waits_until_one_leaves() -> None:
         third.close()
 
 
+def test_a_listener_that_is_full_does_not_keep_others_from_accepting() -> None:
+    config = {
+        "listeners": "ONE://127.0.0.1:0,TWO://127.0.0.1:0",
+        "listener.security.protocol.map": "ONE:PLAINTEXT,TWO:PLAINTEXT",
+        "inter.broker.listener.name": "ONE",
+        "listener.name.two.max.connections": "1",
+    }
+    with Broker(config=config) as broker:
+        ports = [sock.getsockname()[1] for sock, _ in server(broker)._listening]
+        one, two = (f"127.0.0.1:{port}" for port in ports)
+        first, second = Connection(two), Connection(two)
+        for each in (first, second):
+            ask(each)
+        first.receive(MetadataResponse, METADATA)
+        until(broker, lambda: "TWO" in server(broker)._full_listeners)
+        with Connection(one) as other:
+            ask(other)
+            other.receive(MetadataResponse, METADATA)
+        assert len([each for each in connections(broker) if each.listener == "TWO"]) == 1
+        first.close()
+        second.receive(MetadataResponse, METADATA)
+        second.close()
+
+
 def test_a_raised_limit_lets_in_those_who_wait() -> None:
     with (
         Broker(max_connections=1) as broker,

@@ -21,6 +21,7 @@ from ottla.server.interfaces import Answer
 from ottla.server.server import Server
 from ottla.wire import codec
 from ottla.wire.apis import FIRST_FLEXIBLE, ApiKey
+from ottla.wire.errors import ErrorCode
 from ottla.wire.headers import RequestHeader
 from ottla.wire.message import Message
 from ottla.wire.messages.api_versions import ApiVersionsRequest, ApiVersionsResponse
@@ -31,6 +32,7 @@ from ottla.wire.messages.create_topics import (
 )
 from ottla.wire.messages.fetch import FetchPartition, FetchRequest, FetchResponse, FetchTopic
 from ottla.wire.messages.heartbeat import HeartbeatRequest, HeartbeatResponse
+from ottla.wire.messages.metadata import MetadataRequest, MetadataRequestTopic, MetadataResponse
 from ottla.wire.messages.produce import (
     PartitionProduceData,
     ProduceRequest,
@@ -153,6 +155,25 @@ def test_a_consumer_over_its_quota_gets_an_empty_answer(tmp_path: Path) -> None:
     asyncio.run(live())
 
 
+@pytest.mark.parametrize("quota", [10_000.0, 1_000_000.0])
+def test_one_fetch_gets_no_more_than_the_quota_allows_at_once(tmp_path: Path, quota: float) -> None:
+    ask = FetchPartition(partition=0, partition_max_bytes=1 << 20)
+    fetch = FetchRequest(max_bytes=1 << 20, topics=[FetchTopic(topic="t", partitions=[ask])])
+
+    async def live() -> None:
+        async with _limited(tmp_path, **{CONSUME: quota}) as (_, client):
+            for _ in range(4):
+                await client.produce(6_000)
+            frame = pack(">hhih", ApiKey.FETCH, 12, 7, 3) + b"app\0" + codec.encode(fetch, 12)
+            client.receive(pack(">i", len(frame)) + frame)
+            outbox = client.protocol.outbox
+            await client.until(lambda: outbox.size > 0)
+            assert (outbox.size > 24_000) == (quota > 24_000)
+            assert 6_000 < outbox.size < quota + 200
+
+    asyncio.run(live())
+
+
 class _Asking:
     def __init__(self, client: _Client) -> None:
         self.access = client._dispatcher._access
@@ -190,6 +211,26 @@ def test_changes_of_topics_over_the_quota_are_refused(tmp_path: Path) -> None:
             assert (await create("b", 7))[0] == 89  # THROTTLING_QUOTA_EXCEEDED
             assert "b" not in node.image.topics
             assert (await create("c", 4))[0] == 0  # an older client is only told to wait
+
+    asyncio.run(live())
+
+
+def test_topics_that_metadata_creates_are_charged_and_not_created_over_the_quota(
+    tmp_path: Path,
+) -> None:
+    async def live() -> None:
+        async with _limited(tmp_path, **{MUTATION: 0.001}) as (node, client):
+
+            async def name(*names: str) -> list[int]:
+                topics = [MetadataRequestTopic(name=each) for each in names]
+                message = MetadataRequest(topics=topics, allow_auto_topic_creation=True)
+                reply = await client.ask(ApiKey.METADATA, 9, message, MetadataResponse)
+                return [each.error_code for each in reply.topics]
+
+            await name("a")  # takes more than the quota, and is allowed
+            assert "a" in node.image.topics
+            assert await name("b", "a") == [ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, ErrorCode.NONE]
+            assert "b" not in node.image.topics
 
     asyncio.run(live())
 

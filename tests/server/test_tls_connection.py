@@ -11,11 +11,21 @@ from struct import pack, unpack
 import pytest
 from structlog.testing import capture_logs
 
+from ottla.client.connection import Connection as ClientConnection
+from ottla.client.security import client_security
+from ottla.client.settings import ClientSettings, addresses
 from ottla.embedded import Broker
 from ottla.wire import codec
+from ottla.wire.errors import ErrorCode
 from ottla.wire.headers import write_request_header
 from ottla.wire.message import Message
 from ottla.wire.messages.api_versions import ApiVersionsRequest
+from ottla.wire.messages.incremental_alter_configs import (
+    AlterableConfig,
+    AlterConfigsResource,
+    IncrementalAlterConfigsRequest,
+    IncrementalAlterConfigsResponse,
+)
 from ottla.wire.messages.sasl_authenticate import SaslAuthenticateRequest
 from ottla.wire.messages.sasl_handshake import SaslHandshakeRequest
 from testkit.certificates import Certificates, plain_users
@@ -321,3 +331,54 @@ def test_a_certificate_is_reloaded_and_a_bad_one_is_not(
             assert shown(broker) == second
             old.sendall(VERSIONS)
             reply(old)
+
+
+def test_a_certificate_is_altered_while_the_broker_runs_and_a_bad_one_is_refused(
+    certificates: Certificates, tmp_path: Path
+) -> None:
+    bad = tmp_path / "bad.pem"
+    bad.write_text("nonsense")
+    other = certificates.issue("broker3", "localhost", "127.0.0.1", "::1")
+    config = {
+        **certificates.broker_config(),
+        "listeners": "SSL://127.0.0.1:0",
+        "ssl.allow.dn.changes": "true",
+    }
+
+    def shown(broker: Broker) -> bytes | None:
+        with tls_socket(broker, certificates) as sock:
+            return sock.getpeercert(binary_form=True)
+
+    def alter(broker: Broker, location: Path) -> tuple[int, str | None]:
+        setting = AlterableConfig(
+            name="listener.name.ssl.ssl.keystore.location", value=str(location)
+        )
+        resource = AlterConfigsResource(resource_type=4, resource_name="1", configs=[setting])
+        security = client_security(
+            {
+                "security.protocol": "SSL",
+                "ssl.truststore.type": "PEM",
+                "ssl.truststore.location": str(certificates.ca),
+            }
+        )
+        servers = broker.bootstrap_servers
+        (address,) = addresses(servers)
+        settings = ClientSettings(bootstrap_servers=servers, security=security)
+        connection = ClientConnection(address, settings)
+        answer = connection.call(
+            IncrementalAlterConfigsRequest(resources=[resource]), IncrementalAlterConfigsResponse
+        )
+        connection.close()
+        return answer.responses[0].error_code, answer.responses[0].error_message
+
+    with Broker(config=config) as broker:
+        first = shown(broker)
+        code, message = alter(broker, bad)
+        assert code == ErrorCode.INVALID_REQUEST
+        assert message is not None
+        assert "ssl.keystore.location" in message
+        assert shown(broker) == first
+        assert alter(broker, other) == (ErrorCode.NONE, None)
+        on_loop(broker, server(broker).reload_certificates)
+        until(broker, lambda: not server(broker)._reloading)
+        assert shown(broker) != first

@@ -80,7 +80,7 @@ def _refused(
     if not hidden:
         return None
 
-    def told(where: TopicPartition) -> ErrorCode:
+    def result_of(where: TopicPartition) -> ErrorCode:
         if where.topic in hidden:
             return ErrorCode.TOPIC_AUTHORIZATION_FAILED
         topic = topics.get(where.topic)
@@ -88,7 +88,7 @@ def _refused(
             return ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
         return ErrorCode.OPERATION_NOT_ATTEMPTED
 
-    return result_for_each(transaction, told)
+    return result_for_each(transaction, result_of)
 
 
 async def _add(

@@ -3,6 +3,7 @@
 from ottla.api.authorization import Inside
 from ottla.api.pieces import pieces
 from ottla.api.registry import Request, api
+from ottla.api.topic_rights import split_allowed
 from ottla.security.operations import Operation, ResourceType
 from ottla.wire.apis import ApiKey
 from ottla.wire.errors import ErrorCode
@@ -24,15 +25,12 @@ from ottla.wire.messages.delete_groups import (
 async def delete_groups(request: Request, asked: DeleteGroupsRequest) -> DeleteGroupsResponse:
     """Delete each group."""
     access = request.access
-    allowed = [
-        each
-        for each in asked.groups_names
-        if access.may(Operation.DELETE, ResourceType.GROUP, each)
-    ]
+    allowed, hidden = split_allowed(
+        asked.groups_names, lambda each: access.may(Operation.DELETE, ResourceType.GROUP, each)
+    )
     refused = [
         DeletableGroupResult(group_id=each, error_code=ErrorCode.GROUP_AUTHORIZATION_FAILED)
-        for each in asked.groups_names
-        if each not in allowed
+        for each in hidden
     ]
     groups = await request.node.groups.ask_about(
         allowed,

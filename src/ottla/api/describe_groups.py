@@ -3,6 +3,7 @@
 from ottla.api.authorization import Inside
 from ottla.api.pieces import pieces
 from ottla.api.registry import Request, api
+from ottla.api.topic_rights import split_allowed
 from ottla.security.operations import Operation, ResourceType
 from ottla.wire.apis import ApiKey
 from ottla.wire.errors import ErrorCode
@@ -24,13 +25,12 @@ from ottla.wire.messages.describe_groups import (
 async def describe_groups(request: Request, asked: DescribeGroupsRequest) -> DescribeGroupsResponse:
     """Describe each group."""
     access = request.access
-    seen = [
-        each for each in asked.groups if access.may(Operation.DESCRIBE, ResourceType.GROUP, each)
-    ]
+    seen, refused = split_allowed(
+        asked.groups, lambda each: access.may(Operation.DESCRIBE, ResourceType.GROUP, each)
+    )
     hidden = [
         DescribedGroup(group_id=each, error_code=ErrorCode.GROUP_AUTHORIZATION_FAILED)
-        for each in asked.groups
-        if each not in seen
+        for each in refused
     ]
     groups = await request.node.groups.ask_about(
         seen,

@@ -16,6 +16,7 @@ from ottla.broker.replicas.fetch_reader import unpin
 from ottla.broker.replicas.fetch_sessions import FetchSession
 from ottla.later import Ending, Later
 from ottla.security.operations import Operation, ResourceType
+from ottla.security.quotas import CONSUME
 from ottla.wire import fetch as wire
 from ottla.wire.apis import ApiKey
 from ottla.wire.errors import ErrorCode, KafkaError
@@ -39,6 +40,8 @@ def fetch(request: Request, body: memoryview, at: int) -> Outcome:
         return _fetch_many(request, bytes(body[at:]))
     asked = wire.read_request(body, at, version)
     node = request.node
+    if not node.quotas.is_empty:
+        asked = _within_quota(request, asked)
     if asked.replica_id >= 0 and not _may_follow(request):
         return _refuse_follower(request, asked)
     owner = request.access.principal
@@ -54,6 +57,12 @@ def fetch(request: Request, body: memoryview, at: int) -> Outcome:
     later: Later[Parts | None] = Later()
     _reply_later(request, session, answer, later)
     return later
+
+
+def _within_quota(request: Request, asked: wire.FetchRequest) -> wire.FetchRequest:
+    """A consumer gets at most what its quota allows it to use at once."""
+    most = None if asked.replica_id >= 0 else request.node.quotas.most_at_once(CONSUME, request)
+    return asked if most is None else asked._replace(max_bytes=min(asked.max_bytes, int(most)))
 
 
 def _may_follow(request: Request) -> bool:
@@ -94,6 +103,7 @@ async def _begin_many(request: Request, body: bytes, later: Later[Parts | None])
             asked = await node.decoding.of_message(
                 lambda: wire.read_request(memoryview(body), 0, version, unhurried)
             )
+            asked = _within_quota(request, asked)
             if asked.replica_id >= 0 and not _may_follow(request):
                 later.complete(_refuse_follower(request, asked))
                 return

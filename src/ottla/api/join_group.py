@@ -21,11 +21,11 @@ def join_group(
         lambda code, _: JoinGroupResponse(error_code=code),
     )
     if isinstance(answer, JoinGroupResponse):
-        return _as_told(answer, request.version)
-    return answer.map(lambda told: _as_told(told, request.version))
+        return _for_version(answer, request.version)
+    return answer.map(lambda result: _for_version(result, request.version))
 
 
-def _as_told(answer: JoinGroupResponse, version: int) -> JoinGroupResponse:
+def _for_version(answer: JoinGroupResponse, version: int) -> JoinGroupResponse:
     """As in Kafka, a rejected member gets no protocol."""
     if answer.error_code and version >= FIRST_THAT_CAN_NAME_NO_PROTOCOL:
         answer.protocol_name = None

@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections.abc import Awaitable, Iterable
 
 from ottla.api.authorization import Inside
+from ottla.api.mutation_quota import may_create_automatically
 from ottla.api.pieces import pieces
 from ottla.api.registry import LONG_BYTES, Outcome, Request, handled, raw_api
 from ottla.config.topic_names import INTERNAL_TOPICS, topic_name_problem
@@ -91,7 +92,7 @@ def _metadata(
             name for name in named if _can_be_created(request, name) and _may_create(request, name)
         )
     )
-    if missing:
+    if missing and may_create_automatically(request, len(missing)):
         return _create_then_answer(request, asked, missing)
     return _answer(request, asked, _look_up_each(request, asked))
 

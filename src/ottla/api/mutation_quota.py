@@ -2,7 +2,8 @@
 
 Each partition that is created or deleted counts. Requests of newer versions are refused while their
 client is over its quota; those of older ones, whose clients do not know the error, are carried out,
-and their client is throttled.
+and their client is throttled. Topics that Metadata creates are charged too; they are not created
+while the client is over its quota, and it asks again.
 """
 
 from ottla.api.registry import Request
@@ -20,6 +21,19 @@ def charge_mutations(request: Request, partitions: int, *, strict_from: int) -> 
     if request.version >= strict_from and quotas.wait(MUTATION, request) > 0:
         raise KafkaError(ErrorCode.THROTTLING_QUOTA_EXCEEDED, WHY)
     quotas.take(MUTATION, request, partitions)
+
+
+def may_create_automatically(request: Request, topics: int) -> bool:
+    """Charge the client for topics that it only named; False where it is over its quota."""
+    quotas = request.node.quotas
+    if quotas.is_empty:
+        return True
+    try:
+        partitions = topics * request.node.config.num_partitions
+        charge_mutations(request, partitions, strict_from=0)
+    except KafkaError:
+        return False
+    return True
 
 
 def mutation_wait_ms(request: Request) -> int:

@@ -5,7 +5,7 @@ from msgspec.structs import replace
 from ottla.api.authorization import Inside
 from ottla.api.pieces import MOST_TOGETHER, pieces
 from ottla.api.registry import Request, api
-from ottla.api.topic_rights import may_use_topic
+from ottla.api.topic_rights import may_use_topic, split_allowed
 from ottla.later import Later
 from ottla.security.operations import Operation, ResourceType
 from ottla.wire.apis import ApiKey
@@ -32,15 +32,13 @@ def offset_commit(
     """Keep the offsets; the answer leaves when a crash cannot lose them."""
     if not request.access.may(Operation.READ, ResourceType.GROUP, asked.group_id):
         return _refuse(asked, ErrorCode.GROUP_AUTHORIZATION_FAILED)
-    hidden = [
-        topic
-        for topic in asked.topics
-        if not may_use_topic(request, Operation.READ, topic.name, topic.topic_id)
-    ]
+    rest, hidden = split_allowed(
+        asked.topics,
+        lambda topic: may_use_topic(request, Operation.READ, topic.name, topic.topic_id),
+    )
     if not hidden:
         return _commit(request, asked)
     refused = _refuse(replace(asked, topics=hidden), ErrorCode.TOPIC_AUTHORIZATION_FAILED)
-    rest = [topic for topic in asked.topics if topic not in hidden]
     if not rest:
         return refused
     answer = _commit(request, replace(asked, topics=rest))

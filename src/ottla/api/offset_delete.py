@@ -5,6 +5,7 @@ from msgspec.structs import replace
 from ottla.api.authorization import Inside
 from ottla.api.pieces import pieces
 from ottla.api.registry import Request, api
+from ottla.api.topic_rights import split_allowed
 from ottla.later import Later
 from ottla.security.operations import Operation, ResourceType
 from ottla.wire.apis import ApiKey
@@ -33,14 +34,11 @@ def offset_delete(
     access = request.access
     if not access.may(Operation.DELETE, ResourceType.GROUP, asked.group_id):
         return OffsetDeleteResponse(error_code=ErrorCode.GROUP_AUTHORIZATION_FAILED)
-    hidden = [
-        topic
-        for topic in asked.topics
-        if not access.may(Operation.READ, ResourceType.TOPIC, topic.name)
-    ]
+    rest, hidden = split_allowed(
+        asked.topics, lambda topic: access.may(Operation.READ, ResourceType.TOPIC, topic.name)
+    )
     if not hidden:
         return _delete(request, asked)
-    rest = [topic for topic in asked.topics if topic not in hidden]
     answer = _delete(request, replace(asked, topics=rest))
     if isinstance(answer, OffsetDeleteResponse):
         return _joined(answer, hidden)

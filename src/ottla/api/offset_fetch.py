@@ -7,7 +7,7 @@ from msgspec.structs import replace
 from ottla.api.authorization import Inside
 from ottla.api.pieces import pieces
 from ottla.api.registry import Request, api
-from ottla.api.topic_rights import may_use_topic
+from ottla.api.topic_rights import may_use_topic, split_allowed
 from ottla.broker.scheduling.waiting import settled
 from ottla.coordinator.offsets.fetch import groups_of, refuse, reply_of, same_for_all
 from ottla.later import Later
@@ -56,15 +56,13 @@ def _ask(request: Request, group: OffsetFetchRequestGroup, asked: OffsetFetchReq
         if isinstance(answer, Later):
             return answer.map(lambda found: _without_hidden(request, found))
         return _without_hidden(request, answer)
-    hidden = [
-        topic
-        for topic in group.topics
-        if not may_use_topic(request, Operation.DESCRIBE, topic.name, topic.topic_id)
-    ]
+    rest, hidden = split_allowed(
+        group.topics,
+        lambda topic: may_use_topic(request, Operation.DESCRIBE, topic.name, topic.topic_id),
+    )
     if not hidden:
         return _committed(request, group, asked)
     refused = [same_for_all(topic, ErrorCode.TOPIC_AUTHORIZATION_FAILED) for topic in hidden]
-    rest = [topic for topic in group.topics if topic not in hidden]
     answer = _committed(request, replace(group, topics=rest), asked)
     if isinstance(answer, Later):
         return answer.map(lambda found: replace(found, topics=found.topics + refused))

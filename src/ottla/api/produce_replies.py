@@ -78,7 +78,7 @@ def refusal(
     if partition is None and isinstance(topic, str) and not request.access.topics[topic] & WRITE:
         problem = not_allowed(request, topic)  # also where there is no such topic
     reason, message = error_of(problem)
-    code = node.rejected_batches.told((topic, index), records, reason, node.elapsed_ms())
+    code = node.rejected_batches.error_for((topic, index), records, reason, node.elapsed_ms())
     start = -1
     leader = None
     if code == ErrorCode.NOT_LEADER_OR_FOLLOWER:

@@ -12,6 +12,7 @@ from msgspec.structs import replace
 from ottla.api.authorization import Inside
 from ottla.api.pieces import MOST_TOGETHER, pieces
 from ottla.api.registry import Request, api, error_of
+from ottla.api.topic_rights import split_allowed
 from ottla.broker.replicas.verification import VerificationGuard
 from ottla.broker.scheduling.waiting import settled
 from ottla.coordinator.group_state import check_group_id
@@ -65,15 +66,12 @@ async def txn_offset_commit(
         return _refuse_all(asked, ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED)
     if not access.may(Operation.READ, ResourceType.GROUP, asked.group_id):
         return _refuse_all(asked, ErrorCode.GROUP_AUTHORIZATION_FAILED)
-    hidden = [
-        topic
-        for topic in asked.topics
-        if not access.may(Operation.READ, ResourceType.TOPIC, topic.name)
-    ]
+    rest, hidden = split_allowed(
+        asked.topics, lambda topic: access.may(Operation.READ, ResourceType.TOPIC, topic.name)
+    )
     if not hidden:
         return await _commit(request, asked)
     refused = _refuse_all(replace(asked, topics=hidden), ErrorCode.TOPIC_AUTHORIZATION_FAILED)
-    rest = [topic for topic in asked.topics if topic not in hidden]
     if rest:
         refused.topics += (await _commit(request, replace(asked, topics=rest))).topics
     return refused

@@ -78,7 +78,7 @@ def _write(
     result = WritableTxnMarkerPartitionResult(partition_index=where.partition)
     later: asyncio.Future[ErrorCode] = asyncio.get_running_loop().create_future()
 
-    def told(code: ErrorCode) -> None:
+    def on_done(code: ErrorCode) -> None:
         if not later.done():
             later.set_result(code)
 
@@ -95,7 +95,7 @@ def _write(
             transaction_version=marker.transaction_version,
             partitions=(),
         ),
-        told,
+        on_done,
     )
     if code is None:
         uncommitted.append((result, later))

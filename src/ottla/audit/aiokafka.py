@@ -106,13 +106,13 @@ class AuditedProducer(AIOKafkaProducer):  # type: ignore[misc]  # aiokafka has n
     ) -> None:
         if sent.cancelled() or sent.exception() is not None:
             return
-        told = sent.result()
-        if told is None:  # acks=0: nobody has confirmed anything
+        metadata = sent.result()
+        if metadata is None:  # acks=0: nobody has confirmed anything
             return
         for place, stamp in enumerate(stamps):
-            if told.timestamp_type == LOG_APPEND_TIME:
-                stamp = told.timestamp
-            self._audit.count(topic, told.partition, stamp, told.offset + place)
+            if metadata.timestamp_type == LOG_APPEND_TIME:
+                stamp = metadata.timestamp
+            self._audit.count(topic, metadata.partition, stamp, metadata.offset + place)
 
     async def begin_transaction(self) -> None:
         """As AIOKafkaProducer.begin_transaction."""

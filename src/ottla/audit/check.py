@@ -4,9 +4,9 @@ Rules kept here:
 1. Produced is compared with stored, and stored with what each consumer got; without a broker that
    counts, produced is compared with the consumers. Partition by partition, so that a loss in one
    does not hide a double in another.
-2. Late is not missing. A record is due at the next tier only where that tier has told of offsets
+2. Late is not missing. A record is due at the next tier only where that tier has reported offsets
    before and after it. What is not due yet is `late`.
-3. Nor is early a double. What a tier has got beyond what the one before has told of is left open.
+3. Nor is early a double. What a tier has got beyond what the one before has reported is left open.
 4. Records from before a tier began to count are not compared.
 """
 
@@ -111,12 +111,12 @@ class _Side:
     def __init__(self, chains: Sequence[Chain], now: int, window_ms: int) -> None:
         tiers = {chain.tier for chain in chains}
         self.is_broker = Tier.BROKER in tiers
-        self.tells_in_order = bool(tiers & {Tier.BROKER, Tier.SPARK_SINK})
+        self.reports_in_order = bool(tiers & {Tier.BROKER, Tier.SPARK_SINK})
         """True if records past the reported offsets may still be reported."""
         self.items: dict[int, list[tuple[Event, Item]]] = defaultdict(list)
         """By partition the counts, each with the event that tells it."""
         self.spans: dict[int, Span] = {}
-        """By partition, between which offsets this side has told everything."""
+        """By partition, between which offsets this side has reported everything."""
         for chain in chains:
             for event in chain.events:
                 self._add(event, window_ms)
@@ -275,23 +275,23 @@ def _compare_partition(above: _Side, below: _Side, partition: int, result: _Diff
 
 
 def _is_due(event: Event, below: _Side, partition: int) -> _Due:
-    """Whether the side below has told of everything around the records of an event."""
+    """Whether the side below has reported everything around the records of an event."""
     span = event.spans.get(partition)
     if span is None:
         return _Due.NOW  # without offsets (acks=0) nothing better is known
-    told = below.spans.get(partition)
-    if told is None or (told[0] <= span[0] and span[1] > told[1]):
+    reported = below.spans.get(partition)
+    if reported is None or (reported[0] <= span[0] and span[1] > reported[1]):
         return _Due.LATER
-    return _Due.NOW if told[0] <= span[0] else _Due.NEVER
+    return _Due.NOW if reported[0] <= span[0] else _Due.NEVER
 
 
 def _is_settled(event: Event, above: _Side, partition: int) -> bool:
-    """True where the side above has told of everything that the records of an event can be."""
+    """True where the side above has reported everything that the records of an event can be."""
     span = event.spans.get(partition)
-    told = above.spans.get(partition)
-    if span is None or told is None or span[0] < told[0]:
+    reported = above.spans.get(partition)
+    if span is None or reported is None or span[0] < reported[0]:
         return False
-    if above.tells_in_order and span[1] > told[1]:
+    if above.reports_in_order and span[1] > reported[1]:
         return False
     # Of several producers one may be slower to report than another.
     return event.time <= above.told_until

@@ -9,7 +9,8 @@ Rules kept here:
    is or grown.
 3. A sequence that no event is about was lost; that is seen as long as events come after it. A chain
    whose events have no `next` claims nothing about what follows.
-4. `open` says that the instance may have counted more than it has told. Its last word is not open.
+4. `open` says that the instance may have counted more than it has reported. Its last event is
+   not open.
 5. A reader of the audit topic expects anything: what is not an event raises ValueError.
 """
 

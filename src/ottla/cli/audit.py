@@ -132,7 +132,7 @@ def command(
 
 
 def _drawing(file_name: str) -> "Callable[[Sequence[Row]], bytes]":
-    """What draws to a file of this name; told before the audit is read."""
+    """What draws to a file of this name; checked before the audit is read."""
     file_format = file_name.rpartition(".")[2]
     if file_format not in PICTURES:
         raise click.UsageError(f"--plot {file_name}: the file name must end with .png or .svg.")

@@ -9,6 +9,7 @@ import click
 
 if TYPE_CHECKING:
     from ottla.client import Client
+    from ottla.client.security import ClientSecurity
 
 BOOTSTRAP_VARIABLE = "OTTLA_BOOTSTRAP"
 COMMAND_CONFIG_VARIABLE = "OTTLA_COMMAND_CONFIG"
@@ -87,7 +88,7 @@ json_option: Callable[[F], F] = click.option("--json", "as_json", is_flag=True, 
 
 
 class AnyCase(click.ParamType[str]):
-    """One of Kafka's words, in any case; told as Kafka writes it, where Click has it in small."""
+    """One of Kafka's words, in any case; passed on in upper case as in Kafka's protocol."""
 
     name = "word"
 
@@ -112,13 +113,21 @@ def connect(bootstrap: str, deadline: float = PATIENCE_SECONDS) -> "Client":
     """A client that does not keep a person waiting for long, unless it is asked to."""
     from ottla.client import Client, ClientSettings
 
-    context = click.get_current_context(silent=True)
-    security = None if context is None else context.meta.get(_SECURITY)
     return Client(
         ClientSettings(
-            bootstrap_servers=bootstrap, client_id="ottla-cli", deadline=deadline, security=security
+            bootstrap_servers=bootstrap,
+            client_id="ottla-cli",
+            deadline=deadline,
+            security=command_security(),
         )
     )
+
+
+def command_security() -> "ClientSecurity | None":
+    """What --command-config says of security; None for PLAINTEXT."""
+    context = click.get_current_context(silent=True)
+    found: ClientSecurity | None = None if context is None else context.meta.get(_SECURITY)
+    return found
 
 
 def pairs(items: Sequence[str], option: str) -> dict[str, str]:

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import click
 
-from ottla.cli.options import bootstrap_option
+from ottla.cli.options import bootstrap_option, command_security
 
 DEFAULT_PORT = 8081
 _file = click.Path(exists=True, dir_okay=False, path_type=Path)
@@ -63,6 +63,7 @@ _file = click.Path(exists=True, dir_okay=False, path_type=Path)
     help="Refuse a schema that cannot be checked within this time.",
 )
 @click.option("--supervised", is_flag=True, hidden=True)
+@click.option("--login-on-stdin", is_flag=True, hidden=True)
 @bootstrap_option
 def command(
     port: int,
@@ -78,6 +79,7 @@ def command(
     tls_ca: Path | None,
     check_timeout: float,
     supervised: bool,
+    login_on_stdin: bool,
     bootstrap: str,
 ) -> int:
     """Run a schema registry with Confluent's REST interface until SIGTERM or Ctrl-C.
@@ -101,6 +103,7 @@ def command(
     try:
         import uvloop
 
+        from ottla.registry.child import login_from
         from ottla.registry.run import RegistryListenError, RegistrySettings, run_registry
         from ottla.registry.security import UsersError
         from ottla.registry.store import SchemaStoreError
@@ -127,6 +130,7 @@ def command(
         ca_file=tls_ca,
         time_limit=check_timeout,
         supervised=supervised,
+        security=login_from(sys.stdin) if login_on_stdin else command_security(),
     )
     try:
         with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:

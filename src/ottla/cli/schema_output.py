@@ -24,7 +24,7 @@ def decoding_writer(writer: Writer, url: str) -> Writer:
         decoder = Decoder(url)
     except RegistryUnreachable as problem:
         raise click.UsageError(f"--schema-registry: {problem}.") from None
-    told: set[str] = set()
+    shown: set[str] = set()
 
     def decoded(record: "Record") -> "Record":
         if record.value is None:
@@ -33,8 +33,8 @@ def decoding_writer(writer: Writer, url: str) -> Writer:
             return record._replace(value=decoder.decode(record.value))
         except ValueDecodeError as problem:
             reason = str(problem)
-            if reason not in told and len(told) < MOST_REASONS:
-                told.add(reason)
+            if reason not in shown and len(shown) < MOST_REASONS:
+                shown.add(reason)
                 click.echo(f"ottla: offset {record.offset} is not decoded: {reason}", err=True)
             return record
         except RegistryUnreachable as problem:

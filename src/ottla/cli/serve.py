@@ -1,8 +1,8 @@
 """`ottla serve`: settings from file, environment and flags, then the broker until it is stopped."""
 
 import os
+import secrets
 import sys
-from collections.abc import Mapping
 from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
 
@@ -174,22 +174,33 @@ def _check_authentication(values: dict[str, str], allowed: bool) -> None:
         )
 
 
-def _registry(static: Mapping[str, str], port: int | None) -> AbstractContextManager[object]:
-    """The schema registry beside the broker, where there is to be one."""
+def _registry(static: dict[str, str], port: int | None) -> AbstractContextManager[object]:
+    """The schema registry beside the broker, where there is to be one.
+
+    Adds what lets it log in to the broker's settings.
+    """
     if port is None:
         return nullcontext()
     from ottla.config import BrokerConfig
     from ottla.config.listeners import WILDCARDS
     from ottla.registry.child import SupervisedRegistry
+    from ottla.security.registry_login import registry_login
 
-    listener = BrokerConfig.from_static(static).bound_listeners[0]
+    config = BrokerConfig.from_static(static)
+    listener = config.bound_listeners[0]
     if not listener.port:
         raise click.UsageError("--registry needs a broker with a fixed port.")
-    if listener.has_tls or listener.has_sasl:
-        raise click.UsageError("--registry needs a PLAINTEXT listener as the first one.")
+    if (listener.has_tls or listener.has_sasl) and config.ottla_store:
+        raise click.UsageError(
+            "--registry cannot log in at the other brokers of a cluster; start `ottla registry "
+            "--command-config FILE` with a user of its own."
+        )
+    login = registry_login(config, secrets.token_urlsafe(32))
+    static.update(login.broker)
     near = DEFAULT_HOST if listener.host in WILDCARDS else listener.host
     shown = f"[{near}]" if ":" in near else near
-    return SupervisedRegistry(f"{shown}:{listener.port}", listener.host or DEFAULT_HOST, port)
+    where = f"{shown}:{listener.port}"
+    return SupervisedRegistry(where, listener.host or DEFAULT_HOST, port, login.client)
 
 
 def _flags(

@@ -27,7 +27,7 @@ class Silence:
         self._who = who
         self._seconds = seconds
         self._since: float | None = None
-        self._told = False
+        self._reported = False
         self._reason = ""
 
     def asked(self, now: float) -> None:
@@ -41,18 +41,18 @@ class Silence:
 
     def line(self, now: float) -> str | None:
         """What to say where there was no answer for too long, once."""
-        if self._told or self._since is None or now - self._since < self._seconds:
+        if self._reported or self._since is None or now - self._since < self._seconds:
             return None
-        self._told = True
+        self._reported = True
         why = f" ({self._reason})" if self._reason else ""
         return f"no answer from {self._who} for {self._seconds:g} seconds{why}; still trying"
 
     def answered(self) -> str | None:
-        """There is an answer; what to say where its absence was told."""
-        told, self._told = self._told, False
+        """There is an answer; what to say where its absence was reported."""
+        reported, self._reported = self._reported, False
         self._since = None
         self._reason = ""
-        return f"{self._who} answers again" if told else None
+        return f"{self._who} answers again" if reported else None
 
 
 class Watch:

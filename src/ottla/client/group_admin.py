@@ -6,7 +6,7 @@ Rules kept here:
 2. A group is described by the API of its own protocol: the consumer protocol of KIP-848 is asked
    first, the classic one answers for all others.
 3. Topics are named, not numbered by id: OffsetFetch and OffsetCommit stay below version 10, so
-   that offsets of deleted topics can still be told.
+   that offsets of deleted topics can still be shown.
 4. An administrator commits as a member of nothing (generation -1), which a coordinator only allows
    while the group has no members.
 """

@@ -27,6 +27,7 @@ from ottla.security.jaas import parse_jaas
 from ottla.security.mechanism import LoginFailed
 from ottla.security.oauthbearer import OAUTHBEARER
 from ottla.security.sasl_client import new_client
+from ottla.security.scram import TOKEN_EXTENSION
 from ottla.security.secrets import Secret, resolve
 from ottla.security.tls_settings import tls_settings
 from ottla.wire.errors import ErrorCode, KafkaError
@@ -78,9 +79,7 @@ class ClientSecurity(Struct, frozen=True):
         """Mechanism, user and password or token; may fetch a token. Raises ConfigError."""
         texts = self._texts()
         mechanism = texts.get("sasl.mechanism", "GSSAPI")
-        options = {}
-        if "sasl.jaas.config" in texts:
-            options = parse_jaas(texts["sasl.jaas.config"]).options
+        options = _jaas_options(texts)
         if mechanism == OAUTHBEARER:
             return mechanism, "", _token(texts, options)
         user, password = options.get("username"), options.get("password")
@@ -88,6 +87,14 @@ class ClientSecurity(Struct, frozen=True):
         if not user or password is None:
             raise ConfigError(f"{mechanism} needs sasl.jaas.config with a username and a password")
         return mechanism, user, password
+
+    def uses_delegation_token(self) -> bool:
+        """Whether `tokenauth="true"` is in the JAAS line: the user is a token's id (KIP-48)."""
+        return _jaas_options(self._texts()).get(TOKEN_EXTENSION, "").lower() == "true"
+
+
+def _jaas_options(texts: Mapping[str, str]) -> dict[str, str]:
+    return parse_jaas(texts["sasl.jaas.config"]).options if "sasl.jaas.config" in texts else {}
 
 
 def client_security(properties: Mapping[str, str]) -> ClientSecurity | None:
@@ -97,7 +104,7 @@ def client_security(properties: Mapping[str, str]) -> ClientSecurity | None:
         raise invalid_value("security.protocol", protocol, f"Must be one of {', '.join(PROTOCOLS)}")
     values = []
     for name, text in properties.items():
-        if not name.startswith(("ssl.", "sasl.")):
+        if not name.startswith(("ssl.", "sasl.", "ottla.ssl.")):
             continue
         known = name in PER_LISTENER or name in _CLIENT_ONLY
         if not known or name in _REFUSED:
@@ -106,8 +113,11 @@ def client_security(properties: Mapping[str, str]) -> ClientSecurity | None:
     if protocol == "PLAINTEXT":
         return None
     security = ClientSecurity(protocol, tuple(sorted(values, key=lambda pair: pair[0])))
-    if security.has_tls:
-        tls_settings(lambda name: _value({n: t.reveal() for n, t in values}, name))
+    texts = {name: text.reveal() for name, text in values}
+    if security.has_tls and not any("${" in text for text in texts.values()):
+        tls_settings(lambda name: _value(texts, name))
+    if security.has_sasl and "${" not in texts.get("sasl.mechanism", ""):
+        new_client(texts.get("sasl.mechanism", "GSSAPI"), "", "")
     return security
 
 
@@ -127,7 +137,7 @@ def log_in(security: ClientSecurity, ask: Callable[..., object], where: str) -> 
             f"{where}: SASL mechanism {mechanism} is not enabled there (it has "
             f"{', '.join(shaken.mechanisms) or 'none'})",
         )
-    login = new_client(mechanism, user, password)
+    login = new_client(mechanism, user, password, by_token=security.uses_delegation_token())
     message: bytes | None = login.first()
     while message is not None:
         answer = ask(

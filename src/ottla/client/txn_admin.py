@@ -56,7 +56,7 @@ class TransactionListing(NamedTuple):
 class TransactionInfo(NamedTuple):
     """What the coordinator knows of a transactional id; times are milliseconds.
 
-    `partitions` are those in the open transaction, or still to be told how it ended.
+    `partitions` are those in the open transaction, or still without its end marker.
     """
 
     transactional_id: str

@@ -77,6 +77,13 @@ class BrokerConfig:
     num_partitions: int
     default_replication_factor: int
     ottla_store: str
+    ottla_zookeeper_auth: str
+    zookeeper_set_acl: bool
+    zookeeper_ssl_client_enable: bool
+    zookeeper_ssl_keystore_location: str
+    zookeeper_ssl_keystore_password: str
+    zookeeper_ssl_truststore_location: str
+    zookeeper_ssl_endpoint_identification_algorithm: str
     ottla_metrics_port: int
     ottla_metrics_host: str
     ssl_keystore_type: str
@@ -121,6 +128,7 @@ class BrokerConfig:
     sasl_oauthbearer_sub_claim_name: str
     ottla_allow_unsecured_jwt: bool
     ottla_handshake_timeout_ms: int
+    ottla_registry_password: str
     ottla_worker_password: str
     principal_builder_class: str
     sasl_client_callback_handler_class: str | None

@@ -14,6 +14,7 @@ from ottla.config.rows import (
     LONG,
     LOW,
     MEDIUM,
+    PASSWORD,
     READ_ONLY,
     STRING,
     broker,
@@ -170,6 +171,36 @@ NETWORK_CONFIGS = (
         "The metadata store of the cluster: `sqlite:PATH` for brokers on one machine, "
         "`zookeeper://host1,host2,host3/chroot` for brokers on several. If empty, a file in the "
         "data folder, for a standalone broker. Ottla only.",
+    ),
+    broker(
+        "ottla.zookeeper.auth", PASSWORD, "", None, MEDIUM, READ_ONLY,
+        "How the broker authenticates itself to ZooKeeper: `digest:USER:PASSWORD`. Ottla only.",
+    ),
+    broker(
+        "zookeeper.set.acl", BOOLEAN, False, None, HIGH, READ_ONLY,
+        "Whether only brokers that authenticate as the same user (`ottla.zookeeper.auth`) may read "
+        "and write the nodes that are created in ZooKeeper.",
+    ),
+    broker(
+        "zookeeper.ssl.client.enable", BOOLEAN, False, None, MEDIUM, READ_ONLY,
+        "Whether to use TLS for connections to ZooKeeper.",
+    ),
+    broker(
+        "zookeeper.ssl.keystore.location", STRING, "", None, MEDIUM, READ_ONLY,
+        "A PEM file with the private key and the certificate to show to ZooKeeper.",
+    ),
+    broker(
+        "zookeeper.ssl.keystore.password", PASSWORD, "", None, MEDIUM, READ_ONLY,
+        "The password of the private key, if it is encrypted.",
+    ),
+    broker(
+        "zookeeper.ssl.truststore.location", STRING, "", None, MEDIUM, READ_ONLY,
+        "A PEM file with the certificates that ZooKeeper's is verified with, beside the system's.",
+    ),
+    broker(
+        "zookeeper.ssl.endpoint.identification.algorithm", STRING, "HTTPS", OneOf(("HTTPS", "")),
+        LOW, READ_ONLY,
+        "Whether the host name in ZooKeeper's certificate is checked; empty for no.",
     ),
     broker(
         "ottla.metrics.port", INT, -1, Range(-1, 65_535), MEDIUM, READ_ONLY,

@@ -1,8 +1,8 @@
 """The settings of a subscription to clients' metrics (KIP-714), and their checks.
 
 Rules kept here:
-1. They are kept and told as in Kafka, and have no effect: nobody receives metrics here, and so
-   clients are not told that they could send some.
+1. They are stored and described as in Kafka, and have no effect: nobody receives metrics here, so
+   clients are not asked to send any.
 2. `match` names what a client is recognised by. The patterns themselves are not compiled: they are
    in Java's syntax, and nothing is compared with them.
 """

@@ -14,7 +14,7 @@ from ottla.config.broker_configs import BROKER_CONFIGS
 from ottla.config.client_metrics_configs import CLIENT_METRICS_CONFIGS
 from ottla.config.definition import ConfigDef, DynamicMode
 from ottla.config.group_configs import GROUP_CONFIGS, group_values
-from ottla.config.ignored_configs import may_be_told
+from ottla.config.ignored_configs import may_be_shown
 from ottla.config.resolve import (
     BrokerSettings,
     broker_values,
@@ -166,14 +166,14 @@ def describe_cluster_default(
 
 
 def _unused(name: str, text: str, source: ConfigSource) -> Described:
-    """A setting that was given and means nothing here; what may be a secret is not told."""
-    told = may_be_told(name)
+    """A setting that was given and means nothing here; what may be a secret is not shown."""
+    shown = may_be_shown(name)
     kind = ConfigType.UNKNOWN
-    if told:
+    if shown:
         kind = ConfigType.LONG if text.lstrip("-").isdigit() else ConfigType.STRING
-    value = text if told else None
+    value = text if shown else None
     synonyms = (Synonym(name, value, source),)
-    return Described(name, value, source, False, not told, kind, "", synonyms)
+    return Described(name, value, source, False, not shown, kind, "", synonyms)
 
 
 def _described(

@@ -9,7 +9,7 @@ does not know either: it keeps them for plug-ins, and tells their names but not 
 
 from ottla.config.definition import DynamicMode
 
-# Whole families: the quorum of KRaft, ZooKeeper, tiered storage, share and streams groups. Their
+# Whole families: the quorum of KRaft, tiered storage, share and streams groups. Their
 # listeners or features are refused elsewhere.
 _PREFIXES = (
     "controller.quorum.",
@@ -21,7 +21,6 @@ _PREFIXES = (
     "rlmm.config.",
     "rsm.config.",
     "share.coordinator.",
-    "zookeeper.",
 )
 
 _LISTED = """
@@ -61,6 +60,10 @@ _LISTED = """
     transaction.state.log.load.buffer.size transaction.two.phase.commit.enable
     unclean.leader.election.interval.ms unstable.api.versions.enable
     unstable.feature.versions.enable
+    zookeeper.clientCnxnSocket zookeeper.connect zookeeper.connection.timeout.ms
+    zookeeper.max.in.flight.requests zookeeper.metadata.migration.enable
+    zookeeper.session.timeout.ms zookeeper.ssl.keystore.type zookeeper.ssl.truststore.password
+    zookeeper.ssl.truststore.type zookeeper.sync.time.ms
 """
 _NAMES = frozenset(_LISTED.split())
 
@@ -86,7 +89,7 @@ def is_ignored(name: str) -> bool:
     return name in _NAMES or name.startswith(_PREFIXES)
 
 
-def may_be_told(name: str) -> bool:
+def may_be_shown(name: str) -> bool:
     """Whether the value of such a setting is certainly no secret."""
     return name in _CLUSTER_WIDE
 

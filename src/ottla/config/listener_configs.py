@@ -3,7 +3,7 @@
 Rules kept here:
 1. The listener and the mechanism are in lower case. A setting of the listener takes precedence over
    the plain one, and one of the mechanism over that of the listener.
-2. Only the settings of security can be set so; any other name is wrong.
+2. Only the settings of security and `max.connections` can be set so; any other name is wrong.
 """
 
 from collections.abc import Iterable
@@ -11,6 +11,7 @@ from typing import Final, NamedTuple
 
 from msgspec.structs import replace
 
+from ottla.config.broker_network_configs import NETWORK_CONFIGS
 from ottla.config.definition import ConfigDef, table
 from ottla.config.errors import ConfigError
 from ottla.config.security_configs import SECURITY_CONFIGS
@@ -20,9 +21,13 @@ MECHANISMS: Final = ("PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512", "OAUTHBEARER", "
 _NOT_PER_LISTENER: Final = (
     "ottla.allow.unsecured.jwt",
     "ottla.handshake.timeout.ms",
+    "ottla.registry.password",
     "ottla.worker.password",
 )
-PER_LISTENER: Final = table(*(row for row in SECURITY_CONFIGS if row.name not in _NOT_PER_LISTENER))
+PER_LISTENER: Final = table(
+    *(row for row in SECURITY_CONFIGS if row.name not in _NOT_PER_LISTENER),
+    *(row for row in NETWORK_CONFIGS if row.name == "max.connections"),
+)
 _PER_MECHANISM: Final = (
     "sasl.jaas.config",
     "connections.max.reauth.ms",

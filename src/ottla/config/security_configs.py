@@ -213,6 +213,11 @@ SASL_CONFIGS = (
         "How long a client may take to finish its TLS handshake and to authenticate. Ottla only.",
     ),
     broker(
+        "ottla.registry.password", PASSWORD, "", None, LOW, READ_ONLY,
+        "The password with which the schema registry of --registry logs in; set by `ottla serve` "
+        "at each start, and never stored. Ottla only.",
+    ),
+    broker(
         "ottla.worker.password", PASSWORD, "", None, LOW, READ_ONLY,
         "The password that the brokers of --workers use among themselves; set by `ottla serve` at "
         "each start, and never stored. Ottla only.",

@@ -5,7 +5,7 @@ A shard is the state of one partition of `__consumer_offsets` or `__transaction_
 Rules kept by every shard:
 1. A handler decides and returns a Result; it waits for nothing and knows no clock: `now` is
    passed in, in milliseconds. It is the wall clock, which can be set: it is for what is kept or
-   told to clients (when an offset was committed, when a transaction began).
+   reported to clients (when an offset was committed, when a transaction began).
 2. Durable state changes in `replay(record)` and nowhere else. The runtime calls it right after
    the records of a Result were appended, before any other handler runs, and for every record of
    the partition when it is loaded. What Kafka keeps in memory only is changed by handlers.

@@ -3,16 +3,22 @@
 Rules kept here:
 1. The child ends with its parent: its stdin is a pipe that ends then.
 2. A child that dies is started again, after a pause that grows while it dies young.
+3. How it logs in at the broker is the first line of its stdin: no secret is in `ps` or in a file.
 """
 
+import json
+import os
 import subprocess
 import sys
 import threading
+from collections.abc import Mapping
 from time import monotonic
 from types import TracebackType
-from typing import Final, Self
+from typing import Final, Self, TextIO
 
 import structlog
+
+from ottla.client.security import ClientSecurity, client_security
 
 log = structlog.get_logger()
 
@@ -26,13 +32,27 @@ class RegistryFailed(Exception):  # noqa: N818 (it names what happened)
     """The registry ended at its start."""
 
 
+def login_from(stdin: TextIO) -> ClientSecurity | None:
+    """What a parent has written about the login, in the child."""
+    # Not through a buffer: the end of the pipe is waited for on the descriptor.
+    line = bytearray()
+    while not line.endswith(b"\n") and (byte := os.read(stdin.fileno(), 1)):
+        line += byte
+    return client_security(json.loads(line)) if line.strip() else None
+
+
 class RegistryChild:
     """One life of a registry."""
 
-    def __init__(self, bootstrap: str, host: str, port: int, *, alone: bool) -> None:
-        command = [sys.executable, "-m", "ottla", "registry", "--supervised"]
+    def __init__(
+        self, bootstrap: str, host: str, port: int, login: Mapping[str, str], *, alone: bool
+    ) -> None:
+        """`login` are Kafka's client settings of security; none for PLAINTEXT."""
+        self._login = dict(login)
+        command = [sys.executable, "-P", "-m", "ottla", "registry", "--supervised"]
         command += ["--bootstrap", bootstrap, "--host", host, "--port", str(port)]
-        self._command = [*command, "--alone"] if alone else command
+        command += ["--alone"] if alone else []
+        self._command = [*command, "--login-on-stdin"] if login else command
         self._process: subprocess.Popen[bytes] | None = None
 
     def start(self) -> None:
@@ -40,6 +60,14 @@ class RegistryChild:
         self._process = subprocess.Popen(
             self._command, stdin=subprocess.PIPE, stdout=subprocess.PIPE
         )
+        assert self._process.stdin is not None
+        if not self._login:
+            return
+        try:
+            self._process.stdin.write(json.dumps(self._login).encode() + b"\n")
+            self._process.stdin.flush()
+        except BrokenPipeError:
+            pass  # it has ended already, which `url` and `wait` say
 
     def url(self) -> str:
         """Wait until it serves; returns where."""
@@ -74,8 +102,8 @@ class RegistryChild:
 class SupervisedRegistry:
     """A registry that is started again when it dies, while the `with` block runs."""
 
-    def __init__(self, bootstrap: str, host: str, port: int) -> None:
-        self._where = bootstrap, host, port
+    def __init__(self, bootstrap: str, host: str, port: int, login: Mapping[str, str]) -> None:
+        self._where = bootstrap, host, port, login
         self._stopping = threading.Event()
         self._lock = threading.Lock()
         self._child: RegistryChild | None = None

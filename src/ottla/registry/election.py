@@ -6,7 +6,7 @@ Rules kept here:
    them, so that both kinds can be members of one group.
 2. A registry writes only while it holds its lease: it sent a heartbeat within the session timeout
    that was answered. Each write is checked, so it steps down before the others elect another.
-3. One thread joins, synchronizes and beats; the loop is told of every change.
+3. One thread joins, synchronizes and beats; the loop is notified of every change.
 """
 
 import threading

@@ -23,6 +23,7 @@ import uvicorn
 from msgspec import Struct
 
 from ottla.client import ClientSettings, KafkaError, NoBroker
+from ottla.client.security import ClientSecurity
 from ottla.registry.election import Election, Identity
 from ottla.registry.errors import RegistryError
 from ottla.registry.forwarding import Forwarder
@@ -60,6 +61,8 @@ class RegistrySettings(Struct, frozen=True, kw_only=True):
     time_limit: float = TIME_LIMIT_SECONDS
     """Seconds that the check of a schema may take."""
     supervised: bool = False
+    security: ClientSecurity | None = None
+    """How to log in at the brokers."""
 
 
 class RegistryListenError(Exception):
@@ -79,7 +82,9 @@ async def run_registry(settings: RegistrySettings) -> None:
             loop.add_reader(sys.stdin.fileno(), _watch_stdin, stop)
         service = Service(Checker(settings.time_limit))
         client = ClientSettings(
-            bootstrap_servers=settings.bootstrap_servers, client_id="schema-registry"
+            bootstrap_servers=settings.bootstrap_servers,
+            client_id="schema-registry",
+            security=settings.security,
         )
         service.store = SchemaStore(client, settings.topic, service.on_read)
         forwarder = Forwarder(None if settings.ca_file is None else str(settings.ca_file))

@@ -1,8 +1,8 @@
 """Audit lines of denials, so few that a client which is denied cannot fill the disk. Pure.
 
-The first denial of a (principal, operation, resource) is told at once. Those that follow within
-QUIET_SECONDS are counted, and told with the next one after that. At most MOST_KEPT are told apart;
-the rest are counted together. Names are cut at LONGEST_NAME: clients choose them.
+The first denial of a (principal, operation, resource) is logged at once. Those that follow within
+QUIET_SECONDS are counted, and logged with the next one after that. At most MOST_KEPT are
+distinguished; the rest are counted together. Names are cut at LONGEST_NAME: clients choose them.
 """
 
 from typing import Final, NamedTuple
@@ -32,7 +32,7 @@ class Told(NamedTuple):
 
 
 class Denials:
-    """Which denials were told when."""
+    """Which denials were logged when."""
 
     __slots__ = ("_told", "total")
 

@@ -1,7 +1,7 @@
-"""A certificate authority of one's own, and a broker's certificate of it: for a start.
+"""A new certificate authority and a broker certificate that it signed, to begin with.
 
-Needs `cryptography` (extra `security`). The authority's key is not kept: whoever needs more
-certificates has an authority.
+Needs `cryptography` (extra `security`). The authority's key is not kept: for more certificates use
+an authority of your own.
 """
 
 from __future__ import annotations

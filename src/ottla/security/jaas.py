@@ -74,7 +74,7 @@ def parse_jaas(text: str, setting: str = "sasl.jaas.config") -> Jaas:
 
 
 def _tokens(text: str, setting: str) -> list[tuple[str, bool]]:
-    """Words and values, and the marks `=` and `;`, which are told apart by the flag."""
+    """Words and values, and the marks `=` and `;`, which the flag distinguishes."""
     found: list[tuple[str, bool]] = []
     at = 0
     while at < len(text):

@@ -55,7 +55,7 @@ def parse_jwks(text: str) -> dict[str, PyJWK]:
     """The usable keys of a JWKS; raises ValueError where there is none."""
     import_jwt()
     from jwt import PyJWK
-    from jwt.exceptions import PyJWKError
+    from jwt.exceptions import PyJWTError
 
     try:
         found = json.loads(text)
@@ -69,8 +69,8 @@ def parse_jwks(text: str) -> dict[str, PyJWK]:
             continue
         try:
             key = PyJWK.from_dict(item)
-        except (PyJWKError, ValueError):
-            continue  # of a kind that is not supported; others may be
+        except (PyJWTError, ValueError, TypeError, AttributeError):
+            continue  # malformed, or of a kind that is not supported; others may be usable
         if key.algorithm_name in ALGORITHMS:
             keys[str(item.get("kid", ""))] = key
     if not keys:

@@ -24,12 +24,12 @@ from ottla.security.mapping import DEFAULT, Rule, parse_mapping_rules
 from ottla.security.oauthbearer import OAUTHBEARER
 from ottla.security.plain import PLAIN
 from ottla.security.principal import WORKER
+from ottla.security.private import WORKER_MECHANISM
 from ottla.security.scram import HASHES
 from ottla.security.secrets import Secret
 from ottla.security.tls_settings import TlsSettings, tls_settings
 
 MECHANISMS: Final = (PLAIN, *HASHES, OAUTHBEARER)
-WORKER_MECHANISM: Final = "OTTLA-WORKER"
 """Between the brokers of `--workers`: SCRAM-SHA-256 with a password made at each start."""
 _MODULES: Final = {
     PLAIN: "PlainLoginModule",

@@ -8,9 +8,9 @@ from msgspec import Struct
 class LoginFailed(Exception):  # noqa: N818 (it names what happened)
     """Authentication failed. `str` goes to the client; `reason` is for the log."""
 
-    def __init__(self, told: str, reason: str = "") -> None:
-        super().__init__(told)
-        self.reason = reason or told
+    def __init__(self, message: str, reason: str = "") -> None:
+        super().__init__(message)
+        self.reason = reason or message
 
 
 class Success(Struct, frozen=True):
@@ -19,6 +19,8 @@ class Success(Struct, frozen=True):
     user: str
     expires_ms: int | None = None
     """When the credential ends, in milliseconds since 1970; None for never."""
+    via_token: bool = False
+    """The client logged in with a delegation token of that user."""
 
 
 class ServerMechanism(Protocol):

@@ -20,6 +20,9 @@ ANONYMOUS: Final = Principal(USER, "ANONYMOUS")
 WORKER: Final = Principal("Ottla", "worker")
 """A broker of `--workers`. Its kind is not User, so no client can have its name."""
 
+REGISTRY: Final = Principal("Ottla", "registry")
+"""The schema registry of `ottla serve --registry`."""
+
 
 def parse_principal(text: str) -> Principal:
     """Read `User:alice`; ValueError if it is not of that form."""

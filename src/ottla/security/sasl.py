@@ -87,7 +87,7 @@ class GateSettings(Struct, frozen=True):
     """`connections.max.reauth.ms`; by mechanism where they differ."""
     now_ms: Callable[[], int] = lambda: 0
     private: Mapping[str, tuple[NewMechanism, Principal]] = {}
-    """Mechanisms that clients are not told of, and who is authenticated by them."""
+    """Mechanisms that are not offered to clients, and who is authenticated by them."""
 
 
 class SaslGate:
@@ -102,6 +102,7 @@ class SaslGate:
         "_settings",
         "principal",
         "state",
+        "via_token",
     )
 
     def __init__(self, settings: GateSettings) -> None:
@@ -111,6 +112,8 @@ class SaslGate:
         self._mechanism: ServerMechanism | None = None
         self.principal: Principal | None = None
         """Who the client is; while it authenticates again, who it was."""
+        self.via_token = False
+        """Whether it logged in with a delegation token."""
         self._previous = ""
         self._last_began: float | None = None
         self._expires: float | None = None
@@ -251,6 +254,7 @@ class SaslGate:
     def _complete(self, success: Success, now: float) -> int:
         """The client is authenticated; returns the life of its session, 0 for no end."""
         self.principal = self._principal_of(success)
+        self.via_token = success.via_token
         self._mechanism = None
         self.state = GateState.COMPLETE
         lives = []

@@ -4,13 +4,22 @@ from ottla.config.errors import ConfigError
 from ottla.security.mechanism import ClientMechanism
 from ottla.security.oauthbearer import OAUTHBEARER, OauthBearerClient
 from ottla.security.plain import PLAIN, PlainClient
-from ottla.security.scram import HASHES, ScramClient
+from ottla.security.private import PRIVATE_HASH, PRIVATE_MECHANISMS
+from ottla.security.scram import HASHES, TOKEN_EXTENSION, ScramClient
 
 
-def new_client(mechanism: str, user: str, password: str) -> ClientMechanism:
-    """A login; for OAUTHBEARER the password is the token. Raises ConfigError."""
+def new_client(
+    mechanism: str, user: str, password: str, *, by_token: bool = False
+) -> ClientMechanism:
+    """A login; for OAUTHBEARER the password is the token. Raises ConfigError.
+
+    `by_token`: user and password are the id and the HMAC of a delegation token.
+    """
+    if mechanism in PRIVATE_MECHANISMS:
+        return ScramClient(PRIVATE_HASH, user, password)
     if mechanism in HASHES:
-        return ScramClient(mechanism, user, password)
+        extension = f"{TOKEN_EXTENSION}=true" if by_token else ""
+        return ScramClient(mechanism, user, password, extension)
     if mechanism == PLAIN:
         return PlainClient(user, password)
     if mechanism == OAUTHBEARER:

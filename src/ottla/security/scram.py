@@ -1,7 +1,7 @@
 """SCRAM-SHA-256 and SCRAM-SHA-512 (RFC 5802, 7677), both sides. Pure, but for the random nonces.
 
 Rules kept here:
-1. Unknown users cannot be told from known ones: they get a salt that depends on the user and a
+1. Unknown users look like known ones: they get a salt that depends on the user and a
    secret of the cluster, the same number of iterations, and fail at the last message, with the same
    text after the same work. (Kafka fails them at the first message.)
 2. As in Kafka: no channel binding, no SASLprep, 4,096 to 16,384 iterations, and an authorization id
@@ -9,6 +9,8 @@ Rules kept here:
 3. A credential that is changed or removed while a login goes on does not count any more: a half
    finished login does not outlive it.
 4. A server stores no password, only what verifies one (`ScramCredential`).
+5. With the extension `tokenauth=true` the name is a delegation token's (KIP-48): the client is
+   its owner, and the session ends with it. Unknown tokens are answered as unknown users are.
 """
 
 import re
@@ -29,6 +31,7 @@ LEAST_ITERATIONS: Final = 4096
 MOST_ITERATIONS: Final = 16384
 MOST_ITERATIONS_OF_A_SERVER: Final = 1_000_000
 """A client does not work for longer than this for a server it does not know yet."""
+TOKEN_EXTENSION: Final = "tokenauth"
 _DIGITS: Final = "0123456789abcdefghijklmnopqrstuvwxyz"
 _SALT_BITS: Final = 130
 _NAME: Final = r"(?:[^,=\x00]|=2C|=3D)+"
@@ -61,6 +64,18 @@ class ScramCredential(NamedTuple):
 
 FindCredential = Callable[[str, str], ScramCredential | None]
 """The credential by mechanism and user."""
+
+
+class TokenLogin(NamedTuple):
+    """A delegation token as a login: who gets in by it, and until when."""
+
+    owner: str
+    credential: ScramCredential
+    expires_ms: int
+
+
+FindToken = Callable[[str, str], TokenLogin | None]
+"""The login of a delegation token by mechanism and token id; None where it is not valid."""
 
 
 def salted_password(mechanism: str, password: str, salt: bytes, iterations: int) -> bytes:
@@ -117,16 +132,22 @@ class ScramServer:
     """The broker's side of one login."""
 
     def __init__(
-        self, mechanism: str, find: FindCredential, secret: bytes, nonce: str | None = None
+        self,
+        mechanism: str,
+        find: FindCredential,
+        secret: bytes,
+        find_token: FindToken = lambda mechanism, token_id: None,
     ) -> None:
         self._mechanism = mechanism
         self._hash = HASHES[mechanism]
         self._find = find
+        self._find_token = find_token
         self._secret = secret
-        self._own_nonce = nonce or token_hex(16)
+        self._own_nonce = token_hex(16)
         self._first: re.Match[str] | None = None
         self._server_first = ""
         self._user = ""
+        self._via_token = False
         self._known = False
         self._credential: ScramCredential | None = None
 
@@ -138,7 +159,7 @@ class ScramServer:
             raise self._failed("message is not UTF-8") from None
         if self._credential is None:
             return self._on_first(text), None
-        return self._on_last(text, self._credential), Success(self._user)
+        return self._on_last(text, self._credential)
 
     def _on_first(self, text: str) -> bytes:
         first = _FIRST.fullmatch(text)
@@ -147,18 +168,32 @@ class ScramServer:
         user = decode_name(first["user"])
         if first["authzid"] is not None and decode_name(first["authzid"]) != user:
             raise self._failed("authorization id is different from the username")
-        found = self._find(self._mechanism, user)
+        extensions = first["extensions"].split(",")[1:]
+        self._via_token = (
+            dict(each.split("=", 1) for each in extensions).get(TOKEN_EXTENSION, "").lower()
+            == "true"
+        )
+        success, found = self._look_up(user)
         fake = fake_credential(self._mechanism, user, self._secret)
-        # A delegation token's name is not a user's: nobody is known by it here.
-        self._known = found is not None and "tokenauth=true" not in first["extensions"].lower()
-        credential = found if found is not None and self._known else fake
+        self._known = success is not None
+        credential = fake if found is None else found
         self._first, self._user, self._credential = first, user, credential
         salt = b64encode(credential.salt).decode()
         nonce = first["nonce"] + self._own_nonce
         self._server_first = f"r={nonce},s={salt},i={credential.iterations}"
         return self._server_first.encode()
 
-    def _on_last(self, text: str, credential: ScramCredential) -> bytes:
+    def _look_up(self, name: str) -> tuple[Success | None, ScramCredential | None]:
+        """Who a name stands for now, and what verifies the password."""
+        if self._via_token:
+            token = self._find_token(self._mechanism, name)
+            if token is None:
+                return None, None
+            return Success(token.owner, token.expires_ms, via_token=True), token.credential
+        found = self._find(self._mechanism, name)
+        return (None if found is None else Success(name)), found
+
+    def _on_last(self, text: str, credential: ScramCredential) -> tuple[bytes, Success]:
         first = self._first
         last = _LAST.fullmatch(text)
         if last is None or first is None:
@@ -178,12 +213,16 @@ class ScramServer:
         stored_key = new_hash(self._hash, client_key).digest()
         fits = compare_digest(stored_key, credential.stored_key) and len(proof) == len(signature)
         verifier = b64encode(hmac_digest(credential.server_key, message, self._hash))
-        still = self._find(self._mechanism, self._user) == credential
+        success, now = self._look_up(self._user)
         if not fits or not self._known:
-            raise self._failed("wrong password" if self._known else "unknown user")
-        if not still:
+            raise self._failed("wrong password" if self._known else self._unknown)
+        if success is None or now != credential:
             raise self._failed("credential was changed during the login")
-        return b"v=" + verifier
+        return b"v=" + verifier, success
+
+    @property
+    def _unknown(self) -> str:
+        return "unknown or expired delegation token" if self._via_token else "unknown user"
 
     def _failed(self, reason: str) -> LoginFailed:
         return LoginFailed(invalid_credentials(self._mechanism), reason)

@@ -85,3 +85,5 @@ def _read(path: Path, reference: str) -> str:
         raise ConfigError(f"{reference}: cannot read {path}: {problem.strerror}") from None
     except UnicodeDecodeError:
         raise ConfigError(f"{reference}: {path} is not a text file in UTF-8") from None
+    except ValueError:  # a null character, or a lone surrogate
+        raise ConfigError(f"{reference}: {str(path)!r} is not the name of a file") from None

@@ -82,6 +82,8 @@ def client_context(settings: TlsSettings) -> ssl.SSLContext:
         context.load_default_certs()
     else:
         load_truststore(context, settings.truststore)
+        # As in Java: whatever is in a truststore is trusted, not only roots.
+        context.verify_flags |= ssl.VERIFY_X509_PARTIAL_CHAIN
     if settings.keystore is not None:
         load_material(context, read_keystore(settings.keystore, settings.key_password))
     return context

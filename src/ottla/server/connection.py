@@ -55,6 +55,7 @@ class Connection:
         "client_host",
         "id",
         "last_active",
+        "listener",
         "protocol",
     )
 
@@ -65,6 +66,7 @@ class Connection:
         self._socket = sock
         self._fd = sock.fileno()
         self.client_host = host
+        self.listener = door.name
         self.id = number
         gate = door.new_gate()
         self._dispatcher = Dispatcher(

@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from ottla.api.registry import ENDPOINTS, Endpoint, Request
 from ottla.later import Later
+from ottla.security.hosts import host_text
 from ottla.security.principal import ANONYMOUS, Principal
 from ottla.server.interfaces import Answer
 from ottla.server.large_frames import LARGEST_WITHOUT_RECORDS
@@ -67,11 +68,11 @@ class Dispatcher:
         self._server = server
         self._mute = mute
         self._knows_client = knows_client
-        self._client_host = client_host
+        self._client_host = host_text(client_host)
         self._listener = listener
         self._connection_id = number
         self._count: Callable[[int, float, int], None] = server.metrics.answered
-        self._access = server.node.authorization.access(ANONYMOUS, client_host)
+        self._access = server.node.authorization.access(ANONYMOUS, self._client_host)
         self._quotas = server.node.quotas
         self._throttle: Throttle | None = None
         self._config = server.node.dynamic_config

@@ -9,9 +9,8 @@ Rules kept here:
 
 from __future__ import annotations
 
-import os
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
@@ -23,7 +22,6 @@ from ottla.config.listener_configs import PREFIX
 from ottla.config.listeners import Listener
 from ottla.security.jwt import SignedValidator, UnsecuredValidator
 from ottla.security.listeners import (
-    WORKER_MECHANISM,
     ListenerSecurity,
     OauthSettings,
     SaslSettings,
@@ -33,9 +31,10 @@ from ottla.security.mapping import mapped
 from ottla.security.mechanism import ServerMechanism
 from ottla.security.oauthbearer import OAUTHBEARER, OauthBearerServer, Validate
 from ottla.security.plain import PLAIN, PlainServer
-from ottla.security.principal import WORKER
+from ottla.security.principal import REGISTRY, WORKER, Principal
+from ottla.security.private import REGISTRY_MECHANISM, WORKER_MECHANISM, private_login
 from ottla.security.sasl import GateSettings, SaslGate
-from ottla.security.scram import FindCredential, ScramCredential, ScramServer, new_credential
+from ottla.security.scram import FindCredential, FindToken, ScramServer
 
 if TYPE_CHECKING:
     import ssl
@@ -53,9 +52,11 @@ class Door:
         self,
         security: ListenerSecurity,
         find_credential: FindCredential,
+        find_token: FindToken,
         secret: Callable[[], bytes],
-        worker_password: str = "",
+        own_processes: Mapping[str, tuple[Principal, str]] | None = None,
     ) -> None:
+        """`own_processes`: who logs in by a private mechanism, and with which password."""
         self.name = security.name
         self._security = security
         self._rules = security.rules()
@@ -72,7 +73,11 @@ class Door:
             self.context, self._material = server_context(security.tls, self._prefix)
             _warn_of_expiry(self.name, self._material)
         if security.sasl is not None:
-            self._gate = self._new_settings(security.sasl, find_credential, secret, worker_password)
+
+            def scram(mechanism: str) -> ServerMechanism:
+                return ScramServer(mechanism, find_credential, secret(), find_token)
+
+            self._gate = self._new_settings(security.sasl, scram, own_processes or {})
 
     @classmethod
     def of(
@@ -80,11 +85,17 @@ class Door:
         config: BrokerConfig,
         listener: Listener,
         find_credential: FindCredential,
+        find_token: FindToken,
         secret: Callable[[], bytes],
     ) -> Door:
         """The door of a listener; raises ConfigError."""
-        worker = config.ottla_worker_password if listener == config.inter_broker else ""
-        return cls(listener_security(config, listener), find_credential, secret, worker)
+        own = {}
+        if config.ottla_worker_password and listener == config.inter_broker:
+            own[WORKER_MECHANISM] = (WORKER, config.ottla_worker_password)
+        if config.ottla_registry_password and listener == config.bound_listeners[0]:
+            own[REGISTRY_MECHANISM] = (REGISTRY, config.ottla_registry_password)
+        security = listener_security(config, listener)
+        return cls(security, find_credential, find_token, secret, own)
 
     @property
     def has_tls(self) -> bool:
@@ -170,9 +181,8 @@ class Door:
     def _new_settings(
         self,
         sasl: SaslSettings,
-        find: FindCredential,
-        secret: Callable[[], bytes],
-        worker_password: str,
+        scram: Callable[[str], ServerMechanism],
+        own_processes: Mapping[str, tuple[Principal, str]],
     ) -> GateSettings:
         passwords = {user: password.reveal() for user, password in sasl.passwords.items()}
         validate = None if sasl.oauth is None else self._validator(sasl.oauth)
@@ -183,11 +193,12 @@ class Door:
             if mechanism == OAUTHBEARER:
                 assert validate is not None
                 return lambda: OauthBearerServer(validate)
-            return lambda: ScramServer(mechanism, find, secret())
+            return lambda: scram(mechanism)
 
-        private = {}
-        if worker_password:
-            private[WORKER_MECHANISM] = (_worker_login(worker_password), WORKER)
+        private = {
+            mechanism: (private_login(who, password), who)
+            for mechanism, (who, password) in own_processes.items()
+        }
         return GateSettings(
             mechanisms={mechanism: factory(mechanism) for mechanism in sasl.mechanisms},
             largest_frame=sasl.largest_frame,
@@ -205,17 +216,6 @@ class Door:
 
         self._jwks = JwksReader(oauth)
         return SignedValidator(oauth.rules, self._jwks.keys, _now_ms)
-
-
-def _worker_login(password: str) -> Callable[[], ServerMechanism]:
-    mechanism = "SCRAM-SHA-256"
-    credential = new_credential(mechanism, password)
-    secret = os.urandom(32)
-
-    def find(_: str, user: str) -> ScramCredential | None:
-        return credential if user == WORKER.name else None
-
-    return lambda: ScramServer(mechanism, find, secret)
 
 
 def _now_ms() -> int:

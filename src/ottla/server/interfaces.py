@@ -32,8 +32,8 @@ class RequestHandler(Protocol):
     def answered(self, api_key: int, started: float, size: int) -> None:
         """A reply of this many bytes is on its way (0: none is sent)."""
 
-    def authenticated(self, principal: Principal) -> None:
-        """The client is known by name from now on."""
+    def authenticated(self, principal: Principal, *, via_token: bool = False) -> None:
+        """The client is known by name from now on; `via_token`: by a delegation token."""
 
 
 class Shell(Protocol):

@@ -334,7 +334,7 @@ class ServerProtocol:
             assert gate.principal is not None
             self._end_large()
             self._admission.authenticated()
-            self._handler.authenticated(gate.principal)
+            self._handler.authenticated(gate.principal, via_token=gate.via_token)
             self._shell.login_done()
         assert step.reply is not None
         if step.header is None:

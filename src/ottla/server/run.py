@@ -20,6 +20,7 @@ import structlog
 
 from ottla.api import load_all
 from ottla.broker.broker_server import BrokerServer
+from ottla.broker.metadata.token_logins import TokenLogins
 from ottla.broker.metrics.counters import NetworkMetrics
 from ottla.broker.start_error import StartError
 from ottla.config import BrokerConfig, ConfigError
@@ -47,8 +48,9 @@ class RunningBroker:
         self.network = NetworkMetrics()
         self.node = BrokerServer(config)
         self._secret = os.urandom(32)
+        self._tokens = TokenLogins(config, self.node.image, self.node.clock, self._fake_salts)
         doors = [
-            Door.of(config, listener, self._find_credential, self._fake_salts)
+            Door.of(config, listener, self._find_credential, self._tokens.find, self._fake_salts)
             for listener in config.bound_listeners
         ]
         self.server = Server(self.node, self.network, doors)

@@ -3,7 +3,8 @@
 Rules kept here:
 1. `max.connections` is a promise about memory: past it nothing is accepted, and the kernel's
    backlog waits. So it does past `max.connection.creation.rate`, until the second is over.
-   `max.connections.per.ip` closes what is over it at once.
+   `max.connections.per.ip` closes what is over it at once. A listener that has as many as
+   `listener.name.X.max.connections` accepts nobody; the others go on.
 2. A connection on which no request waits, and nothing has moved for `connections.max.idle.ms`, is
    closed. So is one whose client has gone while nobody read from it.
 3. Connections and logs share the file descriptors: connections leave the logs some, and leave some
@@ -24,6 +25,7 @@ import os
 import resource
 import select
 import socket
+from collections import Counter
 from collections.abc import Collection, Coroutine, Sequence
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
@@ -87,6 +89,9 @@ class Server:
         self.handshakes = Handshakes(self.loop)
         self.connections: set[Connection] = set()
         self._by_host: dict[str, int] = {}
+        self._by_listener: Counter[str] = Counter()
+        self._full_listeners: set[str] = set()
+        """Those that have their `max.connections`, and accept nobody until one has gone."""
         self._listening: list[tuple[socket.socket, Door]] = []
         self._reloading = False
         self._accepting = False
@@ -136,6 +141,7 @@ class Server:
             self._pause_accepting(FILES_ARE_SHORT)
             return
         self._accepting = True
+        self._full_listeners.clear()
         for sock, door in self._listening:
             self.loop.add_reader(sock.fileno(), self._on_client, sock, door)
 
@@ -151,6 +157,11 @@ class Server:
             if len(self.connections) >= most:
                 self._tell_full(f"limit max.connections={most} reached")
                 self._stop_accepting()
+                return
+            if self._by_listener[door.name] >= (most := self._most_of(door)):
+                self._tell_full(f"limit max.connections={most} of {door.name} reached")
+                self._full_listeners.add(door.name)
+                self.loop.remove_reader(listening.fileno())
                 return
             if self._is_too_fast():
                 rate = self.node.config.max_connection_creation_rate
@@ -175,6 +186,12 @@ class Server:
             if sock.fileno() > self._files.last_for_connections:
                 self._pause_accepting(FILES_ARE_SHORT)
                 return
+
+    def _most_of(self, door: Door) -> int:
+        """`listener.name.X.max.connections`."""
+        most = self.node.config.listener_value(door.name, "max.connections")
+        assert isinstance(most, int)
+        return most
 
     def _tell_full(self, reason: str) -> None:
         """Say once that clients have to wait."""
@@ -230,6 +247,7 @@ class Server:
         else:
             connection = Connection(self, sock, host, door, self._numbers)
         self.connections.add(connection)
+        self._by_listener[door.name] += 1
         if door.has_tls or door.has_sasl:
             self.arrivals.add(connection, config.ottla_handshake_timeout_ms / 1000)
         self.metrics.accepted += 1
@@ -245,14 +263,24 @@ class Server:
         """A connection has closed."""
         self.connections.discard(connection)
         self.arrivals.remove(connection)
+        self._by_listener[connection.listener] -= 1
         self._count()
         left = self._by_host[connection.client_host] - 1
         if left:
             self._by_host[connection.client_host] = left
         else:
             del self._by_host[connection.client_host]
-        if not self._accepting and self._resume is None and self._listening:
-            self._accept_again()
+        if self._resume is None and self._listening:
+            if not self._accepting:
+                self._accept_again()
+            elif connection.listener in self._full_listeners:
+                self._listen_again()
+
+    def _listen_again(self) -> None:
+        """Accept on all listeners: those that are still full find it out by themselves."""
+        self._full_listeners.clear()
+        for sock, door in self._listening:
+            self.loop.add_reader(sock.fileno(), self._on_client, sock, door)
 
     def _sweep_idle(self) -> None:
         self._sweep_some(list(self.connections))
@@ -284,6 +312,8 @@ class Server:
             return
         if self._resume is None and self._listening:
             self._accept_again()  # max.connections may have been raised
+            if self._full_listeners:
+                self._listen_again()
         self.reload_certificates()
         self._sweep = self.loop.call_later(SWEEP_SECONDS, self._sweep_idle)
 

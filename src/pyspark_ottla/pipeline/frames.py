@@ -188,7 +188,7 @@ class Frames:
 
 
 def _tables(step: PipelineStep) -> set[str]:
-    """What a step reads, in lower case, as far as that can be told."""
+    """What a step reads, in lower case, as far as that is known."""
     try:
         return {table.name.lower() for table in read_query(step.sql, {}).tables}
     except WrongSqlError:

@@ -1,4 +1,4 @@
-"""Rows that came later than a query's watermark, which Spark drops: told, and kept if asked for.
+"""Rows that came later than a query's watermark, which Spark drops: counted, and kept if asked for.
 
 Rules kept here:
 1. Each batch that dropped rows is reported to the audit, by an event with the batch's number: it
@@ -23,7 +23,7 @@ from pyspark_ottla.pipeline.checking import reads_topic
 from pyspark_ottla.pipeline.failures import cause
 from pyspark_ottla.pipeline.frames import Frames
 from pyspark_ottla.pipeline.model import LATE_TO_DEAD_LETTERS, Pipeline, TopicSource
-from pyspark_ottla.pipeline.options import source_options
+from pyspark_ottla.pipeline.options import kafka_options, security_options, source_options
 from pyspark_ottla.pipeline.problems import PipelineError
 from pyspark_ottla.pipeline.progress import Document, dropped, offsets, topics
 from pyspark_ottla.pipeline.session import session_of_query
@@ -85,7 +85,8 @@ class LateRows:
         frames = Frames(session, self._pipeline, query)
         column = str(source.watermark.column)
         options = {
-            "kafka.bootstrap.servers": self._pipeline.bootstrap,
+            **kafka_options(self._pipeline),
+            **security_options(source.options),
             "topic": str(source.dead_letters),
             "sinkId": f"{document.get('id')}.{source.name}.late",
             "batchId": str(document["batchId"]),

@@ -139,6 +139,8 @@ class Pipeline:
     path: str
     name: Text
     bootstrap: str
+    kafka: Mapping[str, str]
+    """Settings of Kafka's clients for all topics: how to log in, for one."""
     checkpoint: Text | None
     trigger: Text | None
     audit: bool

@@ -9,6 +9,7 @@ Rules kept here:
 from collections.abc import Iterable, Mapping
 
 from pyspark_ottla.errors import OptionError
+from pyspark_ottla.kafka_options import KAFKA_PREFIX
 from pyspark_ottla.options import Use
 from pyspark_ottla.pipeline.document import Text
 from pyspark_ottla.pipeline.model import Pipeline, TopicSink, TopicSource
@@ -17,11 +18,26 @@ from pyspark_ottla.pipeline.templates import expressions
 from pyspark_ottla.sink.settings import sink_settings
 from pyspark_ottla.source.settings import SourceSettings
 
+BOOTSTRAP = f"{KAFKA_PREFIX}bootstrap.servers"
+
+
+def kafka_options(pipeline: Pipeline) -> dict[str, str]:
+    """What all readers and writers of topics have: the brokers, and `kafka` of the file."""
+    given = {f"{KAFKA_PREFIX}{name}": text for name, text in pipeline.kafka.items()}
+    return {**given, BOOTSTRAP: pipeline.bootstrap}
+
+
+def security_options(options: Mapping[str, str]) -> dict[str, str]:
+    """What a source's dead letters need of its options to reach the pipeline's brokers."""
+    if BOOTSTRAP in options:
+        return {}  # the source has other brokers
+    prefixes = tuple(f"{KAFKA_PREFIX}{start}" for start in ("security.", "ssl.", "sasl."))
+    return {name: text for name, text in options.items() if name.startswith(prefixes)}
+
 
 def source_options(pipeline: Pipeline, source: TopicSource, query: str) -> dict[str, str]:
     """The options of a topic's reader in one of the pipeline's queries."""
-    options = {
-        "kafka.bootstrap.servers": pipeline.bootstrap,
+    options = kafka_options(pipeline) | {
         "startingOffsets": source.start,
         "commitGroup": f"{pipeline.name}.{query}",
     }
@@ -36,7 +52,7 @@ def source_options(pipeline: Pipeline, source: TopicSource, query: str) -> dict[
 
 def topic_options(pipeline: Pipeline, sink: TopicSink) -> dict[str, str]:
     """The options of a topic's writer."""
-    options = {"kafka.bootstrap.servers": pipeline.bootstrap}
+    options = kafka_options(pipeline)
     if not expressions(sink.topic):
         options["topic"] = str(sink.topic)
     return options | _audit(pipeline, sink.name) | dict(sink.options)
@@ -49,7 +65,7 @@ def source_problem(pipeline: Pipeline, source: TopicSource) -> Problem | None:
     except OptionError as problem:
         line = source.name.line if source.pattern is None else source.pattern.line
         return Problem(
-            _line(problem, source.options, [pipeline.bootstrap], line),
+            _line(problem, _given(pipeline, source.options), [pipeline.bootstrap], line),
             f"source {source.name}: {problem}",
         )
     return None
@@ -63,9 +79,16 @@ def sink_problem(pipeline: Pipeline, sink: TopicSink) -> Problem | None:
     try:
         sink_settings(columns, topic_options(pipeline, sink), Use.STREAM_WRITE)
     except OptionError as problem:
-        line = _line(problem, sink.options, [pipeline.bootstrap], sink.name.line)
+        given = _given(pipeline, sink.options)
+        line = _line(problem, given, [pipeline.bootstrap], sink.name.line)
         return Problem(line, f"sink {sink.name}: {problem}")
     return None
+
+
+def _given(pipeline: Pipeline, options: Mapping[str, str]) -> dict[str, str]:
+    """The options that the file names, its own ones first."""
+    common = {f"{KAFKA_PREFIX}{name}": text for name, text in pipeline.kafka.items()}
+    return {**options, **{name: text for name, text in common.items() if name not in options}}
 
 
 def _line(

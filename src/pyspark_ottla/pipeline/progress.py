@@ -1,6 +1,6 @@
 """What a query has done, from the progress that Spark reports: rows, rows/s, lag.
 
-Pure: it is fed with Spark's progress documents, and told what time it is.
+Pure: it is fed with Spark's progress documents and the time.
 
 Rules kept here:
 1. A batch counts once, however often its progress is seen.

@@ -58,6 +58,7 @@ def read_pipeline(
         path=path,
         name=name,
         bootstrap=bootstrap or environment.get(BOOTSTRAP_VARIABLE, DEFAULT_BOOTSTRAP),
+        kafka=document.pairs("kafka"),
         checkpoint=document.text("checkpoint"),
         trigger=_duration(document, "trigger"),
         audit=document.flag("audit"),

@@ -90,7 +90,8 @@ def probe(pipeline: Pipeline) -> None:
         for sink in pipeline.sinks.values()
         if isinstance(sink, TopicSink)
     ]
-    for each in {found.bootstrap_servers: found for found in settings}.values():
+    ways = {(found.bootstrap_servers, found.security): found for found in settings}
+    for each in ways.values():
         try:
             with Client(each) as client:
                 client.metadata([])

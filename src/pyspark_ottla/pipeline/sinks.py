@@ -30,7 +30,7 @@ from pyspark_ottla.pipeline.model import (
     TopicSink,
     TopicSource,
 )
-from pyspark_ottla.pipeline.options import topic_options
+from pyspark_ottla.pipeline.options import security_options, topic_options
 from pyspark_ottla.pipeline.places import inside, resolve
 from pyspark_ottla.pipeline.problems import PipelineError, Problem, WrongFileError
 from pyspark_ottla.pipeline.session import session_of_query
@@ -84,7 +84,7 @@ def _dead_letter_sink(source: TopicSource, name: str) -> TopicSink:
         value=None,
         headers={},
         mode="append",
-        options={},
+        options=security_options(source.options),
     )
 
 

@@ -4,7 +4,7 @@ Spark has the last word: this reads its dialect with sqlglot, which needs no JVM
 Spark's own parser. So `check` reports what is found here, and `run` leaves SQL to Spark itself.
 
 Rules kept here:
-1. Nothing is called wrong that Spark might take: where columns cannot be told for sure (a
+1. Nothing is called wrong that Spark might take: where columns cannot be known for sure (a
    generator, a star with exceptions, a pivot), they are unknown (None), and nothing is said about
    them.
 2. Names are compared without regard to case, as Spark does.

@@ -7,7 +7,7 @@ Rules kept here:
 2. The event of a batch has the batch's number, and a batch that is finished by another run has the
    same one: however often it is written, it counts once.
 3. Parts of a batch may have been counted in windows of another length, by a run with other options.
-   They are told as lying somewhere in the windows that theirs reach into.
+   They are reported as lying somewhere in the windows that theirs reach into.
 """
 
 from collections.abc import Iterable, Mapping

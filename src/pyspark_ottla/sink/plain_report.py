@@ -34,5 +34,5 @@ def report_parts(
     """Tell what was written, if that is to be counted."""
     if settings.audit is not None:
         now = int(time() * 1000)
-        told = events(settings.audit, parts, instance=instance, sequence=sequence, time=now)
-        report(client, told)
+        reported = events(settings.audit, parts, instance=instance, sequence=sequence, time=now)
+        report(client, reported)

@@ -22,7 +22,7 @@ BATCH_BYTES = 1_000_000
 """Of records in a batch, before compression: with its header it fits into the `max.message.bytes`
 that topics have by default."""
 TRANSACTION_TIMEOUT_MS = 900_000
-"""Kafka's default of `transaction.max.timeout.ms`: no broker allows more unless it was told to."""
+"""Kafka's default of `transaction.max.timeout.ms`: no broker allows more unless configured to."""
 EXACTLY_ONCE, AT_LEAST_ONCE = "exactly-once", "at-least-once"
 OUTCOMES = {"fail": Proof.UNKNOWN, "committed": Proof.COMMITTED, "aborted": Proof.ABORTED}
 

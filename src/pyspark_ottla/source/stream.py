@@ -217,9 +217,9 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
                 # For a topic that is gone the broker would be asked again until the deadline.
                 there = SourceCluster(client, self._settings).existing()
                 kept = _without(position.offsets, position.recreated(there.ids))
-                told = {item: kept[item] for item in there.partitions if item in kept}
-                if told:
-                    GroupAdmin(client).commit_offsets(group, told)
+                known = {item: kept[item] for item in there.partitions if item in kept}
+                if known:
+                    GroupAdmin(client).commit_offsets(group, known)
         except KafkaError as problem:
             if not problem.retriable:
                 raise OptionError(f"option commitGroup is {group!r}: {problem}") from None

@@ -121,8 +121,16 @@ WRONG_OPTIONS = {
         "option kafka.auto.offset.reset is not supported: use startingOffsets",
     ),
     "encryption that would not happen": (
-        {"subscribe": "t", "kafka.security.protocol": "SSL"},
-        "only PLAINTEXT is supported so far",
+        {"subscribe": "t", "kafka.ssl.truststore.type": "PEM"},
+        "kafka.ssl.truststore.type has no effect without kafka.security.protocol",
+    ),
+    "a protocol that nobody has": (
+        {"subscribe": "t", "kafka.security.protocol": "TLS"},
+        "Invalid value TLS for configuration security.protocol",
+    ),
+    "a mechanism that is not supported": (
+        {"subscribe": "t", "kafka.security.protocol": "SASL_SSL"},
+        "SASL mechanism GSSAPI is not supported",
     ),
     "an option of the sink": (
         {"subscribe": "t", "guarantee": "exactly-once"},

@@ -256,20 +256,20 @@ def _take(batch: memoryview, offset: int, counted: Counted) -> None:
 
 async def _committed(partition: Partition) -> None:
     """Wait until what was appended is committed; raises KafkaError where it may be lost."""
-    told: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+    written: asyncio.Future[None] = asyncio.get_running_loop().create_future()
 
     def once(tell: Callable[[], object]) -> Callable[[], object]:
-        return lambda: None if told.done() else tell()
+        return lambda: None if written.done() else tell()
 
     gone = KafkaError(ErrorCode.NOT_LEADER_OR_FOLLOWER, f"{partition} is not led here")
     partition.when_committed(
         partition.log.end_offset,
-        once(lambda: told.set_result(None)),
-        once(lambda: told.set_exception(gone)),
+        once(lambda: written.set_result(None)),
+        once(lambda: written.set_exception(gone)),
     )
     try:
         async with asyncio.timeout(COMMITTED_WITHIN_SECONDS):
-            await told
+            await written
     except TimeoutError:
         raise KafkaError(ErrorCode.REQUEST_TIMED_OUT, f"{partition} is not committed") from None
 

@@ -55,11 +55,11 @@ class TransactionRunner(ShardRunner[TransactionShard]):
                 super().execute(shard, effect)
 
     def _write(self, shard: TransactionShard, markers: TxnMarkers) -> None:
-        def told(outcomes: Outcomes) -> None:
+        def on_done(outcomes: Outcomes) -> None:
             if self._shard is shard:
                 self.perform(lambda its, now: its.markers_written(markers, outcomes, now))
 
-        write_markers(self._context, markers, told)
+        write_markers(self._context, markers, on_done)
 
     def _expire(self, key: Any) -> None:
         try:

@@ -41,7 +41,7 @@ def write_marker(
     context: CoordinatorContext,
     where: TopicPartition,
     markers: TxnMarkers,
-    told: Callable[[ErrorCode], object],
+    on_done: Callable[[ErrorCode], object],
 ) -> ErrorCode | None:
     """End a transaction in one partition of this broker.
 
@@ -66,21 +66,21 @@ def write_marker(
         return ErrorCode.NONE
     partition.when_committed(
         end,
-        lambda: told(ErrorCode.NONE),
-        lambda: told(ErrorCode.NOT_LEADER_OR_FOLLOWER),
+        lambda: on_done(ErrorCode.NONE),
+        lambda: on_done(ErrorCode.NOT_LEADER_OR_FOLLOWER),
     )
     return None
 
 
 def write_markers(
-    context: CoordinatorContext, markers: TxnMarkers, told: Callable[[Outcomes], object]
+    context: CoordinatorContext, markers: TxnMarkers, on_done: Callable[[Outcomes], object]
 ) -> None:
     """End a transaction in all of its partitions; each outcome is reported once."""
     at_once: Outcomes = {}
     elsewhere: dict[int, list[TopicPartition]] = {}
 
     def told_later(where: TopicPartition) -> Callable[[ErrorCode], object]:
-        return lambda code: told({where: code})
+        return lambda code: on_done({where: code})
 
     for where in markers.partitions:
         topic = context.image.topics.get(where.topic)
@@ -95,9 +95,9 @@ def write_markers(
             if outcome is not None:
                 at_once[where] = outcome
     for leader, partitions in elsewhere.items():
-        context.background.run(_send(context, leader, markers, partitions, told))
+        context.background.run(_send(context, leader, markers, partitions, on_done))
     if at_once:
-        told(at_once)
+        on_done(at_once)
 
 
 async def _send(
@@ -105,7 +105,7 @@ async def _send(
     leader: int,
     markers: TxnMarkers,
     partitions: list[TopicPartition],
-    told: Callable[[Outcomes], object],
+    on_done: Callable[[Outcomes], object],
 ) -> None:
     request = WriteTxnMarkersRequest(
         markers=[
@@ -126,7 +126,7 @@ async def _send(
     except LinkError:
         pass
     finally:
-        told(outcomes)  # whatever happened: a marker without an outcome is never retried
+        on_done(outcomes)  # whatever happened: a marker without an outcome is never retried
 
 
 def _by_topic(partitions: Iterable[TopicPartition]) -> list[WritableTxnMarkerTopic]:

@@ -95,8 +95,8 @@ class Authorization:
 
     def _denied(self, access: Access, operation: Operation, kind: ResourceType, name: str) -> None:
         denial = Denial(str(access.principal), access.host, operation, kind, name)
-        told = self.denials.note(denial, time.monotonic())
-        if told is None:
+        noted = self.denials.note(denial, time.monotonic())
+        if noted is None:
             return
         assert self.authorizer is not None
         _, rule = self.authorizer.explain(access.principal, access.host, operation, kind, name)
@@ -105,7 +105,7 @@ class Authorization:
             principal=denial.principal,
             host=denial.host,
             operation=operation.name,
-            resource=f"{type_name(kind)}:LITERAL:{told.denial.name}",
+            resource=f"{type_name(kind)}:LITERAL:{noted.denial.name}",
             rule=rule,
-            suppressed=told.suppressed or None,
+            suppressed=noted.suppressed or None,
         )

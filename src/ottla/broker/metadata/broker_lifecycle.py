@@ -181,7 +181,7 @@ class BrokerLifecycleManager:
 
     async def _rejoin(self) -> None:
         broker = self._broker
-        told, patience = "", 1.0
+        logged, patience = "", 1.0
         try:
             while broker.running and broker.epoch == NO_EPOCH:
                 try:
@@ -191,11 +191,11 @@ class BrokerLifecycleManager:
                     self._fence()
                     # A store that is only slow can be reached with a longer timeout.
                     patience = min(patience * 2, MOST_PATIENCE)
-                    if str(problem) != told:  # the store may be out of reach for hours
-                        told = str(problem)
-                        log.error("failed to register with the cluster again", reason=told)
+                    if str(problem) != logged:  # the store may be out of reach for hours
+                        logged = str(problem)
+                        log.error("failed to register with the cluster again", reason=logged)
                     if isinstance(problem, IdInUseError):
-                        self.on_end(told)
+                        self.on_end(logged)
                         return
                     await asyncio.sleep(REJOIN_SECONDS)
             broker.fenced = False

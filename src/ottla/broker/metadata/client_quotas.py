@@ -56,6 +56,14 @@ class ClientQuotas:
         """For how many seconds a client has to wait already."""
         return self.take(key, request, 0)
 
+    def most_at_once(self, key: str, request: Asking) -> float | None:
+        """How much of its quota a client may use at once; None where it has no quota.
+
+        Kafka's `maxValueInQuotaWindow`.
+        """
+        bucket = self._bucket(key, request, monotonic())
+        return None if bucket is None else bucket.capacity
+
     def connected(self, address: str) -> float:
         """A client connects; for how many seconds it has to wait."""
         now = monotonic()

@@ -26,6 +26,12 @@ def tokens_of(image: Image) -> list[DelegationToken]:
     return [_token(document) for document in image.tokens.values()]
 
 
+def token_by_id(image: Image, token_id: str) -> DelegationToken | None:
+    """The token with this id."""
+    document = image.tokens.get(token_id)
+    return None if document is None else _token(document)
+
+
 def secret_of(config: BrokerConfig) -> str:
     """What tokens are made from; KafkaError where there are none."""
     secret = config.delegation_token_secret_key

@@ -77,9 +77,9 @@ class FencingProbe:
         """What another broker thinks of this one; None where it does not say."""
         no_topics = MetadataRequest(topics=[], allow_auto_topic_creation=False)
         try:
-            told = await self._peers.ask(
+            metadata = await self._peers.ask(
                 other, no_topics, MetadataResponse, VERSION, ANSWER_SECONDS
             )
         except LinkError:
             return None
-        return any(broker.node_id == self._broker.id for broker in told.brokers)
+        return any(broker.node_id == self._broker.id for broker in metadata.brokers)

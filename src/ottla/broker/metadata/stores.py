@@ -63,21 +63,23 @@ async def open_store(config: BrokerConfig, patience: float = 1.0) -> Store:
             raise StoreError(id_in_use(config.node_id)) from None
     if where.startswith(ZOOKEEPER):
         seconds = config.broker_session_timeout_ms / 1000
-        return await _open_zookeeper(where, owner, seconds, seconds * patience)
+        return await _open_zookeeper(config, owner, seconds, seconds * patience)
     raise StoreError(f"ottla.store={where} is neither {SQLITE}PATH nor {ZOOKEEPER}HOSTS/CHROOT")
 
 
 async def _open_zookeeper(
-    where: str, owner: str, session_timeout: float, connect_timeout: float
+    config: BrokerConfig, owner: str, session_timeout: float, connect_timeout: float
 ) -> Store:
     # Its library costs start-up time.
     from ottla.metadata.stores.zookeeper_address import parse_address
+    from ottla.metadata.stores.zookeeper_security import zookeeper_security
     from ottla.metadata.stores.zookeeper_store import ZooKeeperStore
 
     try:
-        address = parse_address(where)
+        address = parse_address(config.ottla_store)
     except ValueError as problem:
         raise StoreError(f"ottla.store: {problem}") from None
+    address = address._replace(security=zookeeper_security(config))
     return await ZooKeeperStore.open(
         address, owner, session_timeout=session_timeout, connect_timeout=connect_timeout
     )

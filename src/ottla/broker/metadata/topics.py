@@ -18,6 +18,7 @@ from ottla.metadata.documents import Configs, TopicDocument, decode
 from ottla.metadata.image import Image
 from ottla.metadata.store import Create, Op, Update
 from ottla.metadata.topics import NewTopic, RequestedTopic
+from ottla.security.certificate_check import check_certificates
 from ottla.wire.errors import ErrorCode, KafkaError
 
 _CHANCE = Random()  # of its own: a program that embeds a broker may seed the other
@@ -228,7 +229,9 @@ def _check_fit(metadata: ConfiguredWriter, broker: int | None, ops: list[Op]) ->
                 if broker is None:
                     metadata.config.with_dynamic(configs, settings.dynamic_broker)
                 else:
-                    metadata.config.with_dynamic(settings.dynamic_default, configs)
+                    wanted = metadata.config.with_dynamic(settings.dynamic_default, configs)
+                    if configs != settings.dynamic_broker:
+                        check_certificates(wanted, configs)
             except ConfigError as problem:
                 raise KafkaError(ErrorCode.INVALID_REQUEST, problem.message) from None
 

@@ -1,7 +1,7 @@
 """The metrics that kafka_exporter serves for Kafka, under its names: dashboards for it work.
 
 Rules kept here:
-1. Over all brokers of a cluster each sample is there once: a partition is told by its leader, a
+1. Over all brokers of a cluster each sample is there once: a partition is reported by its leader, a
    group by its coordinator, and what concerns the cluster by the controller.
 2. The number of samples is bounded; what is left out is counted (`ottla_metrics_left_out`).
 """

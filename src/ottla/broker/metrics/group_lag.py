@@ -4,8 +4,9 @@ Rules kept here:
 1. Lag in messages is the partition's high watermark less the committed offset, never below 0.
 2. Lag in seconds is the age of the first message that is not committed yet: when the high watermark
    passed the committed offset, between the two looks at it that enclose that moment. Where it
-   passed before the first look, the age of that look is told, which is too little, not too much.
-3. What is kept is bounded: so many looks for each partition, and only partitions with a group.
+   passed before the first look, the age of that look is reported: too little rather than too
+   much.
+3. What is kept is bounded: a fixed number of looks for each partition with a group.
 """
 
 from collections import deque

@@ -39,7 +39,7 @@ if TYPE_CHECKING:
 log = structlog.get_logger()
 
 SECONDS_FOR_A_CLIENT: Final = 10.0
-"""As long as Prometheus waits for a scrape unless told otherwise."""
+"""As long as Prometheus waits for a scrape unless configured otherwise."""
 LONGEST_REQUEST: Final = 8 << 10
 MOST_CONNECTIONS: Final = 100
 MOST_SCRAPES: Final = 20

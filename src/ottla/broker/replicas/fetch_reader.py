@@ -130,7 +130,7 @@ class FetchReader:
             )
         except KafkaError as error:
             # The code alone: an error in a local variable would hold its own frame.
-            code = self._as_told(wanted, partition, error.code)
+            code = self._error_code_for(wanted, partition, error.code)
             start = -1
             if partition is not None:
                 partition.metrics.failed_fetches += 1
@@ -150,7 +150,7 @@ class FetchReader:
         self._access.may(Operation.READ, ResourceType.TOPIC, topic)
         return KafkaError(ErrorCode.TOPIC_AUTHORIZATION_FAILED)
 
-    def _as_told(
+    def _error_code_for(
         self, wanted: CachedPartition, partition: Partition | None, code: ErrorCode
     ) -> ErrorCode:
         """Who may not read a topic does not learn whether it exists."""

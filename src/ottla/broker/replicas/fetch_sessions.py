@@ -8,7 +8,7 @@ Rules kept here:
    costs what has changed and not what is subscribed. Where that end is depends on the isolation
    level: a request with another one looks at all partitions again.
 2. An incremental reply names a partition only if it has records, an error, or another high
-   watermark or log start than was last told.
+   watermark or log start than was last sent.
 3. Partitions take turns in Kafka's order: that of the requests that named them, and one that gave
    records goes behind the others.
 4. The cache holds a fixed number of sessions. A newcomer takes the place of one unused for two
@@ -45,7 +45,7 @@ class Waiting(Protocol):
 
 
 class CachedPartition:
-    """One partition of a session: what is wanted of it, and what was last told."""
+    """One partition of a session: what is wanted of it, and what was last sent."""
 
     __slots__ = (
         "ask",

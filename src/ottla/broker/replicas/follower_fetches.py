@@ -4,8 +4,8 @@ Rules kept here (the arithmetic is in `replication/replicas.py` and `replication
 1. A position is noted once for each request, however often a parked fetch is looked at.
 2. It counts only where the follower knows this term, has the broker epoch that is known, and has a
    log that agrees with the leader's as far as it goes. A broker epoch above the registered one is
-   answered "ask again" and noted nowhere: the image may lag behind a restart, but whoever made the
-   epoch up must not push the real broker out of the ISR.
+   answered "ask again" and noted nowhere: the image may lag behind a restart, but a made-up
+   epoch must not push the real broker out of the ISR.
 3. A follower reads to the end of the log: what it copies is what gets committed.
 """
 

@@ -9,7 +9,7 @@ the producer takes any sequence for its first: what was behind would be written 
 1. What is behind a batch that was refused for the moment gets that batch's error: the client is to
    send all of them again, in order.
 2. That ends when the producer is back in order, has another epoch, or gave up: after a while it is
-   told as it is.
+   reported as it is.
 3. A limited number is remembered, the latest, and none for longer than that.
 """
 
@@ -89,7 +89,7 @@ class RejectedBatches:
         """Refuse a batch of a producer that the log does not know where one before it was refused.
 
         It is out of order, which the log itself sees only of producers that it knows. Raises
-        KafkaError; `told` has the error for the client.
+        KafkaError; `error_for` has the error for the client.
         """
         sent = sent_by(records)
         refusal = self._first.get((where, sent.producer_id))
@@ -98,7 +98,7 @@ class RejectedBatches:
                 ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER, "an earlier batch was rejected"
             )
 
-    def told(
+    def error_for(
         self, where: Where, records: memoryview | None, code: ErrorCode, now: int
     ) -> ErrorCode:
         """What to tell a producer whose batch is refused with this error."""

@@ -78,7 +78,7 @@ class FetchedData:
         else:
             is_full = problem.code == ErrorCode.KAFKA_STORAGE_ERROR and not partition.log.offline
         if is_full:
-            self._log_dir.full_disk.refused(str(partition), str(problem))  # told once for all
+            self._log_dir.full_disk.refused(str(partition), str(problem))  # logged once for all
         else:
             log.error(
                 "failed to replicate partition; retrying",

@@ -13,10 +13,9 @@ from typing import TYPE_CHECKING, Final
 
 from msgspec.structs import replace
 
-from ottla.security.listeners import WORKER_MECHANISM, LinkSettings
+from ottla.security.listeners import LinkSettings
 from ottla.security.mechanism import ClientMechanism
 from ottla.security.sasl_client import new_client
-from ottla.security.scram import ScramClient
 
 if TYPE_CHECKING:
     import ssl
@@ -48,8 +47,6 @@ class LinkSecurity:
         """A login at another broker."""
         settings = self._settings
         assert settings.mechanism is not None
-        if settings.mechanism == WORKER_MECHANISM:
-            return ScramClient("SCRAM-SHA-256", settings.user, settings.password.reveal())
         return new_client(settings.mechanism, settings.user, settings.password.reveal())
 
     def context(self) -> ssl.SSLContext | None:

@@ -120,7 +120,7 @@ class ReplicaFetcher:
             try:
                 await self._fetch_from_leader()
             except LinkError as problem:
-                if str(problem) != self._failing:  # told once
+                if str(problem) != self._failing:  # logged once
                     self._failing = str(problem)
                     log.warning(
                         "leader unreachable; retrying", leader=self._leader, reason=self._failing

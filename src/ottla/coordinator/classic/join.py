@@ -251,7 +251,7 @@ class ClassicJoin:
         if self._context.version >= SKIP_ASSIGNMENT_FROM:
             reply.skip_assignment = member.member_id == group.leader
         else:
-            # Such a client cannot be told to skip: it must not take itself for the leader.
+            # Such a client cannot be asked to skip: it must not take itself for the leader.
             reply.leader = old_leader or ""
             reply.members = []
         return reply

@@ -282,7 +282,7 @@ def _classic_member(
 
 
 def _expect_join(group: ConsumerGroup, member: ConsumerMember, draft: ResultDraft) -> None:
-    """Give a member time to join again, counted from when it was first told."""
+    """Give a member time to join again, counted from when it was first asked to."""
     if member.member_id not in group.awaited_joins:
         group.awaited_joins.add(member.member_id)
         _expect(group, member.member_id, ConsumerTimer.JOIN, member.rebalance_timeout_ms, draft)

@@ -97,7 +97,7 @@ class ConsumerGroup(Group):
     seen_regexes: tuple[int, int] | None = None
     """Soft: the version of the topics at which all patterns were last looked up, and when."""
     awaited_joins: set[str] = field(default_factory=set)
-    """Soft: classic members that were told to join again."""
+    """Soft: classic members that were asked to join again."""
 
     @property
     def member_count(self) -> int:

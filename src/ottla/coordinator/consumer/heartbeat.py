@@ -7,7 +7,7 @@ Rules kept here:
 2. The first member of the new protocol turns an empty or classic group into a consumer group.
 3. An instance id belongs to one member id until that one has left (UNRELEASED_INSTANCE_ID,
    FENCED_INSTANCE_ID).
-4. The assignment is sent where it changed, and where the member told everything about itself.
+4. The assignment is sent where it changed, and where the member sent everything about itself.
 5. A refused request changes nothing.
 """
 

@@ -1,7 +1,9 @@
-"""The address of a ZooKeeper store: `zookeeper://host1:2181,host2,host3/chroot`. Pure."""
+"""The address of a ZooKeeper store: `zookeeper://host1:2181,host2,host3/chroot`."""
 
 import re
 from typing import NamedTuple
+
+from ottla.metadata.stores.zookeeper_security import NO_SECURITY, ZooKeeperSecurity
 
 SCHEME = "zookeeper://"
 DEFAULT_PORT = 2181
@@ -15,6 +17,7 @@ class ZooKeeperAddress(NamedTuple):
 
     hosts: tuple[tuple[str, int], ...]
     chroot: str = ""
+    security: ZooKeeperSecurity = NO_SECURITY
 
     def host_texts(self) -> list[str]:
         """The servers as `host:port`."""

@@ -90,6 +90,7 @@ def make_client(
         randomize_hosts=False,
         connection_retry={"max_tries": -1, "delay": 0.05, "max_delay": 1.0},
         logger=logger,
+        **address.security.client_options(),
     )
     connect, invoke = client._connection._connect, client._connection._invoke
 

@@ -31,6 +31,7 @@ from kazoo.exceptions import (  # type: ignore[import-untyped]
     ConnectionClosedError,
     ConnectionLoss,
     KazooException,
+    NoAuthError,
     NodeExistsError,
     NoNodeError,
     OperationTimeoutError,
@@ -441,5 +442,9 @@ def _settle(answer: "asyncio.Future[Any]", result: Any) -> None:
         answer.set_exception(ConnectionLost(type(error).__name__))
     elif isinstance(error, NoNodeError | NodeExistsError):
         answer.set_exception(error)
+    elif isinstance(error, NoAuthError):
+        answer.set_exception(
+            StoreError("ZooKeeper denies access to the cluster's nodes; check ottla.zookeeper.auth")
+        )
     else:
         answer.set_exception(StoreError(f"ZooKeeper error: {type(error).__name__} {error}"))

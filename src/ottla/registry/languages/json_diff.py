@@ -177,7 +177,7 @@ class _Comparison:
         for name in sorted(required_after - required_before):
             known = self.new.resolved(after.get(name, True))
             if name in after and name not in before:
-                continue  # told above
+                continue  # reported above
             if not (isinstance(known, dict) and "default" in known):
                 place = f"{path}/required/{name}" if name not in after else f"{path}/properties/"
                 found.append(
