@@ -9,7 +9,7 @@ unexport PYTHONDONTWRITEBYTECODE
 .PHONY: demo test test-all test-fast coverage readme java lint bench compat faults simulate stalls mutate docs clean
 # Processes that share the tests: most of them wait for servers, so more than there are cores.
 TEST_PROCESSES ?= 3
-PYTEST := $(BIN)/pytest --numprocesses $(TEST_PROCESSES) --dist loadgroup --no-loadscope-reorder --durations 20
+PYTEST := $(BIN)/pytest --numprocesses $(TEST_PROCESSES) --dist loadfile --no-loadscope-reorder --durations 20
 
 $(READY): pyproject.toml constraints.txt setup.py $(wildcard src/ottla/*/native/*.p*)
 	@echo "Setting up $(VENV) ..."

@@ -42,23 +42,16 @@ if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Say which tests stay together in one process of a parallel run (pytest-xdist, loadgroup), and
-    which are begun first (with --no-loadscope-reorder).
+    """Say which files a parallel run begins with (pytest-xdist, --no-loadscope-reorder).
 
-    The tests of a file share its fixtures. Every process has a Spark and a broker of its own, which
-    its files share.
+    The tests of a file run in one process (--dist loadfile), for they share its fixtures. Every
+    process has a Spark and a broker of its own, which its files share.
     """
-    for item in items:
-        item.add_marker(pytest.mark.xdist_group(_file(item)))
     items.sort(key=_turn)  # a stable sort
 
 
-def _file(item: pytest.Item) -> str:
-    return item.path.relative_to(item.config.rootpath).as_posix()
-
-
 def _turn(item: pytest.Item) -> int:
-    file = _file(item)
+    file = item.path.relative_to(item.config.rootpath).as_posix()
     turns = (turn for turn, start in enumerate(LONGEST_FILES) if file.startswith(start))
     return next(turns, len(LONGEST_FILES))
 

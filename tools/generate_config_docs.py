@@ -62,12 +62,13 @@ def render() -> str:
             INTRODUCTION,
             "## Topic settings\n",
             *_entries(shown),
-            "## Consumer group settings\n",
-            "For groups with the consumer protocol (`group.protocol=consumer`). The broker's",
-            "`group.consumer.min.*` and `group.consumer.max.*` limit them.\n",
+            "## Group settings\n",
+            "`consumer.*` are for groups with the consumer protocol (`group.protocol=consumer`),",
+            "`share.*` for share groups. The broker's `group.consumer.min.*`, `group.share.min.*`",
+            "and `.max.*` limit them.\n",
             *_entries(GROUP_CONFIGS.values()),
             "## Broker settings\n",
-            *_entries(BROKER_CONFIGS.values()),
+            *_entries(row for row in BROKER_CONFIGS.values() if not row.internal),
         ]
     )
 

@@ -31,8 +31,11 @@ from uuid import UUID
 from kio.schema.index import api_key_map, schema_name_map
 from kio.static.constants import EntityType
 
-API_KEYS = (*range(4), *range(8, 52), 55, 57, 60, 61, 64, 65, 66, 68, 69, 74, 75)
-"""What Apache Kafka 4.3 advertises to clients, without telemetry, share and streams groups."""
+API_KEYS = (
+    *(*range(4), *range(8, 52), 55, 57, 60, 61, 64, 65, 66, 68, 69, 74, 75, 76, 77, 78, 79),
+    *(*range(83, 88), 90, 91, 92),
+)
+"""What Apache Kafka 4.3 advertises to clients, without telemetry and streams groups."""
 
 DATA_SCHEMAS = ("consumer_protocol_assignment", "consumer_protocol_subscription")
 """Messages that are neither request nor response."""

@@ -58,6 +58,8 @@ from ottla.wire.messages import (
     offset_fetch,
     offset_for_leader_epoch,
     produce,
+    share_acknowledge,
+    share_fetch,
     sync_group,
     txn_offset_commit,
     update_features,
@@ -94,6 +96,7 @@ def cases(topic_id: UUID) -> list[Case]:
         *_cluster(),
         *_tokens(),
         *_groups(),
+        *_sharing(topic_id),
         *_transactions(),
     ]
 
@@ -460,6 +463,32 @@ def _tokens() -> list[Case]:
 
 def _list_config_resources() -> Message:
     return list_config_resources.ListConfigResourcesRequest()
+
+
+def _sharing(topic_id: UUID) -> list[Case]:
+    read = (Operation.READ, ON_GROUP)
+    fetching = share_fetch.ShareFetchRequest(
+        group_id=GROUP,
+        member_id="m",
+        max_records=1,
+        topics=[
+            share_fetch.FetchTopic(topic_id=topic_id, partitions=[share_fetch.FetchPartition()])
+        ],
+    )
+    batch = share_acknowledge.AcknowledgementBatch(acknowledge_types=[1])
+    partition = share_acknowledge.AcknowledgePartition(acknowledgement_batches=[batch])
+    acknowledging = share_acknowledge.ShareAcknowledgeRequest(
+        group_id=GROUP,
+        member_id="m",
+        share_session_epoch=1,
+        topics=[share_acknowledge.AcknowledgeTopic(topic_id=topic_id, partitions=[partition])],
+    )
+    return [
+        Case(ApiKey.SHARE_FETCH, 2, fetching, GROUP_FAILED),
+        Case(ApiKey.SHARE_FETCH, 2, fetching, TOPIC_FAILED, [read]),
+        Case(ApiKey.SHARE_ACKNOWLEDGE, 2, acknowledging, GROUP_FAILED),
+        Case(ApiKey.SHARE_ACKNOWLEDGE, 2, acknowledging, TOPIC_FAILED, [read]),
+    ]
 
 
 def _groups() -> list[Case]:

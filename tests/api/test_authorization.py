@@ -32,13 +32,16 @@ from ottla.wire.messages.add_partitions_to_txn import (
 )
 from ottla.wire.messages.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest
 from ottla.wire.messages.init_producer_id import InitProducerIdRequest
+from ottla.wire.messages.share_group_heartbeat import ShareGroupHeartbeatRequest
 from tests.broker.nodes import running, topic, write
 
 from .authorization_cases import GROUP, NAME, TXN, Case, cases
+from .share_authorization_cases import SHARE_GROUP, share_cases
 
 SETTINGS = {
     "offsets.topic.num.partitions": "1",
     "transaction.state.log.num.partitions": "1",
+    "share.coordinator.state.topic.num.partitions": "1",
     "delegation.token.secret.key": "secret",
     "authorizer.class.name": STANDARD_AUTHORIZER,
 }
@@ -124,6 +127,12 @@ async def _prepared(node: BrokerServer) -> None:
     )
     joined = await _ask(node, Case(ApiKey.CONSUMER_GROUP_HEARTBEAT, 1, join, None))
     assert not joined.error_code
+    share = ShareGroupHeartbeatRequest(
+        group_id=SHARE_GROUP, member_id="m", subscribed_topic_names=[NAME]
+    )
+    joined = await _ask(node, Case(ApiKey.SHARE_GROUP_HEARTBEAT, 1, share, None))
+    assert not joined.error_code
+    assert joined.assignment.topic_partitions
     begin = InitProducerIdRequest(transactional_id=TXN, transaction_timeout_ms=60_000)
     begun = await _ask(node, Case(ApiKey.INIT_PRODUCER_ID, 4, begin, None))
     assert not begun.error_code
@@ -146,7 +155,8 @@ def test_every_declared_check_is_asked_and_a_refusal_changes_nothing(tmp_path: P
         async with running(tmp_path, SETTINGS) as node:
             await _prepared(node)
             before = await _state(node)
-            for case in cases(node.image.topics[NAME].id):
+            topic_id = node.image.topics[NAME].id
+            for case in [*cases(topic_id), *share_cases(topic_id)]:
                 access = _Recording(case.granted)
                 reply = await _ask(node, case, access)
                 if case.error is not None:
@@ -171,7 +181,7 @@ def test_lists_leave_out_what_a_client_may_not_see(tmp_path: Path) -> None:
             found = {case.key: case for case in cases(node.image.topics[NAME].id)}
             nobody = _Recording()
             listed = await _ask(node, found[ApiKey.LIST_GROUPS])
-            assert [group.group_id for group in listed.groups] == [GROUP]
+            assert sorted(group.group_id for group in listed.groups) == [GROUP, SHARE_GROUP]
             assert not (await _ask(node, found[ApiKey.LIST_GROUPS], nobody)).groups
             listed = await _ask(node, found[ApiKey.LIST_TRANSACTIONS])
             assert [each.transactional_id for each in listed.transaction_states] == [TXN]

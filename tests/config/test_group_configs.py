@@ -1,11 +1,11 @@
-"""The settings of consumer groups; the answers were seen on Apache Kafka 4.3.0."""
+"""The settings of consumer and share groups; the answers were seen on Apache Kafka 4.3.0."""
 
 import pytest
 
 from ottla.config import BrokerSettings
 from ottla.config.describe import ConfigSource, describe_group
 from ottla.config.dynamic import Alteration, AlterOp, altered_group_configs
-from ottla.config.group_configs import group_values
+from ottla.config.group_configs import duration_ms, group_values
 from ottla.config.resolve import broker_values
 from ottla.wire.errors import ErrorCode, KafkaError
 
@@ -35,7 +35,20 @@ def test_set_and_delete() -> None:
         (ASSIGNMENT, "-1", "Value must be at least 0"),
         (SESSION, "x", "Not a number of type INT"),
         ("consumer.session.timeout", "50000", "did you mean consumer.session.timeout.ms"),
-        ("share.auto.offset.reset", "earliest", "Unknown group config name"),
+        ("streams.num.standby.replicas", "1", "Unknown group config name"),
+        ("share.auto.offset.reset", "none", "must be either 'earliest', 'latest'"),
+        ("share.auto.offset.reset", "by_duration:1h", "Not a duration"),
+        ("share.auto.offset.reset", "by_duration:PT", "Not a duration"),
+        ("share.isolation.level", "serializable", "must be one of"),
+        ("share.renew.acknowledge.enable", "maybe", "either true or false"),
+        ("share.session.timeout.ms", "44999", "group.share.min.session.timeout.ms"),
+        ("share.heartbeat.interval.ms", "15001", "group.share.max.heartbeat.interval.ms"),
+        ("share.assignment.interval.ms", "15001", "group.share.max.assignment.interval.ms"),
+        ("share.record.lock.duration.ms", "14999", "group.share.min.record.lock.duration.ms"),
+        ("share.record.lock.duration.ms", "999", "Value must be at least 1000"),
+        ("share.delivery.count.limit", "11", "group.share.max.delivery.count.limit"),
+        ("share.delivery.count.limit", "1", "Value must be at least 2"),
+        ("share.partition.max.record.locks", "4001", "group.share.max.partition.max.record.locks"),
         ("retention.ms", "5", "Unknown group config name: retention.ms"),
     ],
 )
@@ -60,7 +73,31 @@ def test_a_session_is_longer_than_the_interval_of_its_heartbeats() -> None:
 def test_bounds_that_moved_since_still_hold() -> None:
     settings = BrokerSettings(static={"group.consumer.max.session.timeout.ms": "46000"})
     values = group_values({SESSION: "50000"}, broker_values(settings))
-    assert values == {SESSION: 46_000, HEARTBEAT: 5_000, ASSIGNMENT: 1_000}
+    assert (values[SESSION], values[HEARTBEAT], values[ASSIGNMENT]) == (46_000, 5_000, 1_000)
+
+
+def test_share_groups_have_kafkas_defaults() -> None:
+    values = group_values({}, broker_values(BrokerSettings()))
+    assert {name: value for name, value in values.items() if name.startswith("share.")} == {
+        "share.assignment.interval.ms": 1000,
+        "share.auto.offset.reset": "latest",
+        "share.delivery.count.limit": 5,
+        "share.heartbeat.interval.ms": 5000,
+        "share.isolation.level": "read_uncommitted",
+        "share.partition.max.record.locks": 2000,
+        "share.record.lock.duration.ms": 30_000,
+        "share.renew.acknowledge.enable": True,
+        "share.session.timeout.ms": 45_000,
+    }
+
+
+@pytest.mark.parametrize(
+    ("text", "milliseconds"),
+    [("PT1H", 3_600_000), ("P1DT1M", 86_460_000), ("PT1.5S", 1_500), ("pt0.001s", 1)],
+)
+def test_a_duration_is_read_as_java_does(text: str, milliseconds: int) -> None:
+    assert duration_ms(text) == milliseconds
+    assert _altered("share.auto.offset.reset", f"by_duration:{text}")
 
 
 def test_what_a_group_does_not_set_it_has_from_the_broker() -> None:

@@ -114,7 +114,7 @@ def test_a_kraft_servers_properties_work_with_warnings() -> None:
     assert loaded.values["log.dirs"] == "/var/lib/kafka"
     assert "num.io.threads" not in loaded.values
     assert "server.properties:10: num.io.threads has no effect in Ottla" in loaded.warnings
-    assert len(loaded.warnings) == 6
+    assert len(loaded.warnings) == 5
 
 
 @pytest.mark.parametrize(

@@ -208,17 +208,17 @@ def test_kafkas_log_is_loaded() -> None:
     assert shard.handle_list_groups(ListGroupsRequest(), context(5), 0).reply == []
 
 
-SHARE_GROUP = CoordinatorRecord(b"\x00\x0b\x00\x01g", b"\x00\x00\x00")
+STREAMS_GROUP = CoordinatorRecord(b"\x00\x11\x00\x01g", b"\x00\x00\x00")
 NEWER_OFFSET = CoordinatorRecord(b"\x00\x01\x00\x01g\x00\x01t\x00\x00\x00\x00", b"\x00\x05")
 
 
 def test_a_type_or_version_that_nobody_knows_is_skipped_and_counted() -> None:
     shard = World().shard
-    for record in (SHARE_GROUP, NEWER_OFFSET, SHARE_GROUP):
+    for record in (STREAMS_GROUP, NEWER_OFFSET, STREAMS_GROUP):
         with pytest.raises(UnknownRecordError):
             read_record(record)
         shard.replay(record)
-    assert shard.skipped == {"record type 11": 2, "version 5 of record type 1": 1}
+    assert shard.skipped == {"record type 17": 2, "version 5 of record type 1": 1}
     assert shard.handle_list_groups(ListGroupsRequest(), context(5), 0).reply == []
 
 
@@ -233,6 +233,12 @@ def test_the_numbers_of_records_are_kafkas() -> None:
         6: "ConsumerGroupTargetAssignmentMetadataKey",
         7: "ConsumerGroupTargetAssignmentMemberKey",
         8: "ConsumerGroupCurrentMemberAssignmentKey",
+        10: "ShareGroupMemberMetadataKey",
+        11: "ShareGroupMetadataKey",
+        12: "ShareGroupTargetAssignmentMetadataKey",
+        13: "ShareGroupTargetAssignmentMemberKey",
+        14: "ShareGroupCurrentMemberAssignmentKey",
+        15: "ShareGroupStatePartitionMetadataKey",
         16: "ConsumerGroupRegularExpressionKey",
     }
 

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 import trustme
-from hypothesis import given, settings
+from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from ottla.config.errors import ConfigError
@@ -34,7 +34,8 @@ from ottla.wire.errors import KafkaError
 from ottla.wire.reply import UnanswerableError
 
 EXAMPLES = int(os.environ.get("OTTLA_FUZZ_EXAMPLES", "60"))
-fuzzed = settings(max_examples=EXAMPLES)
+# A busy machine is not a reason to fail.
+fuzzed = settings(max_examples=EXAMPLES, suppress_health_check=[HealthCheck.too_slow])
 SECRET = b"s" * 32
 
 

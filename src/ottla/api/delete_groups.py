@@ -1,4 +1,7 @@
-"""DeleteGroups, versions 0 to 2: forget groups without members, with their offsets."""
+"""DeleteGroups, versions 0 to 2: forget groups without members, with their offsets.
+
+The state of a share group's partitions is deleted before the group.
+"""
 
 from ottla.api.authorization import Inside
 from ottla.api.pieces import pieces
@@ -32,9 +35,14 @@ async def delete_groups(request: Request, asked: DeleteGroupsRequest) -> DeleteG
         DeletableGroupResult(group_id=each, error_code=ErrorCode.GROUP_AUTHORIZATION_FAILED)
         for each in hidden
     ]
+    failed = {}
+    for group_id in dict.fromkeys(allowed):
+        code = await request.node.share_groups.delete_state_of_group(group_id)
+        if code:
+            failed[group_id] = DeletableGroupResult(group_id=group_id, error_code=code)
     groups = await request.node.groups.ask_about(
-        allowed,
+        [each for each in allowed if each not in failed],
         lambda shard, ids, now: shard.handle_delete_groups(ids, request.context, now),
         lambda group_id, code, _: DeletableGroupResult(group_id=group_id, error_code=code),
     )
-    return DeleteGroupsResponse(results=[*refused, *groups])
+    return DeleteGroupsResponse(results=[*refused, *failed.values(), *groups])

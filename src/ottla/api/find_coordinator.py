@@ -1,6 +1,7 @@
-"""FindCoordinator, versions 0 to 6: which broker coordinates a group or a transactional id.
+"""FindCoordinator, versions 0 to 6: which broker coordinates a group, a transactional id or a
+share partition.
 
-KIPs: 98 (transactions), 699 (many keys at once).
+KIPs: 98 (transactions), 699 (many keys at once), 932 (share partitions).
 """
 
 from __future__ import annotations
@@ -11,7 +12,7 @@ from ottla.api.authorization import Inside
 from ottla.api.pieces import pieces
 from ottla.api.registry import Request, api, error_of
 from ottla.broker.scheduling.turns import Turns
-from ottla.security.operations import Operation, ResourceType
+from ottla.security.operations import CLUSTER_NAME, Operation, ResourceType
 from ottla.wire.apis import ApiKey
 from ottla.wire.errors import ErrorCode, KafkaError
 from ottla.wire.messages.find_coordinator import (
@@ -26,6 +27,8 @@ if TYPE_CHECKING:
 FIRST_WITH_MANY_KEYS = 4
 GROUP = 0
 TRANSACTION = 1
+SHARE = 2
+FIRST_WITH_SHARE = 6
 NO_NODE = -1
 SUCCESS = "NONE"  # what Kafka writes where versions 1 to 3 have room for an error's message
 
@@ -39,6 +42,7 @@ SUCCESS = "NONE"  # what Kafka writes where versions 1 to 3 have room for an err
     authorize=Inside(
         (Operation.DESCRIBE, ResourceType.GROUP),
         (Operation.DESCRIBE, ResourceType.TRANSACTIONAL_ID),
+        (Operation.CLUSTER_ACTION, ResourceType.CLUSTER),
     ),
 )
 async def find_coordinator(
@@ -66,8 +70,12 @@ async def _find(request: Request, key: str, kind: int) -> Coordinator:
     node = request.node
     try:
         coordinators = _coordinators(request, kind)
-        resource = ResourceType.GROUP if kind == GROUP else ResourceType.TRANSACTIONAL_ID
-        request.access.check(Operation.DESCRIBE, resource, key)
+        if kind == SHARE:
+            request.access.check(Operation.CLUSTER_ACTION, ResourceType.CLUSTER, CLUSTER_NAME)
+            _check_share_key(key)
+        else:
+            resource = ResourceType.GROUP if kind == GROUP else ResourceType.TRANSACTIONAL_ID
+            request.access.check(Operation.DESCRIBE, resource, key)
         await coordinators.ensure_topic()
         leader = node.leaders.of(coordinators.topic, coordinators.partition_of(key))
         broker = node.image.brokers.get(leader.id)
@@ -89,4 +97,13 @@ def _coordinators(request: Request, kind: int) -> Coordinators[Any]:
         return request.node.groups
     if kind == TRANSACTION and request.version >= 1:
         return request.node.transactions
+    if kind == SHARE and request.version >= FIRST_WITH_SHARE:
+        return request.node.share_coordinator
     raise KafkaError(ErrorCode.INVALID_REQUEST, f"{kind} is not a valid coordinator key type")
+
+
+def _check_share_key(key: str) -> None:
+    """Refuse what is not group:topicId:partition; a group's id may have colons itself."""
+    parts = key.rsplit(":", 2)
+    if len(parts) != 3 or not all(parts) or len(parts[1]) != 22 or not parts[2].isdecimal():
+        raise KafkaError(ErrorCode.INVALID_REQUEST, f"{key} is not a key of a share partition")

@@ -25,6 +25,9 @@ from ottla.broker.coordinators.context import CoordinatorContext
 from ottla.broker.coordinators.coordinators import MOST_REPLICAS
 from ottla.broker.coordinators.group_coordinator import GroupCoordinator
 from ottla.broker.coordinators.positions import group_positions
+from ottla.broker.coordinators.share_coordinator import ShareCoordinator
+from ottla.broker.coordinators.share_group_offsets import ShareGroupOffsets
+from ottla.broker.coordinators.share_persister import SharePersister
 from ottla.broker.coordinators.transaction_coordinator import TransactionCoordinator
 from ottla.broker.logs.closing import close_logs
 from ottla.broker.logs.log_cleaner import LogCleaner
@@ -60,6 +63,8 @@ from ottla.broker.replication.peers import Peers
 from ottla.broker.replication.replica_manager import ReplicaManager
 from ottla.broker.scheduling.background import Background
 from ottla.broker.scheduling.supervised import SupervisedTask
+from ottla.broker.sharing.leadership import Leaderships
+from ottla.broker.sharing.share_partition_manager import SharePartitionManager
 from ottla.broker.start_error import StartError
 from ottla.config import BrokerConfig
 from ottla.log.storage.folder import FolderError
@@ -84,6 +89,7 @@ class BrokerServer:
         self._build_replicas()
         self._build_logs()
         self._build_coordinators()
+        self._build_sharing()
         self._build_replication()
         self._build_metadata()
         self.audit = Audit(
@@ -166,11 +172,23 @@ class BrokerServer:
         )
         self.transactions = TransactionCoordinator(self.coordinators)
         self.groups = GroupCoordinator(self.coordinators)
-        self._by_topic = CoordinatorsByTopic(self.groups, self.transactions)
+        self.share_coordinator = ShareCoordinator(self.coordinators, self.metadata)
+        self.share_persister = SharePersister(self.coordinators, self.share_coordinator)
+        self.share_groups = ShareGroupOffsets(self.coordinators, self.groups, self.share_persister)
+        self._by_topic = CoordinatorsByTopic(self.groups, self.transactions, self.share_coordinator)
         self.auto_topic_creation = AutoTopicCreation(
             self.metadata, self.background, self._by_topic.new_topic
         )
-        self.coordinators.join(self.groups, self.auto_topic_creation)
+        self.coordinators.join(self.groups, self.auto_topic_creation, self.share_persister)
+
+    def _build_sharing(self) -> None:
+        self.sharing = SharePartitionManager(
+            self.context,
+            state=self.share_persister,
+            partitions=self.partitions,
+            background=self.background,
+            cold_readers=self.cold_readers,
+        )
 
     def _build_replication(self) -> None:
         self.replica_manager = ReplicaManager(
@@ -183,7 +201,7 @@ class BrokerServer:
             isr_leaving=self.isr_leaving,
             peers=self.peers,
             background=self.background,
-            listener=self._by_topic,
+            listener=Leaderships(self._by_topic, self.sharing),
         )
 
     def _build_metadata(self) -> None:
@@ -212,7 +230,7 @@ class BrokerServer:
             log_cleaner=self.log_cleaner,
             replica_manager=self.replica_manager,
             controller=self.controller,
-            groups=self.groups,
+            topic_listeners=(self.groups, self.share_coordinator),
             authorization=self.authorization,
             quotas=self.quotas,
             session_ended=self.lifecycle.session_ended,
@@ -322,8 +340,10 @@ class BrokerServer:
         await self.leader_balancer.stop()
         await self._sweeping.stop()
         await self.replica_manager.stop()
+        self.sharing.stop()
         self.transactions.stop()
         self.groups.stop()
+        self.share_coordinator.stop()
         await self.audit.stop()
         self.peers.close()
         await self.log_cleaner.stop()

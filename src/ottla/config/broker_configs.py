@@ -17,6 +17,7 @@ from ottla.config.ignored_configs import is_ignored
 from ottla.config.listener_configs import PREFIX
 from ottla.config.listener_configs import definition as listener_definition
 from ottla.config.security_configs import SECURITY_CONFIGS
+from ottla.config.share_configs import SHARE_CONFIGS
 from ottla.config.topic_configs import TOPIC_CONFIGS
 
 BROKER_CONFIGS: dict[str, ConfigDef] = table(
@@ -26,6 +27,7 @@ BROKER_CONFIGS: dict[str, ConfigDef] = table(
     *LOG_CONFIGS,
     *REPLICA_CONFIGS,
     *COORDINATOR_CONFIGS,
+    *SHARE_CONFIGS,
     *AUDIT_CONFIGS,
 )
 

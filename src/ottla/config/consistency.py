@@ -21,6 +21,20 @@ _ORDERED = (
     ("group.consumer.heartbeat.interval.ms", "group.consumer.session.timeout.ms"),
     ("group.consumer.min.assignment.interval.ms", "group.consumer.assignment.interval.ms"),
     ("group.consumer.assignment.interval.ms", "group.consumer.max.assignment.interval.ms"),
+    ("group.share.min.session.timeout.ms", "group.share.session.timeout.ms"),
+    ("group.share.session.timeout.ms", "group.share.max.session.timeout.ms"),
+    ("group.share.min.heartbeat.interval.ms", "group.share.heartbeat.interval.ms"),
+    ("group.share.heartbeat.interval.ms", "group.share.max.heartbeat.interval.ms"),
+    ("group.share.heartbeat.interval.ms", "group.share.session.timeout.ms"),
+    ("group.share.min.assignment.interval.ms", "group.share.assignment.interval.ms"),
+    ("group.share.assignment.interval.ms", "group.share.max.assignment.interval.ms"),
+    ("group.share.min.delivery.count.limit", "group.share.delivery.count.limit"),
+    ("group.share.delivery.count.limit", "group.share.max.delivery.count.limit"),
+    ("group.share.min.record.lock.duration.ms", "group.share.record.lock.duration.ms"),
+    ("group.share.record.lock.duration.ms", "group.share.max.record.lock.duration.ms"),
+    ("group.share.min.partition.max.record.locks", "group.share.partition.max.record.locks"),
+    ("group.share.partition.max.record.locks", "group.share.max.partition.max.record.locks"),
+    ("group.share.max.size", "group.share.max.share.sessions"),
 )
 
 
@@ -39,6 +53,10 @@ def check_consistency(values: Mapping[str, Value]) -> None:
             ",".join(assignors),
             f"Must be a subset of {', '.join(sorted(ASSIGNORS))}",
         )
+    share = values["group.share.assignors"]
+    assert isinstance(share, tuple)
+    if share != ("simple",):
+        raise invalid_value("group.share.assignors", ",".join(share), "Must be simple")
     folders = values["log.dirs"]
     assert isinstance(folders, tuple)
     if len(folders) != 1:

@@ -89,13 +89,13 @@ def describe_group(
     settings: BrokerSettings,
     names: Collection[str] | None = None,
 ) -> list[Described]:
-    """A consumer group's settings, all or those named. A group need not exist to have some."""
+    """A group's settings, all or those named. A group need not exist to have some."""
     values = group_values(overrides, broker_values(settings))
     described = []
     for name, definition in GROUP_CONFIGS.items():
         if names is not None and name not in names:
             continue
-        synonyms = _broker_synonyms(definition.synonyms[0], settings)
+        synonyms = _broker_synonyms(definition.synonyms[0], settings) if definition.synonyms else []
         if name in overrides:
             synonyms.insert(0, Synonym(name, format_value(values[name]), ConfigSource.GROUP_CONFIG))
         described.append(_described(definition, values[name], synonyms, read_only=False))
@@ -132,7 +132,7 @@ def describe_broker(
             read_only=definition.dynamic is DynamicMode.READ_ONLY,
         )
         for name, definition in BROKER_CONFIGS.items()
-        if names is None or name in names
+        if not definition.internal and (names is None or name in names)
     ]
     unused = {
         name: _unused(name, text, source)

@@ -9,18 +9,16 @@ does not know either: it keeps them for plug-ins, and tells their names but not 
 
 from ottla.config.definition import DynamicMode
 
-# Whole families: the quorum of KRaft, tiered storage, share and streams groups. Their
+# Whole families: the quorum of KRaft, tiered storage, streams groups. Their
 # listeners or features are refused elsewhere.
 _PREFIXES = (
     "controller.quorum.",
-    "group.share.",
     "group.streams.",
     "metadata.log.",
     "password.encoder.",
     "remote.",
     "rlmm.config.",
     "rsm.config.",
-    "share.coordinator.",
 )
 
 _LISTED = """
@@ -37,6 +35,7 @@ _LISTED = """
     follower.replication.throttled.rate group.coordinator.append.linger.ms
     group.coordinator.background.threads group.coordinator.cached.buffer.max.bytes
     group.coordinator.new.enable group.coordinator.rebalance.protocols group.coordinator.threads
+    group.share.persister.class.name
     initial.broker.registration.timeout.ms inter.broker.protocol.version
     internal.metadata.delete.delay.millis internal.metadata.log.segment.bytes
     internal.metadata.max.batch.size.in.bytes kafka.metrics.polling.interval.secs
@@ -54,6 +53,9 @@ _LISTED = """
     replica.alter.log.dirs.io.max.bytes.per.second replica.socket.receive.buffer.bytes
     replication.quota.window.num replication.quota.window.size.seconds reserved.broker.max.id
     sasl.mechanism.controller.protocol security.providers server.max.startup.time.ms
+    share.coordinator.append.linger.ms share.coordinator.cached.buffer.max.bytes
+    share.coordinator.load.buffer.size share.coordinator.state.topic.compression.codec
+    share.coordinator.threads share.coordinator.write.timeout.ms
     share.fetch.purgatory.purge.interval.requests
     socket.connection.setup.timeout.max.ms socket.connection.setup.timeout.ms telemetry.max.bytes
     transaction.abort.timed.out.transaction.cleanup.interval.ms
@@ -70,7 +72,7 @@ _NAMES = frozenset(_LISTED.split())
 _LISTED_CLUSTER_WIDE = """
     background.threads config.providers follower.fetch.last.tiered.offset.enable
     follower.replication.throttled.rate group.coordinator.cached.buffer.max.bytes
-    group.share.assignment.interval.ms group.streams.assignment.interval.ms
+    group.streams.assignment.interval.ms
     leader.replication.throttled.rate log.cleaner.io.buffer.load.factor log.cleaner.io.buffer.size
     metric.reporters num.io.threads num.network.threads num.recovery.threads.per.data.dir
     num.replica.fetchers remote.fetch.max.wait.ms remote.list.offsets.request.timeout.ms

@@ -23,6 +23,8 @@ def broker(
     dynamic: DynamicMode,
     doc: str,
     synonyms: str = "",
+    *,
+    internal: bool = False,
 ) -> ConfigDef:
     """One broker setting; `synonyms` are names separated by spaces."""
     return ConfigDef(
@@ -34,4 +36,5 @@ def broker(
         validator=validator,
         dynamic=dynamic,
         synonyms=tuple(synonyms.split()),
+        internal=internal,
     )

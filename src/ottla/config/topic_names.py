@@ -12,8 +12,9 @@ from ottla.wire.errors import ErrorCode, KafkaError
 MAX_LENGTH = 249
 GROUP_METADATA = "__consumer_offsets"
 TRANSACTION_STATE = "__transaction_state"
+SHARE_GROUP_STATE = "__share_group_state"
 CLUSTER_METADATA = "__cluster_metadata"
-INTERNAL_TOPICS = frozenset({GROUP_METADATA, TRANSACTION_STATE, "__share_group_state"})
+INTERNAL_TOPICS = frozenset({GROUP_METADATA, TRANSACTION_STATE, SHARE_GROUP_STATE})
 
 _LEGAL = re.compile(r"[a-zA-Z0-9._-]+")
 

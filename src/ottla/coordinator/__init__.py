@@ -1,4 +1,4 @@
-"""The coordinators as pure state machines: groups, their committed offsets, and transactions.
+"""The coordinators as pure state machines: groups, committed offsets, transactions, share state.
 
 | module | what it is |
 |---|---|
@@ -8,9 +8,10 @@
 | `group_kinds`, `record_kinds` | the tables: kinds of groups, types of records |
 | `group_state`, `group_timers`, `group_config`, `group_listing`, `topics` | what all kinds share |
 | `record_keys`, `record_codec` | how records of `__consumer_offsets` are written |
-| `classic/`, `consumer/` | the kinds of groups |
+| `classic/`, `consumer/`, `share/` | the kinds of groups |
 | `offsets/` | committed offsets, whatever the kind of their group |
 | `transactions/` | the transaction coordinator of one partition |
+| `share_state/` | the share coordinator of one partition: the state of share partitions |
 
 Rules kept here:
 1. No clock, socket, file, loop or thread: what a shard needs is passed in, what it wants is in its

@@ -34,6 +34,7 @@ class GroupType(Enum):
 
     CLASSIC = "classic"
     CONSUMER = "consumer"
+    SHARE = "share"
 
     __hash__ = object.__hash__  # Enum's own is a function in Python, and every heartbeat needs it
 

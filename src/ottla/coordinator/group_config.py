@@ -27,6 +27,11 @@ class GroupConfig:
     """True where `group.consumer.migration.policy` is `upgrade` or `bidirectional`."""
     group_consumer_downgrade: bool = True
     """True where it is `downgrade` or `bidirectional`."""
+    group_share_session_timeout_ms: int = 45_000
+    group_share_heartbeat_interval_ms: int = 5_000
+    group_share_assignment_interval_ms: int = 1_000
+    group_share_max_size: int = 200
+    group_share_initialize_retry_interval_ms: int = 30_000
     offset_metadata_max_bytes: int = 4_096
     offsets_retention_ms: int = 10_080 * 60_000
     """`offsets.retention.minutes`, in milliseconds."""

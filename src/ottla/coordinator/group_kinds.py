@@ -10,10 +10,12 @@ from ottla.coordinator.classic.kind import ClassicKind
 from ottla.coordinator.consumer.kind import ConsumerKind
 from ottla.coordinator.group import Group, GroupType
 from ottla.coordinator.group_kind import GroupKind
+from ottla.coordinator.share.kind import ShareKind
 
 GROUP_KINDS: dict[GroupType, GroupKind[Any]] = {
     GroupType.CLASSIC: ClassicKind(),
     GroupType.CONSUMER: ConsumerKind(),
+    GroupType.SHARE: ShareKind(),
 }
 
 

@@ -16,6 +16,7 @@ Rules kept here, beside those of `shard.py`:
 from collections import Counter
 from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from typing import TypeVar
+from uuid import UUID
 
 from ottla.coordinator.batch_sizes import UNLIMITED
 from ottla.coordinator.classic.describe import described
@@ -47,14 +48,22 @@ from ottla.coordinator.shard import (
     Result,
     UnknownRecordError,
 )
+from ottla.coordinator.share import heartbeat as share_heartbeat
+from ottla.coordinator.share import offsets as share_offsets
+from ottla.coordinator.share.describe import described as described_share_group
+from ottla.coordinator.share.effects import InitializeShareState
+from ottla.coordinator.share.member import Partitions
 from ottla.coordinator.topics import TopicMatcher, TopicSummary, TopicView
 from ottla.wire.errors import ErrorCode, KafkaError
 from ottla.wire.messages import consumer_group_describe as consumer_messages
+from ottla.wire.messages import share_group_describe as share_messages
+from ottla.wire.messages.alter_share_group_offsets import AlterShareGroupOffsetsRequest
 from ottla.wire.messages.consumer_group_heartbeat import (
     ConsumerGroupHeartbeatRequest,
     ConsumerGroupHeartbeatResponse,
 )
 from ottla.wire.messages.delete_groups import DeletableGroupResult
+from ottla.wire.messages.delete_share_group_offsets import DeleteShareGroupOffsetsRequest
 from ottla.wire.messages.describe_groups import DescribedGroup
 from ottla.wire.messages.heartbeat import HeartbeatRequest, HeartbeatResponse
 from ottla.wire.messages.join_group import JoinGroupRequest, JoinGroupResponse
@@ -67,6 +76,10 @@ from ottla.wire.messages.list_groups import ListedGroup, ListGroupsRequest
 from ottla.wire.messages.offset_commit import OffsetCommitRequest, OffsetCommitResponse
 from ottla.wire.messages.offset_delete import OffsetDeleteRequest, OffsetDeleteResponse
 from ottla.wire.messages.offset_fetch import OffsetFetchRequestGroup, OffsetFetchResponseGroup
+from ottla.wire.messages.share_group_heartbeat import (
+    ShareGroupHeartbeatRequest,
+    ShareGroupHeartbeatResponse,
+)
 from ottla.wire.messages.sync_group import SyncGroupRequest, SyncGroupResponse
 from ottla.wire.messages.txn_offset_commit import TxnOffsetCommitRequest, TxnOffsetCommitResponse
 
@@ -177,7 +190,9 @@ class GroupShard:
         """
         draft = self._draft(now)
         draft.is_atomic = False
-        delete_offsets_of_topics(self._state, topics, draft)
+        gone = list(topics)
+        delete_offsets_of_topics(self._state, gone, draft)
+        share_offsets.topics_deleted(self._state, gone, draft)
         return draft.result(None)
 
     def handle_join_group(
@@ -273,6 +288,67 @@ class GroupShard:
                 )
             )
         return draft.result(reply)
+
+    def handle_share_group_heartbeat(
+        self, request: ShareGroupHeartbeatRequest, context: RequestContext, now: int
+    ) -> Result[ShareGroupHeartbeatResponse]:
+        """ShareGroupHeartbeat, version 1."""
+        draft = self._draft(now)
+        try:
+            return draft.result(share_heartbeat.heartbeat(self._state, request, context, draft))
+        except KafkaError as problem:
+            return ResultDraft(now).result(
+                ShareGroupHeartbeatResponse(error_code=problem.code, error_message=problem.message)
+            )
+
+    def share_state_initialized(
+        self, effect: InitializeShareState, failed: Partitions, now: int
+    ) -> Result[None]:
+        """The share coordinator has initialized share partitions, except those that failed."""
+        draft = self._draft(now)
+        share_heartbeat.initialization_ended(self._state, effect, failed, draft)
+        return draft.result(None)
+
+    def handle_share_group_describe(
+        self, group_ids: Sequence[str], context: RequestContext, now: int
+    ) -> Result[list[share_messages.DescribedGroup]]:
+        """The groups of a ShareGroupDescribe that are in this shard."""
+        return ResultDraft(now).result(
+            [described_share_group(self._state, group_id) for group_id in group_ids]
+        )
+
+    def handle_share_partitions(
+        self, group_id: str, context: RequestContext, now: int
+    ) -> Result[dict[UUID, frozenset[int]]]:
+        """The share partitions of a group that have state."""
+        return ResultDraft(now).result(share_offsets.initialized_partitions(self._state, group_id))
+
+    def begin_share_alteration(
+        self, request: AlterShareGroupOffsetsRequest, now: int
+    ) -> Result[share_offsets.Alteration]:
+        """AlterShareGroupOffsets, its first half; raises KafkaError."""
+        draft = self._draft(now)
+        return draft.result(share_offsets.begin_alteration(self._state, request, draft))
+
+    def begin_share_deletion(
+        self, request: DeleteShareGroupOffsetsRequest, now: int
+    ) -> Result[share_offsets.Deletion]:
+        """DeleteShareGroupOffsets, its first half; raises KafkaError."""
+        draft = self._draft(now)
+        return draft.result(share_offsets.begin_deletion(self._state, request, draft))
+
+    def begin_share_group_deletion(
+        self, group_id: str, now: int
+    ) -> Result[share_offsets.Deletion | None]:
+        """The first half of deleting a share group; None for groups of other kinds."""
+        draft = self._draft(now)
+        return draft.result(share_offsets.begin_group_deletion(self._state, group_id, draft))
+
+    def end_share_deletion(self, group_id: str, topics: Sequence[UUID], now: int) -> Result[None]:
+        """The share coordinator has deleted the state of topics."""
+        draft = self._draft(now)
+        share_offsets.end_deletion(self._state, group_id, topics, draft)
+        return draft.result(None)
 
     def handle_offset_commit(
         self, request: OffsetCommitRequest, context: RequestContext, now: int

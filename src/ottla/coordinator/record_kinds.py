@@ -47,6 +47,21 @@ from ottla.coordinator.offsets.replay import replay_offset
 from ottla.coordinator.record_codec import ParsedRecord
 from ottla.coordinator.record_keys import RecordKey
 from ottla.coordinator.shard import CoordinatorRecord, UnknownRecordError
+from ottla.coordinator.share import replay as share
+from ottla.coordinator.share.schemas import (
+    ShareGroupCurrentMemberAssignmentKey,
+    ShareGroupCurrentMemberAssignmentValue,
+    ShareGroupMemberMetadataKey,
+    ShareGroupMemberMetadataValue,
+    ShareGroupMetadataKey,
+    ShareGroupMetadataValue,
+    ShareGroupStatePartitionMetadataKey,
+    ShareGroupStatePartitionMetadataValue,
+    ShareGroupTargetAssignmentMemberKey,
+    ShareGroupTargetAssignmentMemberValue,
+    ShareGroupTargetAssignmentMetadataKey,
+    ShareGroupTargetAssignmentMetadataValue,
+)
 from ottla.wire.codec import DecodeError, decode
 from ottla.wire.message import Message
 
@@ -131,6 +146,42 @@ RECORD_KINDS = _by_number(
             ConsumerGroupRegularExpressionValue,
             GroupType.CONSUMER,
             consumer.replay_regex,
+        ),
+        RecordKind(
+            ShareGroupMemberMetadataKey,
+            ShareGroupMemberMetadataValue,
+            GroupType.SHARE,
+            share.replay_member,
+        ),
+        RecordKind(
+            ShareGroupMetadataKey,
+            ShareGroupMetadataValue,
+            GroupType.SHARE,
+            share.replay_epoch,
+        ),
+        RecordKind(
+            ShareGroupTargetAssignmentMetadataKey,
+            ShareGroupTargetAssignmentMetadataValue,
+            GroupType.SHARE,
+            share.replay_target_epoch,
+        ),
+        RecordKind(
+            ShareGroupTargetAssignmentMemberKey,
+            ShareGroupTargetAssignmentMemberValue,
+            GroupType.SHARE,
+            share.replay_target,
+        ),
+        RecordKind(
+            ShareGroupCurrentMemberAssignmentKey,
+            ShareGroupCurrentMemberAssignmentValue,
+            GroupType.SHARE,
+            share.replay_current,
+        ),
+        RecordKind(
+            ShareGroupStatePartitionMetadataKey,
+            ShareGroupStatePartitionMetadataValue,
+            GroupType.SHARE,
+            share.replay_partitions,
         ),
     )
 )

@@ -264,6 +264,7 @@ class Server:
         self.connections.discard(connection)
         self.arrivals.remove(connection)
         self._by_listener[connection.listener] -= 1
+        self.node.sharing.connection_closed(connection.id)
         self._count()
         left = self._by_host[connection.client_host] - 1
         if left:

@@ -8,9 +8,11 @@ import sys
 from pathlib import Path
 
 import pyspark
+import pytest
 
 from ottla.client import Admin, Client
 from ottla.embedded import Broker
+from testkit.waiting import stretched
 
 from .running import SHORT_LIVED_JVM, committed, event, send
 
@@ -18,6 +20,7 @@ EXAMPLE = Path(__file__).parents[3] / "examples" / "declarative"
 SPARK_HOME = Path(pyspark.__file__).parent
 
 
+@pytest.mark.timeout(900)
 def test_the_declarative_example_runs(tmp_path: Path) -> None:
     project = tmp_path / "project"
     shutil.copytree(EXAMPLE, project, ignore=shutil.ignore_patterns("__pycache__"))
@@ -40,7 +43,7 @@ def test_the_declarative_example_runs(tmp_path: Path) -> None:
             },
             capture_output=True,
             text=True,
-            timeout=170,
+            timeout=stretched(170),
         )
         assert ran.returncode == 0, ran.stdout + ran.stderr
         found = [json.loads(value)["id"] for value in committed(client, "buys")]

@@ -18,6 +18,9 @@ from testkit.waiting import stretched, until
 
 from .running import SHORT_LIVED_JVM, committed, event, run, send
 
+# Three Sparks one after the other, each waited for as long as the load of the machine asks for.
+pytestmark = pytest.mark.timeout(1200)
+
 ROWS = 4_000
 BATCHES_WITHIN_SECONDS = 200
 PIPELINE = """\

@@ -1,6 +1,9 @@
 """The coordinators' runtime: pure shards joined to their logs, timers and clients.
 
-- `group_coordinator`, `transaction_coordinator`: Kafka's two coordinators, for `api/`.
+- `group_coordinator`, `transaction_coordinator`, `share_coordinator`: Kafka's coordinators, for
+  `api/`.
+- `share_persister`: the state of share partitions, wherever its coordinator is.
+- `share_group_offsets`: start offsets of share groups are described, altered and deleted.
 - `coordinators`: what they have in common: which partition an id belongs to, the internal topic.
 - `shard_runner`: one partition: loads, decides, appends, replays, replies, executes effects.
 - `shard_timers`: its timers, in elapsed time, and only while the broker has its lease.

@@ -7,7 +7,9 @@ and the creation of internal topics, which themselves need coordinators.
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Mapping
 from typing import Protocol
+from uuid import UUID
 
 from ottla.broker.context.broker_context import BrokerContext
 from ottla.broker.coordinators.lingering import LingeringWrites
@@ -47,11 +49,21 @@ class GroupPartitions(Protocol):
         """A transaction's marker was appended to one of the partitions."""
 
 
+class ShareStateInitialization(Protocol):
+    """The share coordinators of the cluster, as far as the group coordinators ask them."""
+
+    async def initialize(
+        self, group_id: str, state_epoch: int, offsets: Mapping[UUID, Mapping[int, int]]
+    ) -> dict[UUID, frozenset[int]]:
+        """Initialize share partitions at these start offsets; returns those that failed."""
+
+
 class CoordinatorContext:
     """What every coordinator of one broker uses."""
 
     groups: GroupPartitions
     topic_creation: TopicCreation
+    share_state: ShareStateInitialization
 
     def __init__(
         self,
@@ -66,6 +78,7 @@ class CoordinatorContext:
     ) -> None:
         broker, config, clock, image = context
         self.id = broker.id
+        self._broker = broker
         self.image = image
         self.partitions = partitions
         self.isr_leaving = isr_leaving
@@ -81,10 +94,21 @@ class CoordinatorContext:
         turns of the loop."""
         self.lingering = LingeringWrites()
 
-    def join(self, groups: GroupPartitions, topic_creation: TopicCreation) -> None:
+    def join(
+        self,
+        groups: GroupPartitions,
+        topic_creation: TopicCreation,
+        share_state: ShareStateInitialization,
+    ) -> None:
         """Take the parts that need coordinators themselves."""
         self.groups = groups
         self.topic_creation = topic_creation
+        self.share_state = share_state
+
+    @property
+    def broker_epoch(self) -> int:
+        """The epoch of this broker's registration."""
+        return self._broker.epoch
 
     @property
     def config(self) -> BrokerConfig:

@@ -12,14 +12,14 @@ Rules kept here:
 from __future__ import annotations
 
 import uuid
-from collections.abc import Callable, Set
+from collections.abc import Callable
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from ottla.broker.coordinators.coordinators import Coordinators, segment_bytes
+from ottla.broker.coordinators.group_topics import Topics
 from ottla.broker.coordinators.latest_records import LatestRecords
 from ottla.broker.coordinators.shard_runner import ShardRunner
-from ottla.broker.patterns import full_matcher
 from ottla.broker.replicas.partition import Partition
 from ottla.broker.scheduling.waiting import settled
 from ottla.config.group_configs import (
@@ -27,13 +27,18 @@ from ottla.config.group_configs import (
     BROKER_SETTINGS,
     HEARTBEAT_INTERVAL,
     SESSION_TIMEOUT,
+    SHARE_ASSIGNMENT_INTERVAL,
+    SHARE_HEARTBEAT_INTERVAL,
+    SHARE_SESSION_TIMEOUT,
     group_values,
 )
 from ottla.config.topic_names import GROUP_METADATA
+from ottla.config.types import Value
 from ottla.coordinator.group_config import GroupConfig
 from ottla.coordinator.group_shard import GroupShard
 from ottla.coordinator.offsets.records import is_offset_key
-from ottla.coordinator.shard import CoordinatorRecord, Result
+from ottla.coordinator.shard import CoordinatorRecord, Effect, Result
+from ottla.coordinator.share.effects import InitializeShareState
 from ottla.coordinator.topics import TopicSummary
 from ottla.later import Later
 from ottla.metadata.image import TopicImage
@@ -45,31 +50,8 @@ if TYPE_CHECKING:
     from ottla.broker.coordinators.context import CoordinatorContext
 
 R = TypeVar("R")
-
-
-class Topics:
-    """The image's topics as groups see them."""
-
-    def __init__(self, context: CoordinatorContext) -> None:
-        self._context = context
-        self.version = 0
-
-    def by_name(self, name: str) -> TopicSummary | None:
-        """The topic of a name."""
-        return _info(self._context.image.topics.get(name))
-
-    def by_id(self, topic_id: uuid.UUID) -> TopicSummary | None:
-        """The topic of an id."""
-        return _info(self._context.image.topics_by_id.get(topic_id))
-
-    def matching(self, regex: str) -> Set[str]:
-        """The topics whose whole name a pattern matches; raises ValueError for a wrong one."""
-        matches = full_matcher(regex)
-        return {name for name in self._context.image.topics if matches(name)}
-
-
-def _info(topic: TopicImage | None) -> TopicSummary | None:
-    return None if topic is None else TopicSummary(topic.name, topic.id, len(topic.assignment))
+START_UNKNOWN = -1
+"""The leader of a share partition finds its start offset, by `share.auto.offset.reset`."""
 
 
 class GroupRunner(ShardRunner[GroupShard]):
@@ -104,6 +86,25 @@ class GroupRunner(ShardRunner[GroupShard]):
     def replay_own(self, shard: GroupShard, record: CoordinatorRecord, result: Result[Any]) -> None:
         """Replay a record that was appended just now, in the name of its producer."""
         shard.replay(record, -1 if result.producer is None else result.producer.producer_id)
+
+    def execute(self, shard: GroupShard, effect: Effect) -> None:
+        """Initialize share partitions at their coordinators."""
+        match effect:
+            case InitializeShareState():
+                self._context.background.run(self._initialize(shard, effect))
+            case _:
+                super().execute(shard, effect)
+
+    async def _initialize(self, shard: GroupShard, effect: InitializeShareState) -> None:
+        offsets = {
+            topic_id: dict.fromkeys(numbers, START_UNKNOWN)
+            for topic_id, numbers in effect.partitions.items()
+        }
+        failed = await self._context.share_state.initialize(
+            effect.group_id, effect.state_epoch, offsets
+        )
+        if self._shard is shard:
+            self.perform(lambda its, now: its.share_state_initialized(effect, failed, now))
 
     def transaction_ended(self, producer_id: int, *, commit: bool) -> None:
         """A transaction's marker was appended to the partition."""
@@ -166,9 +167,12 @@ class GroupCoordinator(Coordinators[GroupRunner]):
         values = group_values(own.configs, broker)
         return replace(
             self._config,
-            group_consumer_session_timeout_ms=values[SESSION_TIMEOUT],
-            group_consumer_heartbeat_interval_ms=values[HEARTBEAT_INTERVAL],
-            group_consumer_assignment_interval_ms=values[ASSIGNMENT_INTERVAL],
+            group_consumer_session_timeout_ms=_int(values[SESSION_TIMEOUT]),
+            group_consumer_heartbeat_interval_ms=_int(values[HEARTBEAT_INTERVAL]),
+            group_consumer_assignment_interval_ms=_int(values[ASSIGNMENT_INTERVAL]),
+            group_share_session_timeout_ms=_int(values[SHARE_SESSION_TIMEOUT]),
+            group_share_heartbeat_interval_ms=_int(values[SHARE_HEARTBEAT_INTERVAL]),
+            group_share_assignment_interval_ms=_int(values[SHARE_ASSIGNMENT_INTERVAL]),
         )
 
     def ask(
@@ -273,6 +277,11 @@ def _or_refusal(reply: Later[R], refuse: Callable[[ErrorCode, str | None], R]) -
     return reply.otherwise(refused)
 
 
+def _int(value: Value) -> int:
+    assert isinstance(value, int)
+    return value
+
+
 def _settings(context: CoordinatorContext) -> GroupConfig:
     config = context.config
     return GroupConfig(
@@ -290,6 +299,11 @@ def _settings(context: CoordinatorContext) -> GroupConfig:
         in ("upgrade", "bidirectional"),
         group_consumer_downgrade=config.group_consumer_migration_policy.lower()
         in ("downgrade", "bidirectional"),
+        group_share_session_timeout_ms=config.group_share_session_timeout_ms,
+        group_share_heartbeat_interval_ms=config.group_share_heartbeat_interval_ms,
+        group_share_assignment_interval_ms=config.group_share_assignment_interval_ms,
+        group_share_max_size=config.group_share_max_size,
+        group_share_initialize_retry_interval_ms=config.group_share_initialize_retry_interval_ms,
         offset_metadata_max_bytes=config.offset_metadata_max_bytes,
         offsets_retention_ms=config.offsets_retention_minutes * 60_000,
         offsets_retention_check_interval_ms=config.offsets_retention_check_interval_ms,

@@ -7,6 +7,7 @@ another broker. It is asked, and where it does not answer in time, the lag is le
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Iterable
 from typing import Final
 
 from ottla.broker.coordinators.group_coordinator import GroupCoordinator
@@ -55,18 +56,32 @@ async def group_positions(
                 else:
                     found.left_out += 1
         await asyncio.sleep(0)
+    keys = dict.fromkeys((each.topic, each.partition) for each in found.positions)
+    found.ends |= await ends_of(keys, broker_id, image, partitions, peers)
+    return found
+
+
+async def ends_of(
+    keys: Iterable[TopicPartition],
+    broker_id: int,
+    image: Image,
+    partitions: Partitions,
+    peers: Peers,
+) -> dict[TopicPartition, int]:
+    """Where partitions end, of those whose leader answers in time."""
+    found: dict[TopicPartition, int] = {}
     elsewhere: dict[int, dict[str, list[int]]] = {}
-    for key in dict.fromkeys((each.topic, each.partition) for each in found.positions):
+    for key in keys:
         replica = partitions.get(*key)
         if replica is not None and replica.leads:
-            found.ends[key] = replica.high_watermark
+            found[key] = replica.high_watermark
             continue
         state = image.partitions.get(key)
         if state is not None and state.leader in image.brokers and state.leader != broker_id:
             elsewhere.setdefault(state.leader, {}).setdefault(key[0], []).append(key[1])
     asked = (_ask(peers, leader, topics) for leader, topics in elsewhere.items())
     for ends in await asyncio.gather(*asked):
-        found.ends |= ends
+        found |= ends
     return found
 
 

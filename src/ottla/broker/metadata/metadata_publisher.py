@@ -10,7 +10,7 @@ Rules kept here:
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Protocol
 
 import structlog
@@ -56,7 +56,7 @@ class MetadataPublisher:
         log_cleaner: LogCleaner,
         replica_manager: ReplicaManager,
         controller: ControllerRole,
-        groups: TopicsListener,
+        topic_listeners: Sequence[TopicsListener],
         authorization: Authorization,
         quotas: ClientQuotas,
         session_ended: Callable[[str], None],
@@ -70,7 +70,7 @@ class MetadataPublisher:
         self._replica_manager = replica_manager
         self._replica_metrics = replica_metrics
         self._controller = controller
-        self._groups = groups
+        self._topic_listeners = topic_listeners
         self._authorization = authorization
         self._quotas = quotas
         self.session_ended = session_ended
@@ -125,7 +125,8 @@ class MetadataPublisher:
         log_loader.lost.learned(delta)
         gone = delta.deleted_topics or delta.missing_topics
         if delta.created_topics or gone or delta.changed_topics:
-            self._groups.topics_changed(delta.deleted_topics)
+            for listener in self._topic_listeners:
+                listener.topics_changed(delta.deleted_topics)
         if delta.changed_broker_configs:
             self.apply_dynamic_config()
 

@@ -31,6 +31,7 @@ from ottla.broker.metrics.exporter import (
 from ottla.broker.metrics.group_lag import EndHistory
 from ottla.broker.metrics.loop_watch import LoopWatch
 from ottla.broker.metrics.recent import QUANTILES, RecentCounts, quantile
+from ottla.broker.metrics.share_families import share_families
 from ottla.broker.metrics.sources import MetricsSource
 from ottla.metadata.controller import is_controller
 from ottla.metadata.elections import NO_LEADER
@@ -88,6 +89,7 @@ def families(node: MetricsSource, network: NetworkMetrics, memory: Memory) -> It
         [],
     )
     yield from partition_families(node)
+    yield from share_families(node.sharing)
     for name, text, value in (
         (
             "kafka_server_socket_server_metrics_connection_creation",

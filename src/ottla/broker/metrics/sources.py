@@ -7,6 +7,7 @@ from typing import Protocol
 
 from ottla.broker.metrics.counters import ReplicaMetrics, TopicMetrics
 from ottla.broker.metrics.group_lag import GroupPositions
+from ottla.broker.metrics.share_counts import SharingView
 from ottla.metadata.image import Image
 
 
@@ -167,3 +168,7 @@ class MetricsSource(Protocol):
     @property
     def log_cleaner(self) -> NamedMetrics:
         """The log cleaner."""
+
+    @property
+    def sharing(self) -> SharingView:
+        """The share partitions."""
