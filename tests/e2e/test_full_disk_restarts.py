@@ -168,6 +168,11 @@ def test_a_broker_starts_on_a_full_disk_and_room_can_be_made(
     broker.kill()
     broker.start()
     with Client(broker) as client:
+        # It answers before it leads.
+        until(
+            lambda: list_offset(client.at("large"), "large", EARLIEST).error_code == 0,
+            "the partition is led again",
+        )
         assert list_offset(client.at("large"), "large", EARLIEST).offset == 2
         assert fetch(client.at("large"), From("large", 2)).high_watermark == RECORDS["large"] + 1
 

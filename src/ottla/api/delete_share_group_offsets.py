@@ -3,6 +3,7 @@
 from msgspec.structs import replace
 
 from ottla.api.authorization import Inside
+from ottla.api.pieces import pieces
 from ottla.api.registry import Request, api, error_of
 from ottla.security.operations import Operation, ResourceType
 from ottla.wire.apis import ApiKey
@@ -19,6 +20,7 @@ from ottla.wire.messages.delete_share_group_offsets import (
     0,
     0,
     DeleteShareGroupOffsetsRequest,
+    pieces("topics", "responses"),
     authorize=Inside((Operation.DELETE, ResourceType.GROUP), (Operation.READ, ResourceType.TOPIC)),
 )
 async def delete_share_group_offsets(
@@ -28,18 +30,15 @@ async def delete_share_group_offsets(
     access = request.access
     if not access.may(Operation.DELETE, ResourceType.GROUP, asked.group_id):
         return DeleteShareGroupOffsetsResponse(error_code=ErrorCode.GROUP_AUTHORIZATION_FAILED)
-    allowed = [
-        each
-        for each in asked.topics
-        if access.may(Operation.READ, ResourceType.TOPIC, each.topic_name)
-    ]
-    hidden = [
-        DeleteShareGroupOffsetsResponseTopic(
-            topic_name=each.topic_name, error_code=ErrorCode.TOPIC_AUTHORIZATION_FAILED
-        )
-        for each in asked.topics
-        if each not in allowed
-    ]
+    allowed, hidden = [], []
+    for each in asked.topics:
+        if access.may(Operation.READ, ResourceType.TOPIC, each.topic_name):
+            allowed.append(each)
+        else:
+            code = ErrorCode.TOPIC_AUTHORIZATION_FAILED
+            hidden.append(
+                DeleteShareGroupOffsetsResponseTopic(topic_name=each.topic_name, error_code=code)
+            )
     try:
         topics = await request.node.share_groups.delete(replace(asked, topics=allowed))
     except Exception as problem:  # noqa: BLE001 the reply says what went wrong

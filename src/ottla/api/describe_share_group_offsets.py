@@ -25,7 +25,7 @@ UNKNOWN = -1
     0,
     1,
     DescribeShareGroupOffsetsRequest,
-    pieces("groups", "groups"),
+    pieces("groups.topics.partitions", "groups.topics.partitions"),
     authorize=Inside(
         (Operation.DESCRIBE, ResourceType.GROUP), (Operation.DESCRIBE, ResourceType.TOPIC)
     ),
@@ -61,10 +61,12 @@ async def _group(
         return DescribeShareGroupOffsetsResponseGroup(group_id=group.group_id, topics=seen)
     if not group.topics:
         return DescribeShareGroupOffsetsResponseGroup(group_id=group.group_id)
-    allowed = [
-        each for each in group.topics if access.may(DESCRIBE, ResourceType.TOPIC, each.topic_name)
-    ]
-    hidden = [_hidden(each) for each in group.topics if each not in allowed]
+    allowed, hidden = [], []
+    for each in group.topics:
+        if access.may(DESCRIBE, ResourceType.TOPIC, each.topic_name):
+            allowed.append(each)
+        else:
+            hidden.append(_hidden(each))
     found = await share_groups.describe(group.group_id, allowed)
     return DescribeShareGroupOffsetsResponseGroup(group_id=group.group_id, topics=[*found, *hidden])
 

@@ -7,11 +7,13 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Sequence
+from typing import Final
 from uuid import UUID
 
 from ottla.api.authorization import Inside
-from ottla.api.registry import Outcome, Request, raw_api
+from ottla.api.registry import LONG_BYTES, Outcome, Request, raw_api
 from ottla.api.share_requests import Codes, acknowledged, hints_of, refusal_of, session_key
+from ottla.broker.scheduling.waiting import settled
 from ottla.broker.sharing.delayed_share_fetch import Fetched, FetchedPartition, ShareFetchParams
 from ottla.later import Later
 from ottla.security.operations import Operation, ResourceType
@@ -22,10 +24,12 @@ from ottla.wire import share_fetch as wire
 from ottla.wire.apis import ApiKey
 from ottla.wire.errors import ErrorCode, KafkaError
 from ottla.wire.messages.share_fetch import ShareFetchRequest
-from ottla.wire.reply import Parts
+from ottla.wire.reply import Parts, UnanswerableError
 from ottla.wire.share_fetch import SharePartitionData
 
 NOTHING = FetchedPartition(ErrorCode.NONE)
+MOST_PARTITIONS: Final = 5000
+"""Of a session: all of them are looked at in one turn of the loop."""
 
 
 @raw_api(
@@ -36,8 +40,26 @@ NOTHING = FetchedPartition(ErrorCode.NONE)
 )
 def share_fetch(request: Request, body: memoryview, at: int) -> Outcome:
     """Take acknowledgements, then acquire records, at once or when there are enough."""
-    asked = codec.decode(ShareFetchRequest, request.version, body, at)
+    if len(body) - at > LONG_BYTES:
+        return _long(request, bytes(body[at:]))
+    return _handled(request, codec.decode(ShareFetchRequest, request.version, body, at))
+
+
+async def _long(request: Request, body: bytes) -> Parts | None:
+    """A request with many partitions is read by a thread."""
     try:
+        asked = await request.node.decoding.of_message(
+            lambda: codec.decode(ShareFetchRequest, request.version, body)
+        )
+    except codec.DecodeError as problem:
+        raise UnanswerableError(f"malformed request: {problem}") from None
+    outcome = _handled(request, asked)
+    return await settled(outcome) if isinstance(outcome, Later) else outcome
+
+
+def _handled(request: Request, asked: ShareFetchRequest) -> Parts | Later[Parts | None]:
+    try:
+        _check_number(sum(len(topic.partitions) for topic in asked.topics))
         key = session_key(request, asked.group_id, asked.member_id)
         mode = _checked_mode(asked)
         wanted = _enter_session(request, key, asked)
@@ -53,6 +75,14 @@ def share_fetch(request: Request, body: memoryview, at: int) -> Outcome:
         codes.complete({})
     fetched = _fetch(request, key, asked, mode, wanted)
     return _ShareReply(request, key, asked, codes, fetched).later()
+
+
+def _check_number(partitions: int) -> None:
+    if partitions > MOST_PARTITIONS:
+        raise KafkaError(
+            ErrorCode.INVALID_REQUEST,
+            f"a share session has at most {MOST_PARTITIONS} partitions of one broker",
+        )
 
 
 def _has_acknowledgements(asked: ShareFetchRequest) -> bool:
@@ -99,6 +129,7 @@ def _enter_session(
             for index in topic.partitions
         ]
         session.update(named, forgotten)
+        _check_number(len(session.partitions))
     wanted = list(session.partitions)
     turn = epoch % len(wanted) if wanted else 0
     return wanted[turn:] + wanted[:turn]

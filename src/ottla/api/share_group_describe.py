@@ -31,7 +31,13 @@ async def share_group_describe(
 ) -> ShareGroupDescribeResponse:
     """Describe each group."""
     access = request.access
-    allowed = [each for each in asked.group_ids if access.may(DESCRIBE, ResourceType.GROUP, each)]
+    allowed, refused = [], []
+    for each in asked.group_ids:
+        if access.may(DESCRIBE, ResourceType.GROUP, each):
+            allowed.append(each)
+        else:
+            code = ErrorCode.GROUP_AUTHORIZATION_FAILED
+            refused.append(DescribedGroup(group_id=each, error_code=code))
     groups = await request.node.groups.ask_about(
         allowed,
         lambda shard, ids, now: shard.handle_share_group_describe(ids, request.context, now),
@@ -43,11 +49,6 @@ async def share_group_describe(
         if asked.include_authorized_operations and not group.error_code:
             group.authorized_operations = access.operations(ResourceType.GROUP, group.group_id)
         _hide_topics(request, group)
-    refused = [
-        DescribedGroup(group_id=each, error_code=ErrorCode.GROUP_AUTHORIZATION_FAILED)
-        for each in asked.group_ids
-        if each not in allowed
-    ]
     return ShareGroupDescribeResponse(groups=[*refused, *groups])
 
 

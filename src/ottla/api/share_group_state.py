@@ -9,6 +9,7 @@ coordinator is not here gets NOT_COORDINATOR.
 from typing import Any
 
 from ottla.api.authorization import OnCluster
+from ottla.api.pieces import pieces
 from ottla.api.registry import Request, api
 from ottla.security.operations import Operation
 from ottla.wire.apis import ApiKey
@@ -18,6 +19,8 @@ from ottla.wire.messages import initialize_share_group_state as initializing
 from ottla.wire.messages import read_share_group_state as reading
 from ottla.wire.messages import read_share_group_state_summary as summaries
 from ottla.wire.messages import write_share_group_state as writing
+
+BY_PARTITION = pieces("topics.partitions", "results.partitions")
 
 
 def _refused(topic_result: Any, result: Any, response: Any) -> Any:
@@ -45,6 +48,7 @@ def _refused(topic_result: Any, result: Any, response: Any) -> Any:
     0,
     0,
     initializing.InitializeShareGroupStateRequest,
+    BY_PARTITION,
     authorize=OnCluster(
         Operation.CLUSTER_ACTION,
         _refused(
@@ -68,6 +72,7 @@ async def initialize_share_group_state(
     0,
     0,
     reading.ReadShareGroupStateRequest,
+    BY_PARTITION,
     authorize=OnCluster(
         Operation.CLUSTER_ACTION,
         _refused(
@@ -88,6 +93,7 @@ async def read_share_group_state(
     0,
     1,
     writing.WriteShareGroupStateRequest,
+    BY_PARTITION,
     authorize=OnCluster(
         Operation.CLUSTER_ACTION,
         _refused(
@@ -108,6 +114,7 @@ async def write_share_group_state(
     0,
     0,
     deleting.DeleteShareGroupStateRequest,
+    BY_PARTITION,
     authorize=OnCluster(
         Operation.CLUSTER_ACTION,
         _refused(
@@ -130,6 +137,7 @@ async def delete_share_group_state(
     0,
     1,
     summaries.ReadShareGroupStateSummaryRequest,
+    BY_PARTITION,
     authorize=OnCluster(
         Operation.CLUSTER_ACTION,
         _refused(
