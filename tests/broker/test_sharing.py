@@ -7,13 +7,16 @@ from collections.abc import AsyncIterator, Callable, Coroutine
 from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
+from uuid import UUID
 
+from ottla.api.share_fetch import MOST_PARTITIONS
 from ottla.broker.broker_server import BrokerServer
 from ottla.broker.metadata.topics import delete_topic, replace_group_configs
 from ottla.broker.metrics.share_families import share_families
 from ottla.broker.replicas.partition import Partition
 from ottla.wire.batch import headers
 from ottla.wire.errors import ErrorCode
+from ottla.wire.messages.share_fetch import FetchPartition, FetchTopic
 from testkit.waiting import until_on_loop as until
 from tests.broker.nodes import running, topic, write
 from tests.broker.sharing import GROUP, NOTHING, Got, Member, StoredState, stored_by
@@ -141,6 +144,36 @@ async def test_session_epochs_are_checked(tmp_path: Path) -> None:
         assert nameless.error_code == ErrorCode.INVALID_REQUEST
         long = await member.fetch_reply(member_id="m" * 37)
         assert long.error_code == ErrorCode.INVALID_REQUEST
+
+
+def numbered(topic_id: UUID, numbers: range) -> list[FetchTopic]:
+    return [
+        FetchTopic(
+            topic_id=topic_id, partitions=[FetchPartition(partition_index=each) for each in numbers]
+        )
+    ]
+
+
+@on_loop
+async def test_a_session_has_a_bounded_number_of_partitions(tmp_path: Path) -> None:
+    async with sharing(tmp_path) as (node, partition, _):
+        member = Member(node, partition.topic_id)
+        too_many = numbered(partition.topic_id, range(MOST_PARTITIONS + 1))
+        refused = await member.fetch_reply(topics=too_many)
+        assert refused.error_code == ErrorCode.INVALID_REQUEST
+        most = numbered(partition.topic_id, range(MOST_PARTITIONS))
+        reply = await member.fetch_reply(topics=most)
+        assert reply.error_code == ErrorCode.NONE
+        codes = {
+            each.partition_index: each.error_code
+            for each in reply.responses[0].partitions
+            if each.error_code
+        }
+        assert set(codes) == set(range(1, MOST_PARTITIONS))
+        assert set(codes.values()) == {ErrorCode.UNKNOWN_TOPIC_OR_PARTITION}
+        one_more = numbered(partition.topic_id, range(MOST_PARTITIONS, MOST_PARTITIONS + 1))
+        refused = await member.fetch_reply(topics=one_more)
+        assert refused.error_code == ErrorCode.INVALID_REQUEST
 
 
 @on_loop
