@@ -32,10 +32,10 @@ from kio.schema.index import api_key_map, schema_name_map
 from kio.static.constants import EntityType
 
 API_KEYS = (
-    *(*range(4), *range(8, 52), 55, 57, 60, 61, 64, 65, 66, 68, 69, 74, 75, 76, 77, 78, 79),
-    *(*range(83, 88), 90, 91, 92),
+    *(*range(4), *range(8, 52), 55, 57, 60, 61, 64, 65, 66, 68, 69, 71, 72, *range(74, 80)),
+    *range(83, 93),
 )
-"""What Apache Kafka 4.3 advertises to clients, without telemetry and streams groups."""
+"""What Apache Kafka 4.3 advertises to clients."""
 
 DATA_SCHEMAS = ("consumer_protocol_assignment", "consumer_protocol_subscription")
 """Messages that are neither request nor response."""
@@ -43,6 +43,27 @@ DATA_SCHEMAS = ("consumer_protocol_assignment", "consumer_protocol_subscription"
 NULL_BY_DEFAULT = {
     ("ConsumerGroupHeartbeatRequest", "topic_partitions"),
     ("ListPartitionReassignmentsRequest", "topics"),
+    *(
+        ("StreamsGroupHeartbeatRequest", name)
+        for name in (
+            "active_tasks",
+            "client_tags",
+            "standby_tasks",
+            "task_end_offsets",
+            "task_offsets",
+            "warmup_tasks",
+        )
+    ),
+    *(
+        ("StreamsGroupHeartbeatResponse", name)
+        for name in (
+            "active_tasks",
+            "partitions_by_user_endpoint",
+            "standby_tasks",
+            "status",
+            "warmup_tasks",
+        )
+    ),
 }
 """Where kio misses that Kafka's schema has null as the default of an array of parts."""
 

@@ -35,6 +35,7 @@ from ottla.wire.messages import (
     describe_groups,
     describe_log_dirs,
     describe_producers,
+    describe_quorum,
     describe_topic_partitions,
     describe_transactions,
     describe_user_scram_credentials,
@@ -62,6 +63,7 @@ from ottla.wire.messages import (
     share_fetch,
     sync_group,
     txn_offset_commit,
+    unregister_broker,
     update_features,
     write_txn_markers,
 )
@@ -380,6 +382,25 @@ def _cluster() -> list[Case]:
             1,
             describe_cluster.DescribeClusterRequest(include_cluster_authorized_operations=True),
             None,
+        ),
+        Case(
+            ApiKey.DESCRIBE_QUORUM,
+            2,
+            describe_quorum.DescribeQuorumRequest(
+                topics=[
+                    describe_quorum.DescribeQuorumRequestTopicData(
+                        topic_name="__cluster_metadata",
+                        partitions=[describe_quorum.DescribeQuorumRequestPartitionData()],
+                    )
+                ]
+            ),
+            CLUSTER_FAILED,
+        ),
+        Case(
+            ApiKey.UNREGISTER_BROKER,
+            0,
+            unregister_broker.UnregisterBrokerRequest(broker_id=1),
+            CLUSTER_FAILED,
         ),
         Case(
             ApiKey.DESCRIBE_ACLS,

@@ -16,6 +16,12 @@ from ottla.wire.messages.describe_client_quotas import (
 )
 from ottla.wire.messages.describe_cluster import DescribeClusterRequest, DescribeClusterResponse
 from ottla.wire.messages.describe_log_dirs import DescribeLogDirsRequest, DescribeLogDirsResponse
+from ottla.wire.messages.describe_quorum import (
+    DescribeQuorumRequest,
+    DescribeQuorumRequestPartitionData,
+    DescribeQuorumRequestTopicData,
+    DescribeQuorumResponse,
+)
 from ottla.wire.messages.describe_user_scram_credentials import (
     DescribeUserScramCredentialsRequest,
     DescribeUserScramCredentialsResponse,
@@ -25,6 +31,16 @@ from ottla.wire.messages.elect_leaders import (
     ElectLeadersRequest,
     ElectLeadersResponse,
     TopicPartitions,
+)
+from ottla.wire.messages.incremental_alter_configs import (
+    AlterableConfig,
+    AlterConfigsResource,
+    IncrementalAlterConfigsRequest,
+    IncrementalAlterConfigsResponse,
+)
+from ottla.wire.messages.unregister_broker import (
+    UnregisterBrokerRequest,
+    UnregisterBrokerResponse,
 )
 from testkit.raw import Connection
 from tests.e2e.conftest import Topics
@@ -121,3 +137,68 @@ def test_a_leader_that_is_the_preferred_one_needs_no_election(
     (result,) = answer.replica_election_results[0].partition_result
     assert result.error_code == ErrorCode.ELECTION_NOT_NEEDED
     assert result.error_message == "Leader election not needed for topic partition."
+
+
+def quorum(connection: Connection, version: int, *asked: tuple[str, int]) -> DescribeQuorumResponse:
+    request = DescribeQuorumRequest(
+        topics=[
+            DescribeQuorumRequestTopicData(
+                topic_name=name,
+                partitions=[DescribeQuorumRequestPartitionData(partition_index=index)],
+            )
+            for name, index in asked
+        ]
+    )
+    return connection.ask(request, DescribeQuorumResponse, version)
+
+
+@pytest.mark.parametrize("version", range(3))
+def test_the_controller_is_the_leader_of_the_metadata(connection: Connection, version: int) -> None:
+    answer = quorum(connection, version, ("__cluster_metadata", 0))
+    ((partition,),) = (topic.partitions for topic in answer.topics)
+    assert (answer.error_code, partition.error_code) == (0, 0)
+    assert [each.replica_id for each in partition.current_voters] == [partition.leader_id]
+    assert partition.leader_epoch >= 0
+    (voter,) = partition.current_voters
+    assert voter.log_end_offset == partition.high_watermark > 0
+    assert [each.node_id for each in answer.nodes] == ([partition.leader_id] * (version == 2))
+
+
+@pytest.mark.parametrize(
+    "asked",
+    [
+        [("__cluster_metadata", 1)],
+        [("orders", 0)],
+        [("__cluster_metadata", 0), ("__cluster_metadata", 0)],
+    ],
+)
+def test_only_the_metadata_has_a_quorum(
+    connection: Connection, asked: list[tuple[str, int]]
+) -> None:
+    answer = quorum(connection, 2, *asked)
+    codes = [each.error_code for topic in answer.topics for each in topic.partitions]
+    assert codes == [ErrorCode.UNKNOWN_TOPIC_OR_PARTITION] * len(asked)
+
+
+def unregister(connection: Connection, broker: int) -> int:
+    request = UnregisterBrokerRequest(broker_id=broker)
+    return connection.ask(request, UnregisterBrokerResponse, 0).error_code
+
+
+def test_a_broker_that_is_gone_can_be_unregistered(connection: Connection) -> None:
+    resource = AlterConfigsResource(
+        resource_type=4,
+        resource_name="77",
+        configs=[AlterableConfig(name="cordoned.log.dirs", config_operation=0, value="*")],
+    )
+    request = IncrementalAlterConfigsRequest(resources=[resource])
+    assert unregister(connection, 77) == ErrorCode.BROKER_ID_NOT_REGISTERED
+    answer = connection.ask(request, IncrementalAlterConfigsResponse, 1)
+    if answer.responses[0].error_code == ErrorCode.NONE:  # there is something left of it
+        assert unregister(connection, 77) == ErrorCode.NONE
+
+
+def test_only_brokers_that_are_gone_can_be_unregistered(connection: Connection) -> None:
+    assert unregister(connection, 1) == ErrorCode.INVALID_REQUEST
+    assert unregister(connection, 4711) == ErrorCode.BROKER_ID_NOT_REGISTERED
+    assert unregister(connection, -1) == ErrorCode.BROKER_ID_NOT_REGISTERED

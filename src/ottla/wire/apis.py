@@ -3,7 +3,7 @@
 Rules kept here:
 1. Names, keys and ranges are those of a running Apache Kafka 4.3.0 broker, with its quirk that
    Produce is advertised from 0 (served from 3), since older clients would not send batches.
-2. Telemetry, streams groups and the quorum's own APIs are not in the tables.
+2. The quorum's own APIs are not in the tables.
 """
 
 from enum import IntEnum
@@ -71,6 +71,8 @@ class ApiKey(IntEnum):
     LIST_TRANSACTIONS = 66
     CONSUMER_GROUP_HEARTBEAT = 68
     CONSUMER_GROUP_DESCRIBE = 69
+    GET_TELEMETRY_SUBSCRIPTIONS = 71
+    PUSH_TELEMETRY = 72
     LIST_CONFIG_RESOURCES = 74
     DESCRIBE_TOPIC_PARTITIONS = 75
     SHARE_GROUP_HEARTBEAT = 76
@@ -82,6 +84,8 @@ class ApiKey(IntEnum):
     WRITE_SHARE_GROUP_STATE = 85
     DELETE_SHARE_GROUP_STATE = 86
     READ_SHARE_GROUP_STATE_SUMMARY = 87
+    STREAMS_GROUP_HEARTBEAT = 88
+    STREAMS_GROUP_DESCRIBE = 89
     DESCRIBE_SHARE_GROUP_OFFSETS = 90
     ALTER_SHARE_GROUP_OFFSETS = 91
     DELETE_SHARE_GROUP_OFFSETS = 92
@@ -145,6 +149,8 @@ KAFKA_VERSIONS: dict[ApiKey, tuple[int, int]] = {
     ApiKey.LIST_TRANSACTIONS: (0, 2),
     ApiKey.CONSUMER_GROUP_HEARTBEAT: (0, 1),
     ApiKey.CONSUMER_GROUP_DESCRIBE: (0, 1),
+    ApiKey.GET_TELEMETRY_SUBSCRIPTIONS: (0, 0),
+    ApiKey.PUSH_TELEMETRY: (0, 0),
     ApiKey.LIST_CONFIG_RESOURCES: (0, 1),
     ApiKey.DESCRIBE_TOPIC_PARTITIONS: (0, 0),
     ApiKey.SHARE_GROUP_HEARTBEAT: (1, 1),
@@ -156,11 +162,16 @@ KAFKA_VERSIONS: dict[ApiKey, tuple[int, int]] = {
     ApiKey.WRITE_SHARE_GROUP_STATE: (0, 1),
     ApiKey.DELETE_SHARE_GROUP_STATE: (0, 0),
     ApiKey.READ_SHARE_GROUP_STATE_SUMMARY: (0, 1),
+    ApiKey.STREAMS_GROUP_HEARTBEAT: (0, 0),
+    ApiKey.STREAMS_GROUP_DESCRIBE: (0, 0),
     ApiKey.DESCRIBE_SHARE_GROUP_OFFSETS: (0, 1),
     ApiKey.ALTER_SHARE_GROUP_OFFSETS: (0, 0),
     ApiKey.DELETE_SHARE_GROUP_OFFSETS: (0, 0),
 }
-"""First and last version that Apache Kafka 4.3.0 answers ApiVersions with."""
+"""First and last version that Apache Kafka 4.3.0 answers ApiVersions with.
+
+It advertises telemetry (71, 72) only with a receiver: a plug-in there, a subscription here.
+"""
 
 FIRST_FLEXIBLE: dict[ApiKey, int] = {
     ApiKey.PRODUCE: 9,
@@ -220,6 +231,8 @@ FIRST_FLEXIBLE: dict[ApiKey, int] = {
     ApiKey.LIST_TRANSACTIONS: 0,
     ApiKey.CONSUMER_GROUP_HEARTBEAT: 0,
     ApiKey.CONSUMER_GROUP_DESCRIBE: 0,
+    ApiKey.GET_TELEMETRY_SUBSCRIPTIONS: 0,
+    ApiKey.PUSH_TELEMETRY: 0,
     ApiKey.LIST_CONFIG_RESOURCES: 0,
     ApiKey.DESCRIBE_TOPIC_PARTITIONS: 0,
     ApiKey.SHARE_GROUP_HEARTBEAT: 1,
@@ -231,6 +244,8 @@ FIRST_FLEXIBLE: dict[ApiKey, int] = {
     ApiKey.WRITE_SHARE_GROUP_STATE: 0,
     ApiKey.DELETE_SHARE_GROUP_STATE: 0,
     ApiKey.READ_SHARE_GROUP_STATE_SUMMARY: 0,
+    ApiKey.STREAMS_GROUP_HEARTBEAT: 0,
+    ApiKey.STREAMS_GROUP_DESCRIBE: 0,
     ApiKey.DESCRIBE_SHARE_GROUP_OFFSETS: 0,
     ApiKey.ALTER_SHARE_GROUP_OFFSETS: 0,
     ApiKey.DELETE_SHARE_GROUP_OFFSETS: 0,
