@@ -31,6 +31,9 @@ class StoredState:
 
     def __init__(self) -> None:
         self.error = ErrorCode.NONE
+        self.gate = asyncio.Event()
+        """Writes are stored while it is open."""
+        self.gate.set()
         self.leader_epoch = -1
         self.requests: list[writing.WriteShareGroupStateRequest] = []
         self.start = NO_START_OFFSET
@@ -41,6 +44,7 @@ class StoredState:
         if isinstance(request, reading.ReadShareGroupStateRequest):
             return self.read_state(request)
         assert isinstance(request, writing.WriteShareGroupStateRequest)
+        await self.gate.wait()
         return self.write_state(request)
 
     def read_state(
@@ -68,7 +72,8 @@ class StoredState:
     def write_state(
         self, request: writing.WriteShareGroupStateRequest
     ) -> writing.WriteShareGroupStateResponse:
-        self.requests.append(request)
+        if any(part.state_batches for topic in request.topics for part in topic.partitions):
+            self.requests.append(request)
         results = []
         for topic in request.topics:
             parts = []

@@ -13,6 +13,7 @@ from ottla.broker.coordinators.share_coordinator import coordinator_key
 from ottla.broker.metadata.topics import delete_topic
 from ottla.config.topic_names import SHARE_GROUP_STATE
 from ottla.coordinator.share_state.records import SharePartitionKey
+from ottla.wire.batch import headers
 from ottla.wire.errors import ErrorCode, KafkaError
 from ottla.wire.messages import alter_share_group_offsets as altering
 from ottla.wire.messages import delete_groups, find_coordinator, list_groups
@@ -292,3 +293,39 @@ def test_the_coordinator_of_a_share_partition_is_found(
         assert found.node_id == (-1 if error else node.id)
 
     on_a_broker(tmp_path, use)
+
+
+def test_what_is_asked_in_one_turn_shares_an_append(tmp_path: Path) -> None:
+    async def use(node: BrokerServer) -> None:
+        await topic(node, NAME, 12)
+        await beat(node)
+        topic_id = node.image.topics[NAME].id
+        states = [runner.partition.log for runner in node.share_coordinator]
+        before = [log.end_offset for log in states], _batches(node)
+
+        def one(partition: int) -> Any:
+            part = writing.PartitionData(partition=partition, state_epoch=-1, start_offset=0)
+            return node.share_persister.ask(
+                writing.WriteShareGroupStateRequest(
+                    group_id=GROUP,
+                    topics=[writing.WriteStateData(topic_id=topic_id, partitions=[part])],
+                )
+            )
+
+        answers = await asyncio.gather(*(one(number) for number in range(12)))
+        codes = {each.results[0].partitions[0].error_code for each in answers}
+        assert codes == {0}
+        grown = [log.end_offset - end for log, end in zip(states, before[0], strict=True)]
+        assert sum(grown) == 12
+        assert _batches(node) - before[1] == sum(1 for each in grown if each)
+
+    on_a_broker(tmp_path, use)
+
+
+def _batches(node: BrokerServer) -> int:
+    """How many batches the partitions of the share coordinator have."""
+    return sum(
+        sum(1 for _ in headers(memoryview(path.read_bytes())))
+        for runner in node.share_coordinator
+        for path in Path(runner.partition.log.directory).glob("*.log")
+    )

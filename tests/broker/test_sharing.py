@@ -14,9 +14,10 @@ from ottla.broker.broker_server import BrokerServer
 from ottla.broker.metadata.topics import delete_topic, replace_group_configs
 from ottla.broker.metrics.share_families import share_families
 from ottla.broker.replicas.partition import Partition
+from ottla.share.states import Acknowledgement
 from ottla.wire.batch import headers
 from ottla.wire.errors import ErrorCode
-from ottla.wire.messages.share_fetch import FetchPartition, FetchTopic
+from ottla.wire.messages.share_fetch import FetchPartition, FetchTopic, ForgottenTopic
 from testkit.waiting import until_on_loop as until
 from tests.broker.nodes import running, topic, write
 from tests.broker.sharing import GROUP, NOTHING, Got, Member, StoredState, stored_by
@@ -318,6 +319,100 @@ async def test_a_group_without_state_begins_at_the_end_by_default(tmp_path: Path
         await until(lambda: node.sharing.live_partitions[0].machine is not None)
         write(partition, 1)
         assert offsets(await member.fetch(wait_ms=LONG)) == [3]
+
+
+@on_loop
+async def test_nothing_is_due_once_a_record_that_was_held_back_is_offered(tmp_path: Path) -> None:
+    async with sharing(tmp_path, **{"ottla.share.redelivery.delay.ms": "50"}) as (
+        node,
+        partition,
+        _,
+    ):
+        write(partition, 1)
+        member = Member(node, partition.topic_id)
+        await member.fetch(wait_ms=LONG)
+        assert await member.acknowledge((0, 0, (RELEASE,))) == (0, 0)
+        (live,) = node.sharing.live_partitions
+        assert live._timer is not None
+        await until(lambda: live._timer is None)
+
+
+@on_loop
+async def test_where_latest_begins_is_stored_before_anything_is_delivered(tmp_path: Path) -> None:
+    async with sharing(tmp_path, **{"share.auto.offset.reset": "latest"}) as (
+        node,
+        partition,
+        state,
+    ):
+        write(partition, 3)
+        member = Member(node, partition.topic_id)
+        await member.fetch()
+        await until(lambda: node.sharing.live_partitions[0].machine is not None)
+        assert state.start == 3
+        write(partition, 2)
+        assert offsets(await member.fetch(wait_ms=LONG)) == [3, 4]
+        node.sharing.ends_to_lead(partition)  # nothing was acknowledged
+        await until(lambda: not node.sharing.live_partitions)
+        other = Member(node, partition.topic_id, "m2", 2)
+        assert offsets(await other.fetch(wait_ms=LONG)) == [3, 4]
+
+
+@on_loop
+async def test_acknowledgements_that_come_during_a_write_go_together_after_it(
+    tmp_path: Path,
+) -> None:
+    async with sharing(tmp_path) as (node, partition, state):
+        write(partition, 4)
+        member = Member(node, partition.topic_id)
+        await member.fetch(wait_ms=LONG)
+        state.gate.clear()
+        (live,) = node.sharing.live_partitions
+        outcomes = []
+        for offset in range(4):
+            outcomes.append(live.acknowledge("m1", [Acknowledgement(offset, offset, (ACCEPT,))]))
+            await asyncio.sleep(0)
+        state.gate.set()
+        await until(lambda: all(each.done for each in outcomes))
+        assert {each.result() for each in outcomes} == {ErrorCode.NONE}
+        sent = [request.topics[0].partitions[0] for request in state.requests]
+        assert [len(part.state_batches) for part in sent] == [1, 3]
+        assert state.start == 0
+        assert live.machine is not None
+        assert live.machine.start_offset == 4
+
+
+@on_loop
+async def test_a_share_partition_is_read_after_the_writes_of_its_last_members(
+    tmp_path: Path,
+) -> None:
+    async with sharing(tmp_path) as (node, partition, state):
+        write(partition, 2)
+        one = Member(node, partition.topic_id)
+        await one.fetch(wait_ms=LONG)
+        state.gate.clear()
+        node.sharing.connection_closed(1)
+        assert not node.sharing.live_partitions
+        two = Member(node, partition.topic_id, "m2", 2)
+        waiting = asyncio.ensure_future(two.fetch(wait_ms=LONG))
+        await until(lambda: bool(node.sharing._tools.persister._readers))
+        state.gate.set()
+        assert (await waiting).acquired == [(0, 0, 2), (1, 1, 2)]
+
+
+@on_loop
+async def test_what_a_member_holds_of_a_forgotten_partition_is_given_back_too(
+    tmp_path: Path,
+) -> None:
+    async with sharing(tmp_path) as (node, partition, _):
+        write(partition, 2)
+        one = Member(node, partition.topic_id)
+        two = Member(node, partition.topic_id, "m2", 2)
+        await one.fetch(wait_ms=LONG)
+        await two.fetch()
+        gone = ForgottenTopic(topic_id=partition.topic_id, partitions=[0])
+        await one.fetch_reply(topics=[], forgotten_topics_data=[gone])
+        node.sharing.connection_closed(1)
+        assert (await two.fetch(wait_ms=LONG)).acquired == [(0, 1, 2)]
 
 
 @on_loop

@@ -105,13 +105,12 @@ class SharePartition:
             return True
         return self.next_fetch_offset(now) != self.next_offset
 
-    @property
-    def wakes_at(self) -> int | None:
-        """When the next lock ends or a record that was held back is offered; None: never."""
+    def wakes_at(self, now: int) -> int | None:
+        """When the next lock ends or a record that is held back is offered; None: never."""
         times = [
             run.locked_until if run.state is ACQUIRED else run.available_at
             for run in self.runs
-            if (run.state is ACQUIRED and run.write == NO_WRITE) or run.available_at
+            if (run.state is ACQUIRED and run.write == NO_WRITE) or run.available_at > now
         ]
         return min(times, default=None)
 

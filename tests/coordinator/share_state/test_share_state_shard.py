@@ -113,6 +113,31 @@ def test_what_is_not_initialized_cannot_be_read_or_written(what: str) -> None:
     assert (summary.start_offset, summary.delivery_complete_count) == (-1, -1)
 
 
+def test_a_write_that_was_overtaken_moves_nothing_back() -> None:
+    world = World()
+    world.initialize(start=0)
+    world.write((0, 9, 2, 1), (10, 14, 2, 1), start=10, complete=5)
+    late = world.write((0, 4, 0, 1), (10, 14, 0, 1), start=0, complete=0)
+    assert late.error_code == 0
+    found = world.read()
+    assert found.start_offset == 10
+    assert [(each.first_offset, each.delivery_state) for each in found.state_batches] == [(10, 2)]
+    (state,) = world.replayed().values()
+    assert (state.start_offset, state.delivery_complete_count) == (10, 5)
+
+
+def test_a_leader_of_a_group_that_was_created_again_is_fenced() -> None:
+    world = World()
+    world.initialize(epoch=5, start=20)
+    world.take(world.shard.handle_delete(world.key(), world.now))
+    gone = world.write((20, 24, 2, 1), state_epoch=5, start=25)
+    assert gone.error_code == ErrorCode.INVALID_REQUEST
+    world.initialize(epoch=1, start=0)
+    late = world.write((20, 24, 2, 1), state_epoch=5, start=25)
+    assert late.error_code == ErrorCode.FENCED_STATE_EPOCH
+    assert world.read().start_offset == 0
+
+
 def test_a_newer_leader_that_reads_fences_the_older() -> None:
     world = World()
     world.initialize(start=0)

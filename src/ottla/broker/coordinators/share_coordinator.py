@@ -7,12 +7,15 @@ Rules kept here:
    several replicas the deletion is recorded in the metadata store first, as DeleteRecords does.
 3. A share partition belongs to the partition of the topic that the hash of
    `group:topicId:partition` names.
+4. What is asked in one turn of the loop shares an append, whatever groups it is of.
 """
 
 from __future__ import annotations
 
+import asyncio
 from base64 import urlsafe_b64encode
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable, Iterable
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import structlog
 
@@ -25,6 +28,7 @@ from ottla.config.topic_names import SHARE_GROUP_STATE
 from ottla.coordinator.shard import CoordinatorRecord, Effect, ProducerIdentity, Result
 from ottla.coordinator.share_state.records import SharePartitionKey
 from ottla.coordinator.share_state.shard import PruneLog, ShareStateConfig, ShareStateShard
+from ottla.later import Later
 from ottla.metadata.deleted_records import record_deletions
 from ottla.metadata.image import TopicImage
 from ottla.metadata.store import StoreError
@@ -44,6 +48,29 @@ def coordinator_key(key: SharePartitionKey) -> str:
     return f"{key.group_id}:{topic_id}:{key.partition}"
 
 
+Decide = Callable[[ShareStateShard, int], Result[Any]]
+
+
+class _Asked(NamedTuple):
+    decide: Decide
+    answer: Later[Any]
+
+
+def _give(asked: Iterable[_Asked], replies: Iterable[Any]) -> None:
+    for each, reply in zip(asked, replies, strict=True):
+        each.answer.complete(reply)
+
+
+def _give_later(asked: Iterable[_Asked], replies: Later[list[Any]]) -> None:
+    try:
+        found = replies.result()
+    except Exception as problem:  # noqa: BLE001 who asked gets it
+        for each in asked:
+            each.answer.fail(problem)
+        return
+    _give(asked, found)
+
+
 class ShareStateRunner(ShardRunner[ShareStateShard]):
     """Runs one partition of `__share_group_state`."""
 
@@ -51,6 +78,40 @@ class ShareStateRunner(ShardRunner[ShareStateShard]):
     metadata: MetadataWriter
     _next_offset = 0
     """The offset of the next record that is replayed after an append."""
+    _asked: dict[SharePartitionKey, _Asked] = {}  # noqa: RUF012 replaced, never changed in place
+
+    def ask_with_others(self, key: SharePartitionKey, decide: Decide) -> Later[Any]:
+        """Ask the shard about a share partition, together with others of this turn."""
+        if key in self._asked:
+            self._ask_all()  # it has to see what came before
+        if not self._asked:
+            self._asked = {}
+            asyncio.get_running_loop().call_soon(self._ask_all)
+        answer: Later[Any] = Later()
+        self._asked[key] = _Asked(decide, answer)
+        return answer
+
+    def _ask_all(self) -> None:
+        asked, self._asked = [*self._asked.values()], {}
+        if not asked:
+            return
+
+        def decide(shard: ShareStateShard, now: int) -> Result[list[Any]]:
+            found = [each.decide(shard, now) for each in asked]
+            records = [record for result in found for record in result.records]
+            return Result([result.reply for result in found], records, is_atomic=False)
+
+        try:
+            replies = self.ask(decide)
+        except Exception as problem:  # noqa: BLE001 who asked gets it
+            for each in asked:
+                each.answer.fail(problem)
+            return
+        if not isinstance(replies, Later):
+            _give(asked, replies)
+            return
+        waiting = replies
+        waiting.then(lambda: _give_later(asked, waiting))
 
     def replay_batch(
         self,

@@ -177,7 +177,7 @@ class SharePersister:
         for key, part in parts.items():
             try:
                 runner = self._coordinator.runner_for(key)
-                found[key] = runner.ask(_decision(kind, key, part))
+                found[key] = runner.ask_with_others(key, _decision(kind, key, part))
             except KafkaError as problem:
                 found[key] = _refused(kind, key, problem.code, problem.message)
         for key, answer in found.items():

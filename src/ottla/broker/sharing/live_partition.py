@@ -2,6 +2,8 @@
 
 Rules kept here:
 1. It is loaded once, at its first use. Where that fails it is dropped, and the next use loads anew.
+   A start offset that is chosen then is stored before anything is delivered: otherwise the next
+   leader would choose again, and with `latest` skip what was delivered and not acknowledged.
 2. What changes it is reported to the fetches that wait on it, in the same turn.
 3. Once dropped it changes no more: outcomes of its writes only answer those who wait for them.
 """
@@ -16,12 +18,14 @@ import structlog
 
 from ottla.broker.context.clock import Clock
 from ottla.broker.replicas.partition import Partition
+from ottla.broker.scheduling.waiting import settled
 from ottla.broker.sharing.persister import Persister, ShareKey
 from ottla.broker.sharing.share_metrics import ShareMetrics
 from ottla.broker.sharing.share_settings import GroupShareSettings, ShareGroupSettings
 from ottla.later import Later
 from ottla.share.acknowledging import acknowledge, release
 from ottla.share.partition import SharePartition
+from ottla.share.runs import NO_WRITE
 from ottla.share.states import NO_START_OFFSET, Acknowledgement, StateBatch, StateWrite
 from ottla.wire.errors import ErrorCode, KafkaError
 
@@ -97,7 +101,7 @@ class LivePartition:
             found = await self._tools.persister.read(self.key, self.leader_epoch)
             start = found.start_offset
             if start == NO_START_OFFSET:
-                start = self._first_offset()
+                start = await self._begin(found.state_epoch)
         except KafkaError as problem:
             self.drop(problem.code)
             return
@@ -116,6 +120,17 @@ class LivePartition:
         self.machine = SharePartition(self.settings.partition, start, stored, found.state_epoch)
         self._tools.metrics.loaded(self.now() - started)
         self.changed()
+
+    async def _begin(self, state_epoch: int) -> int:
+        """Choose the start offset and store it; raises KafkaError."""
+        start = self._first_offset()
+        chosen = StateWrite(NO_WRITE, start, 0, ())
+        code = await settled(
+            self._tools.persister.write(self.key, state_epoch, self.leader_epoch, chosen)
+        )
+        if code != ErrorCode.NONE:
+            raise KafkaError(code)
+        return start
 
     def _first_offset(self) -> int:
         """Where a group begins that has nothing stored; raises KafkaError."""
@@ -205,9 +220,10 @@ class LivePartition:
                 return
             self._timer.cancel()
             self._timer = None
-        at = machine.wakes_at
+        now = self.now()
+        at = machine.wakes_at(now)
         if at is not None:
-            seconds = max(0, at - self.now()) / 1000
+            seconds = max(0, at - now) / 1000
             self._timer = asyncio.get_running_loop().call_later(seconds, self._time_is_up)
 
     def _time_is_up(self) -> None:

@@ -3,8 +3,11 @@
 Rules kept here:
 1. Which broker keeps a state, and that it is asked again where it moves or loads, is known to
    `ShareState`: the share coordinators of the cluster.
-2. Writes of one turn of the loop for one group share a request.
-3. A leader gets Kafka's error of an outcome: FENCED_* means that this broker leads no more.
+2. Writes of one turn of the loop for one group share a request. Of one share partition there is one
+   write under way: those that come meanwhile go together after it. So the store gets them in their
+   order, and the busier a share partition is, the more acknowledgements one append has.
+3. What is read is read after all that was written before.
+4. A leader gets Kafka's error of an outcome: FENCED_* means that this broker leads no more.
 """
 
 from __future__ import annotations
@@ -37,6 +40,8 @@ AS_TOLD: Final = {
     ErrorCode.FENCED_STATE_EPOCH: ErrorCode.NOT_LEADER_OR_FOLLOWER,
 }
 """What becomes of a coordinator's error; of another one: UNKNOWN_SERVER_ERROR."""
+NOT_STORED: Final = {**AS_TOLD, ErrorCode.INVALID_REQUEST: ErrorCode.UNKNOWN_TOPIC_OR_PARTITION}
+"""The same of a write: INVALID_REQUEST says that the state was deleted, with the group."""
 
 
 class ShareState(Protocol):
@@ -53,10 +58,15 @@ class ShareKey(NamedTuple):
     where: TopicIdPartition
 
 
+class _Epochs(NamedTuple):
+    """What a write is based on."""
+
+    state: int
+    leader: int
+
+
 class _Write(NamedTuple):
-    key: ShareKey
-    state_epoch: int
-    leader_epoch: int
+    epochs: _Epochs
     write: StateWrite
     outcome: Later[ErrorCode]
 
@@ -67,10 +77,16 @@ class Persister:
     def __init__(self, state: ShareState, background: Background) -> None:
         self._state = state
         self._background = background
-        self._waiting: list[_Write] = []
+        self._waiting: dict[ShareKey, list[_Write]] = {}
+        self._under_way: set[ShareKey] = set()
+        self._readers: dict[ShareKey, asyncio.Event] = {}
+        """Who wants to read a share partition that is being written."""
+        self._is_due = False
 
     async def read(self, key: ShareKey, leader_epoch: int) -> reading.PartitionResult:
         """What is stored of a share partition; raises KafkaError."""
+        while key in self._under_way or key in self._waiting:
+            await self._readers.setdefault(key, asyncio.Event()).wait()
         part = reading.PartitionData(partition=key.where.partition, leader_epoch=leader_epoch)
         topic = reading.ReadStateData(topic_id=key.where.topic_id, partitions=[part])
         answer: reading.ReadShareGroupStateResponse = await self._state.ask(
@@ -90,23 +106,32 @@ class Persister:
     ) -> Later[ErrorCode]:
         """Store a change; its outcome is an error code."""
         outcome: Later[ErrorCode] = Later()
-        if not self._waiting:
-            asyncio.get_running_loop().call_soon(self._send)
-        self._waiting.append(_Write(key, state_epoch, leader_epoch, write, outcome))
+        each = _Write(_Epochs(state_epoch, leader_epoch), write, outcome)
+        self._waiting.setdefault(key, []).append(each)
+        if key not in self._under_way:
+            self._send_soon()
         return outcome
 
+    def _send_soon(self) -> None:
+        if not self._is_due:
+            self._is_due = True
+            asyncio.get_running_loop().call_soon(self._send)
+
     def _send(self) -> None:
-        """Send what was written in this turn; a partition is once in a request."""
-        waiting, self._waiting = self._waiting, []
-        requests: dict[tuple[str, int], list[_Write]] = {}
-        seen: dict[ShareKey, int] = {}
-        for each in waiting:
-            turn = seen[each.key] = seen.get(each.key, -1) + 1
-            requests.setdefault((each.key.group, turn), []).append(each)
-        for (group, _), writes in requests.items():
+        """Send what waits, except for share partitions that are being written."""
+        self._is_due = False
+        requests: dict[str, dict[ShareKey, list[_Write]]] = {}
+        for key in [key for key in self._waiting if key not in self._under_way]:
+            waiting = self._waiting.pop(key)
+            alike = [each for each in waiting if each.epochs == waiting[0].epochs]
+            requests.setdefault(key.group, {})[key] = alike
+            if len(alike) < len(waiting):
+                self._waiting[key] = [each for each in waiting if each.epochs != waiting[0].epochs]
+        for group, writes in requests.items():
+            self._under_way.update(writes)
             self._background.run(self._store(group, writes))
 
-    async def _store(self, group: str, writes: list[_Write]) -> None:
+    async def _store(self, group: str, writes: dict[ShareKey, list[_Write]]) -> None:
         codes: dict[TopicIdPartition, ErrorCode] = {}
         try:
             answer: writing.WriteShareGroupStateResponse = await self._state.ask(
@@ -120,32 +145,47 @@ class Persister:
         except Exception:
             log.exception("failed to write share group state", group=group)
         finally:  # a write without an outcome would hold its records for ever
-            for each in writes:
-                code = codes.get(each.key.where, ErrorCode.UNKNOWN_SERVER_ERROR)
-                each.outcome.complete(AS_TOLD.get(code, ErrorCode.UNKNOWN_SERVER_ERROR))
+            self._ended(writes, codes)
+
+    def _ended(
+        self, writes: dict[ShareKey, list[_Write]], codes: dict[TopicIdPartition, ErrorCode]
+    ) -> None:
+        self._under_way.difference_update(writes)
+        for key, sent in writes.items():
+            code = codes.get(key.where, ErrorCode.UNKNOWN_SERVER_ERROR)
+            for each in sent:
+                each.outcome.complete(NOT_STORED.get(code, ErrorCode.UNKNOWN_SERVER_ERROR))
+            if key in self._waiting:
+                self._send_soon()
+            elif (reader := self._readers.pop(key, None)) is not None:
+                reader.set()
 
 
-def _request(group: str, writes: list[_Write]) -> writing.WriteShareGroupStateRequest:
+def _request(
+    group: str, writes: dict[ShareKey, list[_Write]]
+) -> writing.WriteShareGroupStateRequest:
     topics: dict[UUID, writing.WriteStateData] = {}
-    for key, state_epoch, leader_epoch, write, _ in writes:
+    for key, sent in writes.items():
         topic = topics.setdefault(
             key.where.topic_id, writing.WriteStateData(topic_id=key.where.topic_id)
         )
+        epochs, last, _ = sent[-1]
         topic.partitions.append(
             writing.PartitionData(
                 partition=key.where.partition,
-                state_epoch=state_epoch,
-                leader_epoch=leader_epoch,
-                start_offset=write.start_offset,
-                delivery_complete_count=write.delivery_complete_count,
+                state_epoch=epochs.state,
+                leader_epoch=epochs.leader,
+                start_offset=last.start_offset,
+                delivery_complete_count=last.delivery_complete_count,
                 state_batches=[
                     writing.StateBatch(
-                        first_offset=first,
-                        last_offset=last,
-                        delivery_state=state,
-                        delivery_count=count,
+                        first_offset=batch.first,
+                        last_offset=batch.last,
+                        delivery_state=batch.state,
+                        delivery_count=batch.delivery_count,
                     )
-                    for first, last, state, count in write.batches
+                    for each in sent
+                    for batch in each.write.batches
                 ],
             )
         )

@@ -186,9 +186,9 @@ class SharePartitionManager:
             self._group_left(session.key.group)
 
     def _release(self, session: ShareSession) -> None:
-        for where in session.partitions:
-            live = self._live.get(ShareKey(session.key.group, where))
-            if live is not None:
+        """Also what it holds of partitions that the session has forgotten since."""
+        for live in self.live_partitions:
+            if live.key.group == session.key.group:
                 live.release(session.key.member)
 
     def _group_left(self, group: str) -> None:

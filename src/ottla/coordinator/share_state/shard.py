@@ -3,8 +3,10 @@
 Each handler takes the part of a request that concerns one share partition.
 
 Rules kept here, beside those of `coordinator/shard.py`:
-1. A write by an older leader epoch is refused with FENCED_LEADER_EPOCH, one of an older state epoch
-   with FENCED_STATE_EPOCH; neither changes anything. -1 is not checked.
+1. A write by an older leader epoch is refused with FENCED_LEADER_EPOCH, one of another state epoch
+   with FENCED_STATE_EPOCH; neither changes anything. -1 is not checked. (Kafka takes a newer state
+   epoch. But a group that was deleted and created again begins with the first one, and a leader
+   that still has the old group's state must not write it.)
 2. A read by a newer leader epoch writes that epoch, which fences the old leader.
 3. What is not initialized can neither be read nor written (INVALID_REQUEST); its summary says so.
 4. After `share.coordinator.snapshot.update.records.per.snapshot` updates comes a snapshot. A share
@@ -225,7 +227,7 @@ class ShareStateShard:
             state = self._initialized(key, "Write")
             if UNCHECKED != asked.leader_epoch < state.leader_epoch:
                 raise KafkaError(ErrorCode.FENCED_LEADER_EPOCH)
-            if UNCHECKED != asked.state_epoch < state.state_epoch:
+            if asked.state_epoch not in (UNCHECKED, state.state_epoch):
                 raise KafkaError(ErrorCode.FENCED_STATE_EPOCH)
             self._check_topic(key)
             changed = replace(state, delivery_complete_count=asked.delivery_complete_count)

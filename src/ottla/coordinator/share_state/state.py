@@ -1,7 +1,9 @@
 """The state of one share partition, and what its records change in it.
 
 Rules kept here:
-1. A snapshot replaces the state; an update is merged into it.
+1. A snapshot replaces the state; an update is merged into it. The order in which updates arrive
+   does not matter: batches by their delivery counts and states, and the start offset never moves
+   back, because writes that were sent again can overtake each other. Only a snapshot moves it back.
 2. Leader epoch and state epoch never fall while the state exists: they are what older leaders and
    older initializations are fenced by, also after a replay that begins with the last snapshot.
 """
@@ -52,12 +54,14 @@ class ShareState(Struct, frozen=True):
 
     def updated(self, value: ShareUpdateValue) -> "ShareState":
         """The state after an update."""
-        start = self.start_offset if value.start_offset == NO_OFFSET else value.start_offset
+        start = max(self.start_offset, value.start_offset)
+        is_late = NO_OFFSET < value.start_offset < self.start_offset
+        complete = self.delivery_complete_count if is_late else value.delivery_complete_count
         return replace(
             self,
             leader_epoch=max(self.leader_epoch, value.leader_epoch),
             start_offset=start,
-            delivery_complete_count=value.delivery_complete_count,
+            delivery_complete_count=complete,
             batches=combined([*self.batches, *_read(value.state_batches)], start),
             updates=self.updates + 1,
         )
