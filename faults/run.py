@@ -4,7 +4,7 @@ Rules kept here:
 1. A run that passed leaves nothing. One that failed leaves its folder: the data of every broker
    and server, their logs, and `faults.log` with every fault and finding and its time.
 2. The bound on unavailability is the session's timeout, one tick, and two seconds; and as long as
-   the machine itself stood still meanwhile.
+   the machine itself stood still meanwhile, for the harness or for a broker or ZooKeeper server.
 """
 
 import itertools
@@ -102,7 +102,7 @@ def run(
         if not world.clocks:
             say("no C compiler: clocks are not stepped")
         load = Load(world, seed)
-        stalls = Stalls(folder)
+        stalls = Stalls(folder, world.processes)
         try:
             stalls.start()
             load.start()
@@ -116,6 +116,7 @@ def run(
                 Injector(world, lambda: load.topics, log.note, PROBED, operator, watch),
                 load,
                 report,
+                stalls,
                 itertools.takewhile(lambda _: time.monotonic() < end and not is_enough(), chosen),
                 log,
                 say,
@@ -150,13 +151,14 @@ def _hurt(
     injector: Injector,
     load: Load,
     report: Report,
+    stalls: Stalls,
     plan: Iterable[Step],
     log: Log,
     say: Say,
 ) -> list[Injected]:
     injected: list[Injected] = []
     began = told = time.monotonic()
-    shares = Shares()
+    shares, stood = Shares(), stalls.total
     try:
         for step in plan:
             injected.append(injector.carry_out(step))
@@ -171,7 +173,11 @@ def _hurt(
                     f"{told - began:5.0f} s, {report.faults} faults, {load.progress()}; "
                     f"last: {injected[-1].label}, {gap:.1f} s without an acknowledgement"
                 )
-                log.note(f"processors: {shares.look()}")
+                log.note(
+                    f"processors: {shares.look()}; the machine stood still for "
+                    f"{stalls.total - stood:.1f} s"
+                )
+                stood = stalls.total
     finally:
         report.findings += injector.findings
     return injected

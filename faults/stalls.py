@@ -5,6 +5,9 @@ asked for. What runs beside it on a crowded machine, brokers and ZooKeeper, wait
 because a virtual machine may lose one of its cores for seconds while the others go on. One more
 thread does what every process here does all the time, and notes when it takes long: it uses fresh
 memory, which the host of a virtual machine may be slow to give, and writes to the disk of the logs.
+
+A scheduler may serve the harness and let a broker wait, so the kernel's account is read as well:
+how long a thread of a broker or of ZooKeeper was ready to run and did not.
 """
 
 import math
@@ -12,17 +15,21 @@ import mmap
 import os
 import threading
 import time
+from collections.abc import Callable, Iterable
 from pathlib import Path
 
 NAP_SECONDS = 0.02
 WORTH_NOTING_SECONDS = 0.1
 FRESH_BYTES = 1 << 20
+LOOK_SECONDS = 0.25
 
 
 class Stalls:
     """The stalls of one run."""
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: Path, processes: Callable[[], Iterable[int]] = tuple) -> None:
+        """`processes` tells the ids of those whose waiting counts; some may have ended."""
+        self._processes = processes
         self._errands = folder / "errands.log"
         self._found: list[tuple[float, float]] = []
         self._end = threading.Event()
@@ -32,6 +39,9 @@ class Stalls:
         ]
         self._threads.append(
             threading.Thread(target=self._run_errands, name="stalls-errands", daemon=True)
+        )
+        self._threads.append(
+            threading.Thread(target=self._run_looks, name="stalls-looks", daemon=True)
         )
 
     def start(self) -> None:
@@ -63,6 +73,15 @@ class Stalls:
                 file.write(b"still here\n")
                 self.note(began, time.monotonic())
 
+    def _run_looks(self) -> None:
+        before = waited(self._processes())
+        while not self._end.wait(LOOK_SECONDS):
+            now, waits = time.monotonic(), waited(self._processes())
+            # Of one that is new, the wait since it started.
+            longest = max((waits[each] - before.get(each, 0.0) for each in waits), default=0.0)
+            self.note(now - longest, now)
+            before = waits
+
     def note(self, due: float, came: float) -> None:
         """A moment came later than it was due."""
         if came - due > WORTH_NOTING_SECONDS:
@@ -82,3 +101,16 @@ class Stalls:
     def total(self) -> float:
         """How many seconds were stalled in all."""
         return self.within(-math.inf, math.inf)
+
+
+def waited(processes: Iterable[int]) -> dict[tuple[int, str], float]:
+    """For each thread of these processes, the seconds in which it was ready and did not run."""
+    found: dict[tuple[int, str], float] = {}
+    for process in processes:
+        try:
+            for thread in Path(f"/proc/{process}/task").iterdir():
+                nanoseconds = (thread / "schedstat").read_text().split()[1]
+                found[process, thread.name] = int(nanoseconds) / 1e9
+        except (OSError, IndexError):
+            continue  # it has ended, or this kernel does not keep account
+    return found

@@ -11,7 +11,7 @@ import os
 import shutil
 import signal
 from collections.abc import Iterable
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
 from pathlib import Path
 from typing import Self
 
@@ -24,7 +24,7 @@ from ottla.wire.messages.metadata import (
     MetadataResponse,
 )
 from testkit.cluster import ClusterProcesses
-from testkit.process import METADATA_VERSION, BrokerProcess
+from testkit.process import METADATA_VERSION, BrokerError, BrokerProcess
 from testkit.proxy import Gate, Gates, Mode
 from testkit.raw import ClosedError, Connection
 from testkit.waiting import until
@@ -228,6 +228,16 @@ class World:
             until(is_in_sync, "all are in sync", seconds, LOOK_AGAIN_SECONDS)
         except TimeoutError as late:
             raise TimeoutError(f"{late}; {problem}") from None
+
+    def processes(self) -> list[int]:
+        """The ids of the brokers and ZooKeeper servers that run."""
+        found = []
+        for broker in self.brokers.brokers:
+            with suppress(BrokerError):  # it has ended
+                found.append(broker.pid)
+        if self.zookeeper is not None:
+            found += [server.process_id for server in self.zookeeper.servers]
+        return found
 
     # Hurting brokers ----------------------------------------------------------------------
 

@@ -1,8 +1,12 @@
 """Time in which the machine stood still."""
 
+import os
+import subprocess
+import sys
 from pathlib import Path
 
-from faults.stalls import Stalls
+from faults.stalls import Stalls, waited
+from testkit.waiting import until
 
 
 def test_only_what_lies_in_a_time_counts_for_it(tmp_path: Path) -> None:
@@ -27,3 +31,34 @@ def test_cores_that_stand_still_together_count_once(tmp_path: Path) -> None:
     stalls.note(1.0, 2.0)
     assert stalls.within(0.0, 10.0) == 1.5
     assert stalls.total == 1.5
+
+
+def test_a_process_that_is_ready_and_does_not_run_has_waited() -> None:
+    core = str(min(os.sched_getaffinity(0)))
+    spin = ["taskset", "--cpu-list", core, sys.executable, "-c", "while True: pass"]
+    with subprocess.Popen(spin) as one, subprocess.Popen(spin) as other:
+        try:
+            until(
+                lambda: all(
+                    max(waited([each.pid]).values(), default=0.0) > 0.2 for each in (one, other)
+                ),
+                "each has waited for the other",
+            )
+        finally:
+            one.kill()
+            other.kill()
+    assert not waited([one.pid])
+
+
+def test_what_a_broker_waited_is_a_stall(tmp_path: Path) -> None:
+    core = str(min(os.sched_getaffinity(0)))
+    spin = ["taskset", "--cpu-list", core, sys.executable, "-c", "while True: pass"]
+    with subprocess.Popen(spin) as one, subprocess.Popen(spin) as other:
+        stalls = Stalls(tmp_path, lambda: [one.pid, other.pid])
+        stalls.start()
+        try:
+            until(lambda: stalls.total > 0.2, "their waiting is noted")
+        finally:
+            stalls.stop()
+            one.kill()
+            other.kill()

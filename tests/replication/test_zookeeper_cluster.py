@@ -5,6 +5,7 @@ import signal
 import time
 from collections.abc import Iterator
 from contextlib import suppress
+from pathlib import Path
 
 import pytest
 
@@ -19,6 +20,7 @@ from ottla.wire.messages.fetch import FetchResponse
 from ottla.wire.messages.produce import ProduceResponse
 from testkit.batches import values
 from testkit.cluster import ClusterProcesses
+from testkit.process import BrokerProcess
 from testkit.raw import ClosedError, Connection
 from testkit.server import free_port
 from testkit.waiting import stretched, until
@@ -223,3 +225,18 @@ def create(cluster: ClusterProcesses, name: str) -> CreatableTopicResult:
             CreateTopicsRequest(topics=[topic], timeout_ms=10_000), CreateTopicsResponse, 7
         )
     return answer.topics[0]
+
+
+def test_a_broker_that_starts_before_zookeeper_waits_for_it(tmp_path: Path) -> None:
+    (tmp_path / "zookeeper").mkdir()
+    ensemble = Ensemble(tmp_path / "zookeeper")
+    settings = QUICK | {"ottla.store": ensemble.address("/early")}
+    broker = BrokerProcess(tmp_path / "broker", settings)
+    broker.launch()
+    try:
+        until(lambda: "ZooKeeper unreachable; retrying" in broker.log_text(), "it waits")
+        ensemble.start()
+        until(lambda: "broker started" in broker.log_text(), "it has started")
+    finally:
+        broker.kill()
+        ensemble.stop()

@@ -213,6 +213,7 @@ class BrokerConfig:
     controlled_shutdown_enable: bool
     broker_heartbeat_interval_ms: int
     broker_session_timeout_ms: int
+    initial_broker_registration_timeout_ms: int
     replica_selector_class: str | None
     replica_lag_time_max_ms: int
     replica_fetch_min_bytes: int

@@ -46,6 +46,10 @@ REPLICA_CONFIGS = (
         "A broker without a heartbeat for this long is considered dead.",
     ),
     broker(
+        "initial.broker.registration.timeout.ms", INT, 60_000, None, MEDIUM, READ_ONLY,
+        "How long a broker waits for ZooKeeper when it starts.",
+    ),
+    broker(
         "replica.selector.class", STRING, None, None, MEDIUM, READ_ONLY,
         "With `org.apache.kafka.common.replica.RackAwareReplicaSelector`, a consumer with a "
         "`client.rack` fetches from an in-sync replica in that rack.",

@@ -35,8 +35,7 @@ _LISTED = """
     follower.replication.throttled.rate group.coordinator.append.linger.ms
     group.coordinator.background.threads group.coordinator.cached.buffer.max.bytes
     group.coordinator.new.enable group.coordinator.rebalance.protocols group.coordinator.threads
-    group.share.persister.class.name
-    initial.broker.registration.timeout.ms inter.broker.protocol.version
+    group.share.persister.class.name inter.broker.protocol.version
     internal.metadata.delete.delay.millis internal.metadata.log.segment.bytes
     internal.metadata.max.batch.size.in.bytes kafka.metrics.polling.interval.secs
     kafka.metrics.reporters leader.imbalance.per.broker.percentage

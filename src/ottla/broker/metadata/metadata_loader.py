@@ -82,7 +82,8 @@ class MetadataLoader:
     async def open(self, subscriber: MetadataSubscriber) -> None:
         """Begin a session and read everything; raises StoreError."""
         self._subscriber = subscriber
-        self._store = await open_store(self.config)
+        wait = self.config.initial_broker_registration_timeout_ms / 1000
+        self._store = await open_store(self.config, wait)
         self._store.on_session_end(subscriber.session_ended)
         snapshot = await self._store.watch(self._on_changes)
         self.image.apply(Change(*document) for document in snapshot)
@@ -98,7 +99,8 @@ class MetadataLoader:
         assert self._subscriber is not None
         known = self._store.position()
         await self._store.close()
-        store = await open_store(self.config, patience)
+        session = self.config.broker_session_timeout_ms / 1000
+        store = await open_store(self.config, session * patience)
         try:
             await store.check_history(known)
             store.on_session_end(self._subscriber.session_ended)

@@ -35,10 +35,10 @@ def own_file(config: BrokerConfig) -> Path | None:
     return None if config.ottla_store else Path(config.log_dirs[0]) / METADATA_FILE
 
 
-async def open_store(config: BrokerConfig, patience: float = 1.0) -> Store:
+async def open_store(config: BrokerConfig, zookeeper_wait: float) -> Store:
     """Open the store that the settings name; raises StoreError.
 
-    `patience` is how many session timeouts ZooKeeper may take to answer.
+    `zookeeper_wait` is how many seconds ZooKeeper may take to answer.
     """
     owner = session_owner(config.node_id)
     alone = own_file(config)
@@ -62,14 +62,11 @@ async def open_store(config: BrokerConfig, patience: float = 1.0) -> Store:
         except OwnerInUse:
             raise StoreError(id_in_use(config.node_id)) from None
     if where.startswith(ZOOKEEPER):
-        seconds = config.broker_session_timeout_ms / 1000
-        return await _open_zookeeper(config, owner, seconds, seconds * patience)
+        return await _open_zookeeper(config, owner, zookeeper_wait)
     raise StoreError(f"ottla.store={where} is neither {SQLITE}PATH nor {ZOOKEEPER}HOSTS/CHROOT")
 
 
-async def _open_zookeeper(
-    config: BrokerConfig, owner: str, session_timeout: float, connect_timeout: float
-) -> Store:
+async def _open_zookeeper(config: BrokerConfig, owner: str, connect_timeout: float) -> Store:
     # Its library costs start-up time.
     from ottla.metadata.stores.zookeeper_address import parse_address
     from ottla.metadata.stores.zookeeper_security import zookeeper_security
@@ -80,6 +77,7 @@ async def _open_zookeeper(
     except ValueError as problem:
         raise StoreError(f"ottla.store: {problem}") from None
     address = address._replace(security=zookeeper_security(config))
+    session_timeout = config.broker_session_timeout_ms / 1000
     return await ZooKeeperStore.open(
         address, owner, session_timeout=session_timeout, connect_timeout=connect_timeout
     )

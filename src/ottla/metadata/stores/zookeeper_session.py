@@ -140,6 +140,7 @@ class ZooKeeperSession:
 
     async def start(self, layout: Layout, owner: str, wait: float) -> None:
         """Connect, make the tree where it is missing, and begin to send heartbeats."""
+        late = self._loop.call_later(self.timeout, self._connects_late)
         try:
             async with asyncio.timeout(wait):
                 self._client.start_async()
@@ -160,9 +161,15 @@ class ZooKeeperSession:
         except BaseException:
             await self.close()
             raise
+        finally:
+            late.cancel()
         self._heart = self._loop.create_task(self._beat())
         self._be_seen()
         Thread(target=self._watch_the_loop, name="ottla-store-watchdog", daemon=True).start()
+
+    def _connects_late(self) -> None:
+        hosts = ",".join(self._address.host_texts())
+        _log.warning("ZooKeeper unreachable; retrying", hosts=hosts, reason=self._complaint.text)
 
     async def _prepare(self, layout: Layout, owner: str) -> None:
         path = ""
