@@ -32,8 +32,11 @@ class Differing(Protocol):
 
 
 SEEN_BEFORE_THE_LOG = (ErrorCode.INVALID_RECORD, ErrorCode.UNSUPPORTED_COMPRESSION_TYPE)
+LATEST = -1
+"""Stands in ListOffsets for the end of what may be read."""
 MAX_TIMESTAMP = -3
 """Stands in ListOffsets for the record with the largest timestamp."""
+READ_COMMITTED = 1
 
 
 @dataclass(frozen=True)
@@ -91,6 +94,7 @@ def _left_empty(found: Differing) -> bool:
     return (found.ottla, found.kafka) in (
         (ErrorCode.GROUP_ID_NOT_FOUND, 0),
         (ErrorCode.ILLEGAL_GENERATION, ErrorCode.UNKNOWN_MEMBER_ID),
+        (ErrorCode.GROUP_ID_NOT_FOUND, ErrorCode.UNKNOWN_MEMBER_ID),
         ("Dead", "Empty"),
     )
 
@@ -144,6 +148,21 @@ KNOWN: list[Known] = [
         "Ottla's is never below the log start",
         lambda found: (
             found.kafka < found.ottla and _partition(found)["log_start_offset"] in (found.ottla, -1)
+        ),
+    ),
+    Known(
+        "ListOffsets",
+        "topics[*].partitions[*].offset",
+        "DeleteRecords into an open transaction's batch: Kafka's LSO is that batch's first offset, "
+        "Ottla's is never below the log start",
+        lambda found: (
+            found.step.request.isolation_level == READ_COMMITTED
+            and 0 <= found.kafka < found.ottla
+            and all(
+                part.timestamp == LATEST
+                for topic in found.step.request.topics
+                for part in topic.partitions
+            )
         ),
     ),
     Known(

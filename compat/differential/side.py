@@ -10,7 +10,7 @@ Rules kept here:
 
 import sys
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -41,6 +41,12 @@ from ottla.wire.messages.offset_commit import (
     OffsetCommitRequestTopic,
     OffsetCommitResponse,
 )
+from ottla.wire.messages.offset_fetch import (
+    OffsetFetchRequest,
+    OffsetFetchRequestGroup,
+    OffsetFetchRequestTopics,
+    OffsetFetchResponse,
+)
 from testkit.raw import ClosedError, Connection
 from testkit.waiting import until
 
@@ -54,11 +60,13 @@ SOON = {
 }
 SOON_SECONDS = 5.0
 AGAIN_SECONDS = 0.005
-DELETED_SECONDS = 0.1
 METADATA, DESCRIBE_TRANSACTIONS, FIND_COORDINATOR, COMMIT, LIST_OFFSETS = 12, 0, 4, 8, 7
+OFFSET_FETCH = 8
 """Versions of what is asked beside the steps."""
 PREPARED = ("PrepareCommit", "PrepareAbort", "PrepareEpochFence")
 BARRIER = "barrier"
+OF_DELETED = "of-deleted"
+"""A group of no round: no reply that is compared shows it."""
 NO_REPLY = "no reply"
 
 
@@ -113,8 +121,11 @@ class Side:
     def send(self, step: Step) -> None:
         """Send a step's request."""
         self.waiting[step.connection] = step
+        request = self.names.real(step.request)
+        if isinstance(request, DeleteTopicsRequest):
+            self._commit_offsets(request.topic_names)
         try:
-            self._connection(step.connection).send(self.names.real(step.request), step.version)
+            self._connection(step.connection).send(request, step.version)
         except ClosedError:
             pass  # The reply will say so.
 
@@ -198,8 +209,7 @@ class Side:
         elif isinstance(request, DeleteTopicsRequest):
             for name in request.topic_names:
                 self._await_topic(name, there=False)
-            # Nothing tells when Kafka's group coordinator has heard of it.
-            time.sleep(DELETED_SECONDS)
+            self._await_no_offsets(request.topic_names)
         elif isinstance(request, EndTxnRequest | InitProducerIdRequest) and (
             transactional_id := request.transactional_id
         ):
@@ -218,6 +228,31 @@ class Side:
             return not topic.error_code and self._leads(name, len(topic.partitions))
 
         until(is_so, f"{self.name}: {name} is {'there' if there else 'gone'}", 10, AGAIN_SECONDS)
+
+    def _commit_offsets(self, topics: Sequence[str]) -> None:
+        """Have an offset in each topic, whose end shows that the group coordinator knows more."""
+        partition = OffsetCommitRequestPartition(partition_index=0, committed_offset=1)
+        request = OffsetCommitRequest(
+            group_id=OF_DELETED,
+            topics=[OffsetCommitRequestTopic(name=name, partitions=[partition]) for name in topics],
+        )
+        self._connection(BEHIND).ask(request, OffsetCommitResponse, COMMIT)
+
+    def _await_no_offsets(self, topics: Sequence[str]) -> None:
+        asked = [OffsetFetchRequestTopics(name=name, partition_indexes=[0]) for name in topics]
+        group = OffsetFetchRequestGroup(group_id=OF_DELETED, topics=asked)
+
+        def is_done() -> bool:
+            answer = self._connection(BEHIND).ask(
+                OffsetFetchRequest(groups=[group]), OffsetFetchResponse, OFFSET_FETCH
+            )
+            return all(
+                part.committed_offset < 0
+                for topic in answer.groups[0].topics
+                for part in topic.partitions
+            )
+
+        until(is_done, f"{self.name}: offsets of deleted topics are gone", 10, AGAIN_SECONDS)
 
     def _leads(self, name: str, partitions: int) -> bool:
         asks = [ListOffsetsPartition(partition_index=p, timestamp=-1) for p in range(partitions)]

@@ -65,6 +65,7 @@ def test_an_unreachable_zookeeper_is_an_error(tmp_path: Path) -> None:
         "ottla.store": "zookeeper://127.0.0.1:1/brokers",
         "broker.heartbeat.interval.ms": "500",
         "broker.session.timeout.ms": "2000",
+        "initial.broker.registration.timeout.ms": "2000",
     }
     assert "127.0.0.1:1" in complaint(BrokerProcess(tmp_path / "broker", settings))
 
