@@ -13,6 +13,13 @@ from typing import TYPE_CHECKING
 
 from ottla.client import Admin, Client, Producer, TopicPartition
 from ottla.client.group_admin import GroupAdmin
+from ottla.client.pipeline_reports import (
+    PipelineReport,
+    QueryReport,
+    State,
+    make_topic,
+    send_report,
+)
 from ottla.console.history import History
 from ottla.console.run import HISTORY_FILE
 from ottla.embedded import Broker
@@ -33,6 +40,7 @@ PAGES = {
     "group": "/group?id=billing",
     "audit": "/audit",
     "brokers": "/brokers",
+    "pipelines": "/pipelines",
 }
 STEP = 15
 
@@ -61,6 +69,18 @@ def fill(bootstrap: str) -> None:
         ends = {TopicPartition("orders", index): 200 - 40 * index for index in range(3)}
         GroupAdmin(client).commit_offsets("billing", ends)
         GroupAdmin(client).commit_offsets("search-index", {TopicPartition("payments", 0): 1})
+        make_topic(client)
+        send_report(client, pipeline(int(time.time() * 1000)))
+
+
+def pipeline(now: int) -> PipelineReport:
+    """What a pipeline with two sinks would report."""
+    queries = (
+        QueryReport("by_city", "topic orders.by-city", 48_211, 412.5, 96, batches=131),
+        QueryReport("lake", "delta lake/orders", 48_180, 398.0, 127, late=3, batches=44),
+        QueryReport("orders.dead_letters", "topic orders.broken", 12, 0.0, 96, dead_letters=True),
+    )
+    return PipelineReport("orders", State.RUNNING, now - 3_600_000, now, "worker-1", queries)
 
 
 def remember(folder: Path) -> None:
@@ -74,6 +94,7 @@ def remember(folder: Path) -> None:
             values = {"total": wave * 2.5, "topic:orders": float(wave)}
             values["group:billing"] = float(max(0, (number % 90) * 14 - 300))
             values["seconds:billing"] = values["group:billing"] / 120
+            values |= {"rows:orders": wave * 5.0, "behind:orders": float(number % 90)}
             history.add(at, values, {"orders": float(wave), "payments": wave * 1.5})
     history.close()
 
@@ -99,7 +120,7 @@ def main(folder: Path) -> None:
     with demo() as url, sync_playwright() as playwright:
         browser = launched(playwright)
         page = browser.new_page(viewport={"width": 1200, "height": 720})
-        for name in ("overview", "messages", "audit"):
+        for name in ("overview", "messages", "audit", "pipelines"):
             take(page, url + PAGES[name], folder / f"{name}.png")
         page.close()
         page = browser.new_page(viewport={"width": 1200, "height": 720}, color_scheme="dark")

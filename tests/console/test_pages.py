@@ -11,6 +11,14 @@ from starlette.testclient import TestClient
 
 from ottla.client import Admin, Client, Producer, TopicPartition
 from ottla.client.group_admin import GroupAdmin
+from ottla.client.pipeline_reports import (
+    PIPELINES_TOPIC,
+    PipelineReport,
+    QueryReport,
+    State,
+    make_topic,
+    send_report,
+)
 from ottla.console.cluster import TOPICS_KEPT_SECONDS, Cluster
 from ottla.console.sampler import Sampler
 from ottla.console.search import Start, Wanted, read_positions, search
@@ -46,6 +54,7 @@ def text_of(pages: TestClient, path: str, status: int = 200) -> str:
         ("/transactions?hanging=1", ["None.", "No transactional ids"]),
         ("/access", ["SCRAM users", "SECURITY_DISABLED"]),
         ("/audit", ["Nothing was counted yet"]),
+        ("/pipelines", ["No pipeline has reported yet"]),
     ],
 )
 def test_each_page_says_what_is_there(pages: TestClient, path: str, words: list[str]) -> None:
@@ -272,3 +281,30 @@ def test_nobody_waits_for_a_list_that_takes_long(filled: Broker) -> None:
     assert cluster.topics() is first, "too old, but shown while the next one is asked for"
     until(lambda: cluster.topics() is not first, "the next list is there")
     cluster.close()
+
+
+def test_pipelines_are_shown_by_their_last_report(pages: TestClient, client: Client) -> None:
+    now = int(time.time() * 1000)
+    query = QueryReport(HOSTILE, "topic <b>", 1234, 10.5, 7, late=2, batches=3)
+    letters = QueryReport("clicks.dead_letters", "topic broken", 5, dead_letters=True, lag=9)
+    make_topic(client)
+    make_topic(client)
+    with Producer(client) as producer:
+        producer.send(PIPELINES_TOPIC, b"\xff no report", key=b"other")
+    for state in (State.FAILED, State.RUNNING):
+        report = PipelineReport("shop", state, now - 1000, now, "h", (query, letters), "it broke")
+        send_report(client, report)
+    send_report(client, PipelineReport("gone", State.RUNNING, 0, 1))
+    found = text_of(pages, "/pipelines")
+    assert found.index("shop running") < found.index("gone silent")
+    assert "topic <b> running 1,234 10.5 7 2 3 0" in found
+    assert "Rows a second 10.5 Lag 9 Dead letters 5" in found
+    assert "other" not in found
+    assert "it broke" in found
+    assert "<script>alert" not in pages.get("/pipelines").text
+    assert "gone" not in text_of(pages, "/pipelines?q=SHOP")
+
+    sampler = Sampler(parts_of(pages).cluster, parts_of(pages).console.history, 1.0)  # type: ignore[arg-type]
+    sampler.sample()
+    lines = pages.get("/history?series=rows:shop&series=behind:shop").json()["lines"]
+    assert [line[-1] for line in lines] == [10.5, 9.0]

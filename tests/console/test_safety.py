@@ -9,13 +9,15 @@ from starlette.testclient import TestClient
 
 from ottla.cli.main import command
 from ottla.client import Admin, Client, ClientSettings
-from ottla.client.security import client_security
+from ottla.client.security import ClientSecurity, client_security
 from ottla.console.login import IDLE_SECONDS, LoginFailed, Sessions, as_user
 from ottla.console.run import ConsoleError, Parts, check_login
 from ottla.console.settings import ConsoleSettings, Login
 from ottla.console.users import ConsoleUsersError, UsersFile
 from ottla.embedded import Broker
 from ottla.embedded_security import Security
+from ottla.registry.security import hash_password
+from ottla.security.attempts import MOST_BY_ADDRESS
 from testkit.server import free_port
 from tests.console.consoles import ORIGIN, OWN, console, parts_of
 
@@ -141,12 +143,67 @@ def test_sessions_end_without_use(filled: Broker, users: Path) -> None:
     clock = [0.0]
     parts = Parts(settings)
     sessions = Sessions(settings, parts.cluster, UsersFile(users), now=lambda: clock[0])
-    token = sessions.begin("alice", "secret")
+    token = sessions.begin("alice", "secret", "10.0.0.2")
     assert sessions.find(token) is not None
     clock[0] = IDLE_SECONDS + 1
     assert sessions.find(token) is None
     assert sessions.find("made up") is None
     parts.close()
+
+
+def test_a_session_ends_when_its_user_is_removed_or_gets_another_password(
+    filled: Broker, users: Path
+) -> None:
+    settings = {"host": "10.0.0.1", "login": Login.USERS, "users_file": users}
+    form = {"user": "alice", "password": "secret"}
+    with console(filled.bootstrap_servers, **settings) as pages:
+        kept = users.read_text()
+        for changed in ("bob " + kept.split()[1], f"alice {hash_password('other')}", None):
+            users.write_text(kept)
+            assert pages.post("/login", data=form, headers=ORIGIN).status_code == 303
+            assert pages.get("/topics").status_code == 200
+            if changed is None:
+                users.unlink()
+            else:
+                users.write_text(f"{changed}\n")
+            assert pages.get("/topics").status_code == 303
+
+
+def test_passwords_are_not_guessed_at_leisure(filled: Broker, users: Path) -> None:
+    settings = {"host": "10.0.0.1", "login": Login.USERS, "users_file": users}
+    with console(filled.bootstrap_servers, **settings) as pages:
+        for number in range(MOST_BY_ADDRESS):
+            form = {"user": f"user-{number}", "password": "wrong"}
+            assert pages.post("/login", data=form, headers=ORIGIN).status_code == 401
+        form = {"user": "alice", "password": "secret"}
+        refused = pages.post("/login", data=form, headers=ORIGIN)
+        assert refused.status_code == 429
+        assert 0 < int(refused.headers["retry-after"]) <= 60
+        assert "Too many logins have failed" in refused.text
+
+
+def test_strangers_do_not_learn_where_the_cluster_is(filled: Broker, users: Path) -> None:
+    settings = {"host": "10.0.0.1", "login": Login.USERS, "users_file": users}
+    with console(filled.bootstrap_servers, **settings) as pages:
+        for path in ("/login", "/nowhere", "/static/nothing"):
+            assert filled.bootstrap_servers not in pages.get(path).text
+
+
+@pytest.mark.parametrize("mechanism", ["OAUTHBEARER", None])
+def test_a_login_that_needs_no_password_is_refused(mechanism: str | None) -> None:
+    given = {
+        "security.protocol": "SASL_PLAINTEXT",
+        "sasl.mechanism": "OAUTHBEARER",
+        "sasl.oauthbearer.token.endpoint.url": "http://127.0.0.1:1/token",
+        "sasl.oauthbearer.client.credentials.client.id": "console",
+        "sasl.oauthbearer.client.credentials.client.secret": "own",
+    }
+    security = client_security(given)
+    assert security is not None
+    if mechanism is None:
+        security = ClientSecurity(security.protocol, ())
+    with pytest.raises(ConsoleError, match="one of PLAIN"):
+        check_login(ConsoleSettings(bootstrap_servers="x:1", login=Login.SASL, security=security))
 
 
 def test_a_users_file_that_cannot_be_used(tmp_path: Path) -> None:

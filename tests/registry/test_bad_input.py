@@ -161,3 +161,15 @@ def test_a_broker_that_is_gone_and_comes_back(tmp_path: Path) -> None:
         assert rest.register("s", '"long"').body == {"id": 2}
         assert registry.stop() == 0
         assert b"Traceback" not in registry.errors
+
+
+@pytest.mark.parametrize("origin", ["https://evil.example", "null", "http://127.0.0.1"])
+def test_a_web_page_of_another_site_changes_nothing(rest: Rest, origin: str) -> None:
+    before = rest("GET", "/subjects").body
+    for method, path in (("POST", "/subjects/evil/versions"), ("DELETE", "/subjects/evil")):
+        body = {"schema": '"string"'}
+        found = rest(method, path, body, headers={"Origin": origin})
+        assert (found.status, found.code) == (403, 403)
+    assert rest("GET", "/subjects").body == before
+    own = {"Origin": rest.url}
+    assert rest("POST", "/compatibility/subjects/x/versions", body, headers=own).status == 200

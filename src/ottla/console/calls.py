@@ -15,6 +15,7 @@ from starlette.responses import HTMLResponse, RedirectResponse, Response
 
 from ottla.console.cluster import Cluster
 from ottla.console.context import Console
+from ottla.console.settings import Login
 
 LARGEST_NUMBER: Final = 2**63 - 1
 
@@ -39,6 +40,16 @@ class Call:
         self.cluster = cluster
         self.user = user
         self.form = form
+
+    @property
+    def address(self) -> str:
+        """Whose connection it is."""
+        return self.request.client.host if self.request.client is not None else ""
+
+    @property
+    def is_known(self) -> bool:
+        """Whether the page may tell of the cluster: nobody has to log in, or this user has."""
+        return self.user is not None or self.console.settings.login is Login.NONE
 
     @property
     def query(self) -> QueryParams:

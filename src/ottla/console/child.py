@@ -22,7 +22,8 @@ class SupervisedConsole:
     """A console that lives while the `with` block runs; it ends with this process, too."""
 
     def __init__(self, options: Sequence[str]) -> None:
-        self._command = [sys.executable, "-m", "ottla", "console", "--supervised", *options]
+        self._command = [sys.executable, "-P", "-m", "ottla", "console", "--supervised"]
+        self._command += options
         self._stopping = threading.Event()
         self._lock = threading.Lock()
         self._process: subprocess.Popen[bytes] | None = None

@@ -13,8 +13,8 @@ from datetime import UTC, datetime
 from typing import Final, NamedTuple
 
 SHOWN_BYTES: Final = 4096
-LARGEST_JSON: Final = 1 << 20
-"""Larger values are not parsed to be indented."""
+LARGEST_JSON: Final = 16
+"""Values larger than so many times of what is shown are not parsed to be indented."""
 FORMATS: Final = ("auto", "text", "json", "hex", "schema")
 
 _UNSAFE: Final = re.compile(
@@ -96,7 +96,7 @@ def _hex(data: bytes, limit: int) -> Shown:
 
 
 def _json(data: bytes, limit: int) -> Shown | None:
-    if len(data) > LARGEST_JSON or data.lstrip()[:1] not in (b"{", b"["):
+    if len(data) > LARGEST_JSON * limit or data.lstrip()[:1] not in (b"{", b"["):
         return None
     try:
         text = json.dumps(json.loads(data), indent=2, ensure_ascii=False)

@@ -25,7 +25,7 @@ from ottla.console.app import application
 from ottla.console.cluster import Cluster
 from ottla.console.context import Console, templates
 from ottla.console.history import History
-from ottla.console.login import Sessions
+from ottla.console.login import LOGIN_MODULES, Sessions, login_mechanism
 from ottla.console.safety import is_loopback
 from ottla.console.sampler import Sampler
 from ottla.console.settings import ConsoleSettings, Login
@@ -51,10 +51,16 @@ def check_login(settings: ConsoleSettings) -> None:
             f"{settings.host} can be reached from other machines: give --users FILE (see ottla "
             "console user add), or --login sasl to use the brokers' own users"
         )
-    if settings.login is Login.SASL and (
-        settings.security is None or not settings.security.has_sasl
-    ):
+    if settings.login is not Login.SASL:
+        return
+    if settings.security is None or not settings.security.has_sasl:
         raise ConsoleError("--login sasl needs --command-config with a SASL security.protocol")
+    if login_mechanism(settings.security) is None:
+        # With a token of the console's own, any password would do.
+        raise ConsoleError(
+            f"--login sasl needs one of {', '.join(LOGIN_MODULES)} as sasl.mechanism in "
+            "--command-config: others log in without the password of a user"
+        )
 
 
 class Parts:

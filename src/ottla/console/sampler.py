@@ -16,8 +16,15 @@ from typing import Final
 import structlog
 
 from ottla.client import Admin, Client, KafkaError, TopicPartition
-from ottla.client.admin import LATEST
+from ottla.client.admin import LATEST, TopicInfo
 from ottla.client.group_admin import CommittedOffset, GroupAdmin
+from ottla.client.pipeline_reports import (
+    PIPELINES_TOPIC,
+    REPORT_SECONDS,
+    PipelineReport,
+    State,
+    read_reports,
+)
 from ottla.console.cluster import Cluster
 from ottla.console.history import History
 
@@ -25,6 +32,8 @@ log = structlog.get_logger()
 
 MOST_PARTITIONS: Final = 10_000
 MOST_GROUPS: Final = 200
+PIPELINE_RECORDS: Final = 500
+MOST_PIPELINES: Final = 50
 REMEMBERED: Final = 240
 """Rounds whose ends are remembered to tell a lag in seconds."""
 
@@ -132,6 +141,7 @@ class Sampler:
             found = Admin(client).list_offsets(dict.fromkeys(partitions, LATEST))
             rates = self._rounds.rates(now, {where: at.offset for where, at in found.items()})
             groups = _committed(client)
+            pipelines = _pipelines(client, topics, int(now * 1000))
         values = {f"topic:{name}": rate for name, rate in rates.items()}
         internal = {topic.name for topic in topics if topic.internal}
         values["total"] = sum(rate for name, rate in rates.items() if name not in internal)
@@ -142,7 +152,24 @@ class Sampler:
             if messages:
                 values[f"group:{name}"] = float(messages)
                 values[f"seconds:{name}"] = seconds
+        for each in pipelines:
+            values[f"rows:{each.pipeline}"] = each.rows_per_second
+            values[f"behind:{each.pipeline}"] = float(each.lag or 0)
         self._history.add(int(now), {key: each for key, each in values.items() if each}, rates)
+
+
+def _pipelines(client: Client, topics: list[TopicInfo], now_ms: int) -> list[PipelineReport]:
+    """The reports of pipelines that run."""
+    if not any(topic.name == PIPELINES_TOPIC for topic in topics):
+        return []
+    try:
+        reports = read_reports(client, PIPELINE_RECORDS)
+    except KafkaError as problem:
+        if problem.retriable:
+            raise
+        return []
+    running = [each for each in reports if each.state is State.RUNNING]
+    return [each for each in running if now_ms - each.time < 2000 * REPORT_SECONDS][:MOST_PIPELINES]
 
 
 def _committed(client: Client) -> dict[str, dict[TopicPartition, CommittedOffset]]:

@@ -37,6 +37,13 @@ class UsersFile:
         right = is_password(users.get(user, _NOBODYS), password)
         return right and user in users
 
+    def mark(self, user: str) -> str:
+        """Something that changes when a user's line does; "-" for a user that there is not."""
+        try:
+            return self._users().get(user, "-")
+        except ConsoleUsersError:
+            return "-"  # nobody is known while the file cannot be read
+
     def _users(self) -> dict[str, str]:
         try:
             found = self._path.stat()

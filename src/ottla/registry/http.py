@@ -5,7 +5,8 @@ Rules kept here:
    anywhere else. `/contexts/NAME/...` is the same path in that context.
 2. A body is read up to a limit. Every refusal is JSON with Confluent's code; what was not foreseen
    is a 500 without details, and is logged.
-3. A changing request to a registry that does not write is sent on to the one that does. What was
+3. A web page of another site changes nothing, though its browser would send the request.
+4. A changing request to a registry that does not write is sent on to the one that does. What was
    refused because the writer changes, before anything was written, is tried again for a while.
 """
 
@@ -66,6 +67,7 @@ class Call:
         self.parameters: dict[str, str] = {}
         self.body = b""
         self.user: User = ANYBODY
+        self.address = str((scope.get("client") or ("",))[0])
 
     def flag(self, name: str) -> bool:
         """A parameter of the query that is true or false."""
@@ -167,6 +169,8 @@ class Application:
         call = Call(self._service, scope)
         if len(call.target) > LONGEST_TARGET:
             raise RegistryError(414, "HTTP 414 URI Too Long")
+        if call.method not in ("GET", "HEAD") and not _is_own_origin(call.headers):
+            raise RegistryError(403, "Requests of web pages of other sites are refused")
         call.user = await self._user(call)
         route = self._route(call)
         call.body = await _body(call, receive)
@@ -220,7 +224,7 @@ class Application:
         known = self._users.remembered(authorization)
         if known is not None:
             return known
-        return await asyncio.to_thread(self._users.verify, authorization)
+        return await asyncio.to_thread(self._users.verify, authorization, call.address)
 
     def _route(self, call: Call) -> Route:
         allowed = False
@@ -234,6 +238,14 @@ class Application:
         if allowed:
             raise RegistryError(405, "HTTP 405 Method Not Allowed")
         raise RegistryError(404, "HTTP 404 Not Found")
+
+
+def _is_own_origin(headers: dict[str, str]) -> bool:
+    """Whether a change does not come from a web page, or from one of this registry's own address.
+    Browsers send what has no type of content, as a page of any site may, without asking.
+    """
+    origin = headers.get("origin")
+    return origin is None or origin.partition("://")[2] == headers.get("host")
 
 
 def _decoded(segment: bytes) -> str:

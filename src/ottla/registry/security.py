@@ -9,7 +9,8 @@ Rules kept here:
 1. Passwords are kept as scrypt hashes (`ottla registry --hash-password` makes them); a plain
    password in the file is an error.
 2. A user without grants may do everything. Patterns are those of a shell: `*`, `?`, `[...]`.
-3. A password that was right is remembered by a keyed digest, since scrypt is slow on purpose.
+3. After some failures an address, or a user, has to wait before a password is looked at again.
+4. A password that was right is remembered by a keyed digest, since scrypt is slow on purpose.
 """
 
 import base64
@@ -25,6 +26,7 @@ from typing import Final
 from msgspec import Struct
 
 from ottla.registry.errors import RegistryError
+from ottla.security.attempts import Attempts
 
 ALL: Final = "*"
 _COST: Final = (2**14, 8, 1)
@@ -86,13 +88,16 @@ class Users:
         self._users = {user.name: user for user in users}
         self._secret = os.urandom(32)
         self._right: dict[bytes, User] = {}
+        self._attempts = Attempts()
 
     def remembered(self, authorization: str | None) -> User | None:
         """The user of an `Authorization` header that was right before."""
         return self._right.get(self._digest(authorization or ""))
 
-    def verify(self, authorization: str | None) -> User:
-        """The user of an `Authorization` header; 401. It takes tens of milliseconds."""
+    def verify(self, authorization: str | None, address: str = "") -> User:
+        """The user of an `Authorization` header; 401, or 429 after many that were wrong. It takes
+        tens of milliseconds.
+        """
         kind, _, encoded = (authorization or "").partition(" ")
         try:
             if kind.lower() != "basic":
@@ -102,8 +107,12 @@ class Users:
             raise RegistryError(401, "Unauthorized") from None
         # An unknown user takes as long as a wrong password.
         user = self._users.get(name, User(name, _NOBODYS))
+        if self._attempts.wait(address, name) > 0:
+            raise RegistryError(429, "Too many logins have failed; try again in a minute")
         if not is_password(user.hashed, password) or name not in self._users:
+            self._attempts.failed(address, name)
             raise RegistryError(401, "Unauthorized")
+        self._attempts.succeeded(address, name)
         self._right[self._digest(authorization or "")] = user
         return user
 

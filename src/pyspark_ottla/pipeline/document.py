@@ -102,10 +102,10 @@ class Section:
         items = node.value if isinstance(node, yaml.SequenceNode) else [node]
         return tuple(text for item in items if (text := self._scalar(item, name)) is not None)
 
-    def flag(self, name: str) -> bool:
-        """True or false; false when it is not there."""
+    def flag(self, name: str, default: bool = False) -> bool:
+        """True or false."""
         found = self.text(name, TRUTHS)
-        return found is not None and TRUTHS[found]
+        return default if found is None else TRUTHS[found]
 
     def number(self, name: str) -> int | None:
         """A whole number above 0."""

@@ -144,6 +144,8 @@ class Pipeline:
     checkpoint: Text | None
     trigger: Text | None
     audit: bool
+    report: bool
+    """Whether its progress is reported to the cluster."""
     spark: Mapping[str, str]
     sources: Mapping[str, Source]
     steps: Mapping[str, PipelineStep]

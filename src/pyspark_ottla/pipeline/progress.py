@@ -34,6 +34,8 @@ class QueryProgress:
     lag: int | None = None
     late: int = 0
     """Rows that were dropped, since they came later than the watermark."""
+    restarts: int = 0
+    """How often it was started again after a failure of Spark's own."""
     ended: float | None = None
     _last_batch: int = -1
     _history: deque[tuple[float, int]] = field(default_factory=deque)

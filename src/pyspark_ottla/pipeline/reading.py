@@ -62,6 +62,7 @@ def read_pipeline(
         checkpoint=document.text("checkpoint"),
         trigger=_duration(document, "trigger"),
         audit=document.flag("audit"),
+        report=document.flag("report", default=True),
         spark=document.pairs("spark"),
         sources=_each(document, "sources", "source", _source, required=True),
         steps=_steps(document),

@@ -22,16 +22,18 @@ from types import FrameType
 from typing import TYPE_CHECKING
 
 from ottla.client import Client, KafkaError
+from ottla.client.pipeline_reports import State
 from pyspark_ottla.options import Options, Use
 from pyspark_ottla.pipeline.display import Display
 from pyspark_ottla.pipeline.failures import cause, failure_of
 from pyspark_ottla.pipeline.late import LateRows
 from pyspark_ottla.pipeline.locks import locked
 from pyspark_ottla.pipeline.model import Pipeline, TopicSink, TopicSource
-from pyspark_ottla.pipeline.options import source_options, topic_options
+from pyspark_ottla.pipeline.options import kafka_options, source_options, topic_options
 from pyspark_ottla.pipeline.places import is_local, local_path, resolve
 from pyspark_ottla.pipeline.problems import PipelineError, WrongFileError
 from pyspark_ottla.pipeline.progress import QueryProgress
+from pyspark_ottla.pipeline.reporting import Reporter
 from pyspark_ottla.pipeline.restarts import MOST_IN_A_ROW, Restarts
 from pyspark_ottla.pipeline.session import (
     checkpoint_settings,
@@ -166,25 +168,46 @@ class Run:
         self, *, once: bool, watch: Callable[[list[QueryProgress]], bool] | None
     ) -> list[QueryProgress]:
         planned = list(plan(self._spark, self._pipeline, once=once))
-        try:
-            for item in planned:
-                if self._stop.is_set():
-                    break
-                progress = QueryProgress(item.name, item.target, monotonic())
-                self._queries.append(_Running(item, item.start(), progress))
-            while self._look(may_restart=True) and not self._stop.wait(POLL_SECONDS):
-                self._display.show(self.progress, monotonic())
-                if watch is not None and not watch(self.progress):
-                    break
-        finally:
-            self._display.stop()
-            self._stop_queries()
-        self._look(may_restart=False)
-        now = monotonic()
-        for progress in self.progress:
-            progress.ended = progress.ended or now
+        with self._reported() as reporter:
+            try:
+                for item in planned:
+                    if self._stop.is_set():
+                        break
+                    progress = QueryProgress(item.name, item.target, monotonic())
+                    self._queries.append(_Running(item, item.start(), progress))
+                while self._look(may_restart=True) and not self._stop.wait(POLL_SECONDS):
+                    self._display.show(self.progress, monotonic())
+                    if reporter is not None:
+                        reporter.look(self.progress, monotonic())
+                    if watch is not None and not watch(self.progress):
+                        break
+            finally:
+                self._display.stop()
+                self._stop_queries()
+            self._look(may_restart=False)
+            now = monotonic()
+            for progress in self.progress:
+                progress.ended = progress.ended or now
         self._display.summary(self.progress, now)
         return self.progress
+
+    @contextmanager
+    def _reported(self) -> Iterator[Reporter | None]:
+        """What tells the cluster of this run, and at its end how it ended."""
+        if not self._pipeline.report:
+            yield None
+            return
+        settings = Options(kafka_options(self._pipeline), Use.STREAM_WRITE).client_settings()
+        reporter = Reporter(str(self._pipeline.name), settings, self._display.say)
+        state, error = State.FAILED, "it was interrupted"
+        try:
+            yield reporter
+            state, error = State.STOPPED if self._stop.is_set() else State.DONE, ""
+        except Exception as problem:
+            error = str(problem)
+            raise
+        finally:
+            reporter.end(self.progress, monotonic(), state, error)
 
     def _stop_queries(self) -> None:
         from pyspark.errors import PySparkException
@@ -231,6 +254,7 @@ class Run:
         if not may_restart or not item.restarts.allow(failure, item.progress.batches):
             item.progress.ended = monotonic()
             raise PipelineError(f"sink {name} failed: {reason}")
+        item.progress.restarts += 1
         self._display.say(
             f"sink {name} failed ({reason}) and is started again from its checkpoint, "
             f"{item.restarts.in_a_row} of {MOST_IN_A_ROW} times in a row"

@@ -13,6 +13,7 @@ from pyspark.sql import SparkSession
 
 from ottla.client import Client
 from ottla.client.group_admin import GroupAdmin
+from ottla.client.pipeline_reports import PipelineReport, State, read_reports
 from pyspark_ottla.pipeline.problems import PipelineError, WrongFileError
 
 from .running import event, headers, read, run, send, values
@@ -91,6 +92,11 @@ def pipeline(tmp_path: Path, topic: str) -> Path:
     return file
 
 
+def reported(client: Client, pipeline: str) -> PipelineReport:
+    """What a pipeline has told the cluster at last."""
+    return {each.pipeline: each for each in read_reports(client)}[pipeline]
+
+
 def test_a_pipeline_splits_counts_joins_loads_and_sorts_out(
     spark: SparkSession, client: Client, bootstrap: str, topic: str, pipeline: Path
 ) -> None:
@@ -105,6 +111,12 @@ def test_a_pipeline_splits_counts_joins_loads_and_sorts_out(
         "clicks.dead_letters": len(BROKEN),
     }
     assert all(done.lag == 0 for done in first.values())
+    report = reported(client, "shop")
+    assert (report.state, report.error, report.lag) == (State.DONE, "", 0)
+    assert report.dead_letters == len(BROKEN)
+    assert {each.name: each.rows for each in report.queries if not each.dead_letters} == {
+        name: done.rows for name, done in first.items() if name != "clicks.dead_letters"
+    }
 
     # The next run goes on where this one ended. Two sinks are enough to see it.
     text = pipeline.read_text()
@@ -209,6 +221,8 @@ def test_without_dead_letters_a_broken_record_stops_the_pipeline_and_is_named(
         f"sink out failed: record 1 in partition 0 of topic {topic}: id is not INT"
     ), str(failed.value)
     assert "\n" not in str(failed.value)
+    report = reported(client, "p")
+    assert (report.state, report.error) == (State.FAILED, str(failed.value))
 
 
 def test_text_and_metadata(

@@ -7,6 +7,7 @@ gets the series of topics and groups that the brokers show to that user, and the
 from starlette.responses import JSONResponse, Response
 
 from ottla.client.group_admin import GroupAdmin
+from ottla.client.pipeline_reports import PIPELINES_TOPIC
 from ottla.console.calls import BadRequest, Call
 from ottla.console.settings import Login
 
@@ -31,4 +32,6 @@ def _may_see(call: Call, series: str) -> bool:
     if kind in ("group", "seconds"):
         with call.cluster.client() as client:
             return any(each.group_id == name for each in GroupAdmin(client).list_groups())
+    if kind in ("rows", "behind"):
+        return any(topic.name == PIPELINES_TOPIC for topic in call.cluster.topics())
     return True

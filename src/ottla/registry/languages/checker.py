@@ -100,6 +100,7 @@ class Checker:
         if self._child is None or self._child.returncode is not None:
             self._child = await asyncio.create_subprocess_exec(
                 sys.executable,
+                "-P",  # the working directory is not where modules come from
                 "-m",
                 "ottla.registry.languages.worker",
                 stdin=asyncio.subprocess.PIPE,
