@@ -1,19 +1,21 @@
 """`python -m compat`: everything in compat, or parts of it, with a table of passes at the end.
 
 Sections: `clients` (the claims of tests/e2e with kcat and the Java client beside the Python ones),
-`tools` (Kafka's console tools), `java-groups` and `java-transactions` (its tools of those),
-`java-apps` (Kafka Streams and Connect),
-`franz-go` (that client's own tests) and `franz-go-cluster` (the same on three brokers), `dump`
-(DumpLogSegments over Ottla's files), `authorizer` (random decisions beside those of
-StandardAuthorizer), `kill` (kill -9 under load), `exactly-once` (kill -9 of broker and
-application), `spark` (the same jobs through Spark's own connector and ours), `spark-faults`
+`kerberos` (GSSAPI, with a KDC of its own), `tools` (Kafka's console tools), `java-groups` and
+`java-transactions` (its tools of those), `java-apps` (Kafka Streams and Connect), `franz-go` (that
+client's own tests), `franz-go-cluster` (the same on three brokers) and `franz-go-secure` (the same
+over TLS and SCRAM), `dump` (DumpLogSegments over Ottla's files), `authorizer` (random decisions
+beside those of StandardAuthorizer), `kill` (kill -9 under load), `exactly-once` (kill -9 of broker
+and application), `spark` (the same jobs through Spark's own connector and ours), `spark-faults`
 (kill -9 of Spark's processes and the broker), `spark-cluster` (the same and the audit, with kill -9
 of one of three brokers), `fuzz`, and `differential` (random requests to Ottla and to Apache Kafka,
-replies compared). The exit status is 1 if anything failed.
+replies compared).
+The exit status is 1 if anything failed.
 """
 
 import subprocess
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
@@ -32,7 +34,7 @@ import compat.security_tools
 import compat.spark_official
 import compat.tools  # noqa: F401  # as said above
 from compat import fuzz, kill, spark_cluster, spark_faults, spark_speculation
-from compat.checks import CHECKS, Check, CheckError, Ending, Result, try_check
+from compat.checks import CHECKS, Check, CheckError, Ending, Result, Run, try_check
 from compat.differential import section as differential
 from testkit import exactly_once, java_runtime
 from testkit.clients import BY_NAME
@@ -41,12 +43,13 @@ from testkit.process import BrokerProcess
 from testkit.workers import WorkersProcess
 
 JAVA_SECTIONS = (
-    *("clients", "tools", "java-groups", "java-transactions", "java-apps", "dump", "authorizer"),
+    *("clients", "kerberos", "tools", "java-groups", "java-transactions", "java-apps", "dump"),
+    "authorizer",
     differential.SECTION,
 )
 SECTIONS = (
     *JAVA_SECTIONS,
-    *("franz-go", "franz-go-cluster"),
+    *("franz-go", "franz-go-cluster", "franz-go-secure"),
     *("kill", "exactly-once"),
     *("spark", "spark-faults", "spark-cluster"),
     "fuzz",
@@ -59,13 +62,35 @@ PLAIN_WIDTH = 140  # of the table where there is no terminal to ask
 COLOURS = {Ending.PASSED: "green", Ending.FAILED: "red", Ending.NOT_SERVED: "yellow"}
 
 
-def _clients(_: BrokerProcess) -> str:
+def _clients(*options: str) -> Run:
     """The claims about clients, with every client, in pytest."""
+    return lambda _: _run_clients(options)
+
+
+def _kerberos(_: BrokerProcess) -> str:
+    """The claims about GSSAPI, in pytest."""
+    test = "tests/e2e/test_kerberos.py"
+    done = subprocess.run(
+        [sys.executable, "-m", "pytest", "-q", "-rsf", test],
+        cwd=ROOT,
+        check=False,
+        text=True,
+        stdout=subprocess.PIPE,
+    )
+    lines = done.stdout.strip().splitlines()
+    if done.returncode or "skipped" in lines[-1]:
+        raise CheckError(
+            "\n".join(line for line in lines if line.startswith(("FAILED", "ERROR", "SKIPPED")))
+        )
+    return lines[-1]
+
+
+def _run_clients(options: Sequence[str]) -> str:
     if not Kcat.is_installed():
         raise CheckError("no kcat: install it (Debian: kcat)")
     names = [part for name in BY_NAME for part in ("--client", name)]
     done = subprocess.run(
-        [sys.executable, "-m", "pytest", "-q", "tests/e2e/test_clients.py", *names],
+        [sys.executable, "-m", "pytest", "-q", "tests/e2e/test_clients.py", *names, *options],
         cwd=ROOT,
         check=False,
         text=True,
@@ -195,7 +220,9 @@ def main(
 ) -> None:
     """Run the checks and show the table."""
     checks = [
-        Check("clients", "stock clients", _clients),
+        Check("clients", "stock clients", _clients()),
+        Check("clients", "stock clients over SASL_SSL with SCRAM-SHA-512", _clients("--secure")),
+        Check("kerberos", "GSSAPI with a KDC", _kerberos),
         *CHECKS,
         _kill(rounds, seed),
         *(_exactly_once(clients, rounds // 4, seed) for clients in COPIERS),

@@ -4,6 +4,8 @@ Rules kept here:
 1. The version is pinned, and `franz-go/passes-on-kafka.txt` has the tests that Apache Kafka
    passes in that version: each of them must pass here. What else passes or fails is only counted.
 2. The module cache is read-only and shared: the tests run in a copy of their own.
+3. Over TLS and SCRAM the same tests must pass. By itself the suite gives its clients TLS only, and
+   SCRAM to two tests: one line is added to its helper, so that all its clients log in.
 """
 
 import json
@@ -12,10 +14,12 @@ import re
 import shutil
 import subprocess
 import tempfile
+from collections.abc import Mapping
 from pathlib import Path
 
 from compat.checks import CheckError, check
 from testkit.process import BrokerProcess
+from testkit.secured import PASSWORD, USER, SecuredBroker
 from testkit.workers import WORKERS, WorkersProcess
 
 VERSION = "v1.22.2"
@@ -27,6 +31,8 @@ RECORDS = 10_000
 RUN_MINUTES = 9
 BUILD_SECONDS = 600
 
+_WITH_TLS = "\tif testCert != nil {\n\t\topts = append(opts, DialTLSConfig(testCert))"
+_WITH_SCRAM = "\tif saslScram != nil {\n\t\topts = append(opts, SASL(saslScram))\n\t}"
 _ENDING = re.compile(r"^--- (PASS|FAIL|SKIP): (\S+)", re.MULTILINE)
 
 
@@ -66,11 +72,11 @@ def _go(*arguments: str, cwd: Path) -> str:
     return done.stdout
 
 
-def _test_program() -> Path:
+def _test_program(*, logging_in: bool = False) -> Path:
     """The compiled tests, in the folder that they want to run in."""
     if shutil.which("go") is None:
         raise CheckError("no Go: install it (Debian: golang-go)")
-    source = WORK / f"franz-go-{VERSION}"
+    source = WORK / f"franz-go-{VERSION}{'-scram' if logging_in else ''}"
     program = source / "pkg" / "kgo" / "kgo.test"
     if program.exists():
         return program
@@ -81,8 +87,17 @@ def _test_program() -> Path:
     shutil.copytree(json.loads(told)["Dir"], source, copy_function=shutil.copyfile)
     for folder in (source, *(path for path in source.rglob("*") if path.is_dir())):
         folder.chmod(0o755)
+    if logging_in:
+        _log_in_everywhere(program.with_name("helpers_test.go"))
     _go("test", "-c", "-o", program.name, ".", cwd=program.parent)
     return program
+
+
+def _log_in_everywhere(helper: Path) -> None:
+    text = helper.read_text()
+    if text.count(_WITH_TLS) != 1:
+        raise CheckError(f"{helper.name} of franz-go {VERSION} has no line to add SCRAM to")
+    helper.write_text(text.replace(_WITH_TLS, f"{_WITH_SCRAM}\n{_WITH_TLS}"))
 
 
 @check("franz-go")
@@ -103,11 +118,37 @@ def franz_go_tests_on_three_brokers(_: BrokerProcess) -> str:
     return told
 
 
-def run_tests(bootstrap: str, replicas: int, output: Path) -> str:
+@check("franz-go-secure")
+def franz_go_tests_over_TLS_and_SCRAM_SHA_512(_: BrokerProcess) -> str:  # noqa: N802 their names
+    with (
+        tempfile.TemporaryDirectory() as folder,
+        SecuredBroker(Path(folder) / "broker") as broker,
+    ):
+        login = {
+            "KGO_TEST_TLS": f"ca:{broker.certificates.ca}",
+            "KGO_TEST_SCRAM": f"{USER}:{PASSWORD}:512",
+            # For the two tests of SCRAM itself, which know no TLS.
+            "KGO_TEST_SCRAM_SEEDS": broker.where("SASL_PLAINTEXT"),
+        }
+        output = WORK / "franz-go-secure.log"
+        told = run_tests(broker.where("SASL_SSL"), replicas=1, output=output, login=login)
+        ended = endings(output.read_text(errors="replace"))
+        for test in ("TestSCRAMAuth", "TestSCRAMAuthBadCredentials"):
+            if ended.get(test) != "PASS":
+                raise CheckError(f"{test}: {ended.get(test, 'not run')}")
+        if problems := broker.tracebacks():
+            raise CheckError(f"a traceback in the broker's log:\n{problems[0]}")
+    return told
+
+
+def run_tests(
+    bootstrap: str, replicas: int, output: Path, login: Mapping[str, str] | None = None
+) -> str:
     """Run them all against brokers; how many passed. Raises CheckError for those that had to."""
-    program = _test_program()
+    program = _test_program(logging_in=bool(login))
     environment = {
         **os.environ,
+        **(login or {}),
         "KGO_SEEDS": bootstrap,
         "KGO_TEST_RF": str(replicas),
         "KGO_TEST_RECORDS": str(RECORDS),

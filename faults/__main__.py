@@ -30,6 +30,7 @@ WIDTH = 120
 @click.option(
     "--store", type=click.Choice(["zookeeper", "sqlite"]), default="zookeeper", show_default=True
 )
+@click.option("--secure", is_flag=True, help="SASL_SSL between the brokers, and ACLs.")
 @click.option(
     "--folder",
     type=click.Path(path_type=Path),
@@ -42,13 +43,19 @@ WIDTH = 120
     help="Only steps with this kind of fault; may be repeated.",
 )
 def main(
-    minutes: float, seed: int | None, store: str, folder: Path | None, only: tuple[str, ...]
+    minutes: float,
+    seed: int | None,
+    store: str,
+    secure: bool,
+    folder: Path | None,
+    only: tuple[str, ...],
 ) -> None:
     """Hurt a cluster of three brokers under load, and see that nothing is lost."""
     console = Console(width=None if sys.stdout.isatty() else WIDTH, highlight=False)
     seed = random.randrange(1_000_000) if seed is None else seed
     where = folder or Path(tempfile.mkdtemp(prefix="ottla-faults-"))
-    console.print(f"seed {seed}, {store}, {minutes:g} minutes, in {where}")
+    how = f"{store}, secure" if secure else store
+    console.print(f"seed {seed}, {how}, {minutes:g} minutes, in {where}")
 
     def say(line: str) -> None:
         console.print(f"{datetime.now():%H:%M:%S} {line}", soft_wrap=True)
@@ -64,7 +71,9 @@ def main(
 
     for each in (signal.SIGINT, signal.SIGTERM):
         signal.signal(each, on_signal)
-    report = run(where, seed, store, minutes * 60, say, is_enough=stop.is_set, only=kinds)
+    report = run(
+        where, seed, store, minutes * 60, say, is_enough=stop.is_set, only=kinds, secure=secure
+    )
     show(report, console)
     sys.exit(0 if report.passed else 1)
 

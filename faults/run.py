@@ -87,6 +87,8 @@ def run(
     plan: Iterable[Step] | None = None,
     is_enough: Callable[[], bool] = lambda: False,
     only: Collection[Kind] = (),
+    *,
+    secure: bool = False,
 ) -> Report:
     """Hurt a cluster; the folder is there afterwards only if something was found.
 
@@ -96,7 +98,7 @@ def run(
     log = Log(log_file(folder))
     report = Report(seed, store)
     log.note(f"seed {seed}, {store}, {seconds:.0f} s")
-    with World(folder, store) as world:
+    with World(folder, store, secure=secure) as world:
         if not world.mounts:
             say("no right to mount: disks are filled by a limit on the size of files")
         if not world.clocks:

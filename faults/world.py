@@ -5,6 +5,8 @@ Rules kept here:
    own: so each can be cut off alone. The harness itself looks at brokers directly.
 2. A broker of a shared SQLite file is declared dead once its process is gone, as a supervisor does.
 3. Every fault has an end that makes good what it did, whatever became of the victim meanwhile.
+4. A secure world's brokers log in at each other over SASL_SSL, behind gates that are cut together
+   with those of the clients, and check ACLs.
 """
 
 import os
@@ -18,15 +20,18 @@ from typing import Self
 from faults.backups import Backups
 from faults.clocks import Clock, build_library
 from faults.disks import Disk, LimitedFiles, MountedDisk, can_mount
+from ottla.config.broker_network_configs import STANDARD_AUTHORIZER
 from ottla.wire.messages.metadata import (
     MetadataRequest,
     MetadataRequestTopic,
     MetadataResponse,
 )
+from testkit.certificates import Certificates, plain_users
 from testkit.cluster import ClusterProcesses
 from testkit.process import METADATA_VERSION, BrokerError, BrokerProcess
 from testkit.proxy import Gate, Gates, Mode
 from testkit.raw import ClosedError, Connection
+from testkit.server import free_port
 from testkit.waiting import until
 from testkit.zookeeper_servers import TICK, DamagedData, Ensemble, ZooKeeperServer
 
@@ -57,9 +62,10 @@ UNREACHABLE = (OSError, ClosedError, StopIteration)
 class World:
     """Brokers, and with ZooKeeper its servers. `with` it; `keep` says whether data stays."""
 
-    def __init__(self, folder: Path, store: str) -> None:
+    def __init__(self, folder: Path, store: str, *, secure: bool = False) -> None:
         self.folder = folder
         self.has_zookeeper = store == "zookeeper"
+        self.is_secure = secure
         self.keep = True
         self._stack = ExitStack()
         self.zookeeper: Ensemble | None = None
@@ -75,6 +81,10 @@ class World:
         with ExitStack() as stack:
             self._gates = stack.enter_context(Gates())
             self._fronts = [self._gates.gate() for _ in range(BROKERS)]
+            self._inner: list[Gate] = []
+            """Where a secure world's brokers find each other."""
+            if self.is_secure:
+                self._inner = [self._gates.gate(free_port()) for _ in range(BROKERS)]
             # The gates of each broker to each server of ZooKeeper:
             self._ways: list[list[Gate]] = [[] for _ in range(BROKERS)]
             stack.callback(self._close_disks)
@@ -86,7 +96,7 @@ class World:
             self.brokers = ClusterProcesses(
                 self.folder,
                 BROKERS,
-                SETTINGS,
+                SETTINGS | self._security(),
                 store="zookeeper://" if self.has_zookeeper else None,
                 each=self._settings_of,
             )
@@ -94,8 +104,12 @@ class World:
                 for broker in self.brokers.brokers:
                     self.disks.append(LimitedFiles(broker.data, lambda its=broker: its.pid))  # type: ignore[misc]  # mypy cannot infer a default
             self._give_clocks()
-            for gate, broker in zip(self._fronts, self.brokers.brokers, strict=True):
-                gate.target = broker.port
+            for number, broker in enumerate(self.brokers.brokers):
+                self._fronts[number].target = broker.port
+                if self.is_secure:
+                    listeners = f"PLAINTEXT://127.0.0.1:{broker.port}"
+                    inner = self._inner[number].target
+                    broker.settings["listeners"] = f"{listeners},INNER://127.0.0.1:{inner}"
             stack.callback(self.brokers.kill_all)
             for number in range(BROKERS):
                 self.brokers.start(number)
@@ -126,8 +140,30 @@ class World:
                 broker.environment |= clock.environment
                 self.clocks.append(clock)
 
+    def _security(self) -> dict[str, str]:
+        """The settings of brokers that log in at each other; none if the world is not secure."""
+        if not self.is_secure:
+            return {}
+        self.folder.mkdir(parents=True, exist_ok=True)
+        login = plain_users(broker="inner").replace(";", ' username="broker" password="inner";')
+        return {
+            **Certificates(self.folder).broker_config(),
+            "listener.security.protocol.map": "PLAINTEXT:PLAINTEXT,INNER:SASL_SSL",
+            "inter.broker.listener.name": "INNER",
+            "listener.name.inner.sasl.enabled.mechanisms": "PLAIN",
+            "sasl.mechanism.inter.broker.protocol": "PLAIN",
+            "listener.name.inner.plain.sasl.jaas.config": login,
+            # Sessions end while faults happen, and brokers authenticate again.
+            "connections.max.reauth.ms": "20000",
+            "authorizer.class.name": STANDARD_AUTHORIZER,
+            "super.users": "User:broker;User:ANONYMOUS",
+        }
+
     def _settings_of(self, number: int) -> dict[str, str]:
-        settings = {"advertised.listeners": f"PLAINTEXT://127.0.0.1:{self._fronts[number].port}"}
+        advertised = f"PLAINTEXT://127.0.0.1:{self._fronts[number].port}"
+        if self.is_secure:
+            advertised += f",INNER://127.0.0.1:{self._inner[number].port}"
+        settings = {"advertised.listeners": advertised}
         if self.has_zookeeper:
             hosts = ",".join(f"127.0.0.1:{gate.port}" for gate in self._ways[number])
             settings["ottla.store"] = f"zookeeper://{hosts}/faults"
@@ -266,6 +302,8 @@ class World:
     def set_front(self, number: int, mode: Mode) -> None:
         """Cut clients and other brokers off from a broker, or no longer."""
         self._fronts[number].set(mode)
+        if self.is_secure:
+            self._inner[number].set(mode)
 
     def set_store(self, number: int, mode: Mode) -> None:
         """Cut a broker off from ZooKeeper, or no longer."""

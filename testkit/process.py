@@ -89,7 +89,9 @@ class BrokerProcess:
     def command(self) -> list[str]:
         """What a person would type."""
         command = [sys.executable, "-m", "ottla", "serve"]
-        command += ["--port", str(self.port), "--data", str(self.data)]
+        if "listeners" not in self.settings:
+            command += ["--port", str(self.port)]
+        command += ["--data", str(self.data)]
         for name, value in self.settings.items():
             command += ["--set", f"{name}={value}"]
         return command

@@ -1,6 +1,7 @@
 """aiokafka: asyncio's client. Each call runs a loop of its own, as a script would."""
 
 import asyncio
+import ssl
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -25,13 +26,20 @@ class AioKafka(Client):
 
     name = "aiokafka"
 
+    def _settings(self) -> dict[str, Any]:
+        settings: dict[str, Any] = {"bootstrap_servers": self.bootstrap}
+        if self.login is not None:
+            settings |= self.login.python()
+            settings["ssl_context"] = ssl.create_default_context(cafile=settings.pop("ssl_cafile"))
+        return settings
+
     def create_topic(
         self, topic: str, partitions: int = 1, configs: Mapping[str, str] | None = None
     ) -> None:
         asyncio.run(self._create_topic(topic, partitions, dict(configs or {})))
 
     async def _create_topic(self, topic: str, partitions: int, configs: dict[str, str]) -> None:
-        admin = AIOKafkaAdminClient(bootstrap_servers=self.bootstrap)
+        admin = AIOKafkaAdminClient(**self._settings())
         await admin.start()
         try:
             answer = await admin.create_topics(
@@ -51,7 +59,7 @@ class AioKafka(Client):
         idempotent: bool = False,
         largest: int | None = None,
     ) -> list[Place]:
-        settings: dict[str, Any] = {"bootstrap_servers": self.bootstrap}
+        settings = self._settings()
         if codec != "none":
             settings["compression_type"] = codec
         if idempotent:
@@ -91,7 +99,7 @@ class AioKafka(Client):
     async def _consume(self, topic: str, partition: int, offset: int, count: int) -> list[Received]:
         received: list[Received] = []
         async with asyncio.timeout(stretched(PATIENCE_SECONDS)):
-            consumer = AIOKafkaConsumer(bootstrap_servers=self.bootstrap)
+            consumer = AIOKafkaConsumer(**self._settings())
             await consumer.start()
             try:
                 place = TopicPartition(topic, partition)
@@ -118,7 +126,7 @@ class AioKafka(Client):
         return asyncio.run(self._offset_at_time(topic, partition, timestamp))
 
     async def _offset_at_time(self, topic: str, partition: int, timestamp: int) -> int | None:
-        consumer = AIOKafkaConsumer(bootstrap_servers=self.bootstrap)
+        consumer = AIOKafkaConsumer(**self._settings())
         await consumer.start()
         try:
             place = TopicPartition(topic, partition)
@@ -131,7 +139,7 @@ class AioKafka(Client):
         return asyncio.run(self._offsets(topic, partition))
 
     async def _offsets(self, topic: str, partition: int) -> tuple[int, int]:
-        consumer = AIOKafkaConsumer(bootstrap_servers=self.bootstrap)
+        consumer = AIOKafkaConsumer(**self._settings())
         await consumer.start()
         try:
             place = TopicPartition(topic, partition)

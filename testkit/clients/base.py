@@ -11,6 +11,7 @@ Rules kept here:
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 
 PATIENCE_SECONDS = 60.0
 CODECS = ("none", "gzip", "snappy", "lz4", "zstd")
@@ -49,6 +50,49 @@ class Place:
     offset: int
 
 
+@dataclass(frozen=True)
+class Login:
+    """How a client logs in over SASL_SSL, in the words of each library."""
+
+    mechanism: str
+    user: str
+    password: str
+    ca: Path
+
+    def librdkafka(self) -> dict[str, str | int | float | bool]:
+        """For confluent-kafka and kcat."""
+        return {
+            "security.protocol": "SASL_SSL",
+            "sasl.mechanism": self.mechanism,
+            "sasl.username": self.user,
+            "sasl.password": self.password,
+            "ssl.ca.location": str(self.ca),
+        }
+
+    def python(self) -> dict[str, object]:
+        """For kafka-python and, with a context instead of the file, aiokafka."""
+        return {
+            "security_protocol": "SASL_SSL",
+            "sasl_mechanism": self.mechanism,
+            "sasl_plain_username": self.user,
+            "sasl_plain_password": self.password,
+            "ssl_cafile": str(self.ca),
+        }
+
+    def java(self) -> dict[str, str]:
+        """For Kafka's own client and tools."""
+        kind = "plain.Plain" if self.mechanism == "PLAIN" else "scram.Scram"
+        module = f"org.apache.kafka.common.security.{kind}LoginModule"
+        return {
+            "security.protocol": "SASL_SSL",
+            "sasl.mechanism": self.mechanism,
+            "sasl.jaas.config": f'{module} required username="{self.user}" '
+            f'password="{self.password}";',
+            "ssl.truststore.type": "PEM",
+            "ssl.truststore.location": str(self.ca),
+        }
+
+
 class ClientError(Exception):
     """The client reported an error, or did not finish in time."""
 
@@ -59,8 +103,9 @@ class Client(ABC):
     name: str
     sets_timestamps = True
 
-    def __init__(self, bootstrap: str) -> None:
+    def __init__(self, bootstrap: str, login: Login | None = None) -> None:
         self.bootstrap = bootstrap
+        self.login = login
 
     def can_send(self, message: Message) -> bool:
         """False for what the client itself refuses."""

@@ -24,10 +24,14 @@ class Confluent(Client):
 
     name = "confluent-kafka"
 
+    def _settings(self) -> dict[str, str | int | float | bool]:
+        login = {} if self.login is None else self.login.librdkafka()
+        return {"bootstrap.servers": self.bootstrap, **login}
+
     def create_topic(
         self, topic: str, partitions: int = 1, configs: Mapping[str, str] | None = None
     ) -> None:
-        admin = AdminClient({"bootstrap.servers": self.bootstrap})
+        admin = AdminClient(self._settings())
         answers = admin.create_topics([NewTopic(topic, partitions, config=dict(configs or {}))])
         answers[topic].result(PATIENCE_SECONDS)
 
@@ -40,7 +44,7 @@ class Confluent(Client):
         idempotent: bool = False,
         largest: int | None = None,
     ) -> list[Place]:
-        settings: dict[str, str | int | float | bool] = {"bootstrap.servers": self.bootstrap}
+        settings = self._settings()
         if codec != "none":
             settings["compression.type"] = codec
         if idempotent:
@@ -138,12 +142,7 @@ class Confluent(Client):
         return limits
 
     def _consumer(self) -> Consumer:
-        settings: dict[str, str | int | float | bool] = {
-            "bootstrap.servers": self.bootstrap,
-            "group.id": "unused",
-            "enable.auto.commit": False,
-        }
-        return Consumer(settings)
+        return Consumer({**self._settings(), "group.id": "unused", "enable.auto.commit": False})
 
 
 def _received(message: Delivered) -> Received:

@@ -129,7 +129,9 @@ class Java(Client):
         return seen
 
     def _ask(self, what: str, topic: str, **fields: object) -> Any:
-        return _driver(self.bootstrap).ask({"do": what, "topic": topic, **fields})
+        login = {} if self.login is None else self.login.java()
+        command = {"do": what, "topic": topic, "login": login, **fields}
+        return _driver(self.bootstrap).ask(command)
 
 
 def _text(data: bytes | None) -> str | None:

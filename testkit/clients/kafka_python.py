@@ -26,10 +26,14 @@ class KafkaPython(Client):
     def can_send(self, message: Message) -> bool:
         return all(value is not None for _, value in message.headers)
 
+    def _settings(self) -> dict[str, Any]:
+        login = {} if self.login is None else self.login.python()
+        return {"bootstrap_servers": self.bootstrap, **login}
+
     def create_topic(
         self, topic: str, partitions: int = 1, configs: Mapping[str, str] | None = None
     ) -> None:
-        admin = KafkaAdminClient(bootstrap_servers=self.bootstrap)
+        admin = KafkaAdminClient(**self._settings())
         try:
             admin.create_topics([NewTopic(topic, partitions, 1, topic_configs=dict(configs or {}))])
         finally:
@@ -44,7 +48,7 @@ class KafkaPython(Client):
         idempotent: bool = False,
         largest: int | None = None,
     ) -> list[Place]:
-        settings: dict[str, Any] = {"bootstrap_servers": self.bootstrap}
+        settings = self._settings()
         if codec != "none":
             settings["compression_type"] = codec
         if idempotent:
@@ -119,4 +123,4 @@ class KafkaPython(Client):
         return int(first), int(end)
 
     def _consumer(self) -> KafkaConsumer:
-        return KafkaConsumer(bootstrap_servers=self.bootstrap)
+        return KafkaConsumer(**self._settings())

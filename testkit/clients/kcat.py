@@ -126,12 +126,14 @@ class Kcat(Client):
         return int(found[1])
 
     def _run(self, *arguments: str, given: bytes = b"") -> bytes:
+        login = {} if self.login is None else self.login.librdkafka()
+        settings = [part for name, text in login.items() for part in ("-X", f"{name}={text}")]
         with tempfile.TemporaryDirectory() as folder:
             source = Path(folder) / "input"
             source.write_bytes(given)
             with source.open("rb") as stream:
                 done = subprocess.run(
-                    ["kcat", "-b", self.bootstrap, *arguments],
+                    ["kcat", "-b", self.bootstrap, *settings, *arguments],
                     stdin=stream,
                     capture_output=True,
                     timeout=PATIENCE_SECONDS,

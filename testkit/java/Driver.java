@@ -88,9 +88,11 @@ public class Driver {
     private Properties settings(JsonNode command) {
         Properties settings = new Properties();
         settings.put("bootstrap.servers", bootstrap);
-        if (command.has("settings")) {
-            command.get("settings").fields()
-                .forEachRemaining(entry -> settings.put(entry.getKey(), entry.getValue().asText()));
+        for (String part : List.of("login", "settings")) {
+            if (command.has(part)) {
+                command.get(part).fields().forEachRemaining(
+                    entry -> settings.put(entry.getKey(), entry.getValue().asText()));
+            }
         }
         return settings;
     }

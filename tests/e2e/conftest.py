@@ -42,6 +42,7 @@ from testkit.clients.base import Client
 from testkit.clients.confluent import Confluent
 from testkit.process import BrokerProcess
 from testkit.raw import PATIENCE_SECONDS, Connection
+from testkit.secured import SecuredBroker
 from testkit.waiting import stretched
 
 # A new group would wait three seconds for more members: tests start many groups.
@@ -50,6 +51,11 @@ SETTINGS = {"group.initial.rebalance.delay.ms": "0"}
 
 def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--bootstrap", help="run against this broker instead of a fresh Ottla")
+    parser.addoption(
+        "--secure",
+        action="store_true",
+        help="clients log in over SASL_SSL, at an Ottla that checks ACLs",
+    )
     parser.addoption(
         "--client",
         action="append",
@@ -64,6 +70,10 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
     for argument in ("client", "producing", "consuming"):
         if argument in metafunc.fixturenames:
             metafunc.parametrize(argument, names, indirect=True)
+
+
+SECURED: dict[str, SecuredBroker] = {}
+"""The brokers whose clients log in, by the address at which the tests look at them."""
 
 
 class Topics(Protocol):
@@ -93,7 +103,10 @@ def bootstrap(
     if given is not None:
         yield given
         return
-    with BrokerProcess(tmp_path_factory.mktemp("broker"), SETTINGS) as broker:
+    kind = SecuredBroker if request.config.getoption("--secure", default=False) else BrokerProcess
+    with kind(tmp_path_factory.mktemp("broker"), SETTINGS) as broker:
+        if isinstance(broker, SecuredBroker):
+            SECURED[broker.bootstrap] = broker
         yield broker.bootstrap
         assert broker.stop() == 0
         assert broker.tracebacks() == []
@@ -187,7 +200,12 @@ def time_setting_client(client: Client, bootstrap: str) -> Client:
 
 
 def _client(request: pytest.FixtureRequest, bootstrap: str) -> Iterator[Client]:
-    client = BY_NAME[request.param](bootstrap)
+    kind = BY_NAME[request.param]
+    secured = SECURED.get(bootstrap)
+    if secured is None:
+        client = kind(bootstrap)
+    else:
+        client = kind(secured.where("SASL_SSL"), secured.login())
     yield client
     client.close()
 

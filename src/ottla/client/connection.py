@@ -160,7 +160,7 @@ class Connection:
 
     def _log_in(self, security: ClientSecurity) -> None:
         try:
-            log_in(security, self.call, str(self.address))
+            log_in(security, self.call, str(self.address), self.address.host)
         except BaseException:
             self.close()
             raise

@@ -24,9 +24,11 @@ from ottla.config.listener_configs import PER_LISTENER
 from ottla.config.listeners import PROTOCOLS, SASL_PROTOCOLS, TLS_PROTOCOLS
 from ottla.config.types import Value
 from ottla.security.jaas import parse_jaas
-from ottla.security.mechanism import LoginFailed
+from ottla.security.kerberos import GSSAPI
+from ottla.security.kerberos import login as kerberos_login
+from ottla.security.mechanism import ClientMechanism, LoginFailed
 from ottla.security.oauthbearer import OAUTHBEARER
-from ottla.security.sasl_client import new_client
+from ottla.security.sasl_client import check_mechanism, new_client, new_kerberos_client
 from ottla.security.scram import TOKEN_EXTENSION
 from ottla.security.secrets import Secret, resolve
 from ottla.security.tls_settings import tls_settings
@@ -75,22 +77,24 @@ class ClientSecurity(Struct, frozen=True):
     def _texts(self) -> dict[str, str]:
         return {name: resolve(text.reveal(), os.environ) for name, text in self.values}
 
-    def credentials(self) -> tuple[str, str, str]:
-        """Mechanism, user and password or token; may fetch a token. Raises ConfigError."""
+    def new_login(self, host: str) -> tuple[str, ClientMechanism]:
+        """The mechanism, and a login with it; may fetch a token. Raises ConfigError."""
         texts = self._texts()
-        mechanism = texts.get("sasl.mechanism", "GSSAPI")
+        mechanism = texts.get("sasl.mechanism", GSSAPI)
         options = _jaas_options(texts)
         if mechanism == OAUTHBEARER:
-            return mechanism, "", _token(texts, options)
+            return mechanism, new_client(mechanism, "", _token(texts, options))
+        if mechanism == GSSAPI:
+            service = texts.get("sasl.kerberos.service.name")
+            login = kerberos_login(options, service, "sasl.jaas.config")
+            return mechanism, new_kerberos_client(login, host)
         user, password = options.get("username"), options.get("password")
-        new_client(mechanism, "", "")
+        check_mechanism(mechanism)
         if not user or password is None:
             raise ConfigError(f"{mechanism} needs sasl.jaas.config with a username and a password")
-        return mechanism, user, password
-
-    def uses_delegation_token(self) -> bool:
-        """Whether `tokenauth="true"` is in the JAAS line: the user is a token's id (KIP-48)."""
-        return _jaas_options(self._texts()).get(TOKEN_EXTENSION, "").lower() == "true"
+        # With `tokenauth="true"` the user is the id of a delegation token (KIP-48).
+        by_token = options.get(TOKEN_EXTENSION, "").lower() == "true"
+        return mechanism, new_client(mechanism, user, password, by_token=by_token)
 
 
 def _jaas_options(texts: Mapping[str, str]) -> dict[str, str]:
@@ -117,8 +121,16 @@ def client_security(properties: Mapping[str, str]) -> ClientSecurity | None:
     if security.has_tls and not any("${" in text for text in texts.values()):
         tls_settings(lambda name: _value(texts, name))
     if security.has_sasl and "${" not in texts.get("sasl.mechanism", ""):
-        new_client(texts.get("sasl.mechanism", "GSSAPI"), "", "")
+        _check_login(texts)
     return security
+
+
+def _check_login(texts: Mapping[str, str]) -> None:
+    mechanism = texts.get("sasl.mechanism", GSSAPI)
+    check_mechanism(mechanism)
+    if mechanism == GSSAPI and not any("${" in text for text in texts.values()):
+        service = texts.get("sasl.kerberos.service.name")
+        kerberos_login(_jaas_options(texts), service, "sasl.jaas.config")
 
 
 def _value(texts: Mapping[str, str], name: str) -> Value:
@@ -126,9 +138,9 @@ def _value(texts: Mapping[str, str], name: str) -> Value:
     return row.parse(texts[name]) if name in texts else row.default
 
 
-def log_in(security: ClientSecurity, ask: Callable[..., object], where: str) -> None:
+def log_in(security: ClientSecurity, ask: Callable[..., object], where: str, host: str) -> None:
     """Authenticate over a connection; `ask(request, kind, newest=)` sends one request."""
-    mechanism, user, password = security.credentials()
+    mechanism, login = security.new_login(host)
     shaken = ask(SaslHandshakeRequest(mechanism=mechanism), SaslHandshakeResponse)
     assert isinstance(shaken, SaslHandshakeResponse)
     if shaken.error_code:
@@ -137,8 +149,10 @@ def log_in(security: ClientSecurity, ask: Callable[..., object], where: str) -> 
             f"{where}: SASL mechanism {mechanism} is not enabled there (it has "
             f"{', '.join(shaken.mechanisms) or 'none'})",
         )
-    login = new_client(mechanism, user, password, by_token=security.uses_delegation_token())
-    message: bytes | None = login.first()
+    try:
+        message: bytes | None = login.first()
+    except LoginFailed as problem:
+        raise refused(ErrorCode.SASL_AUTHENTICATION_FAILED, f"{where}: {problem}") from None
     while message is not None:
         answer = ask(
             SaslAuthenticateRequest(auth_bytes=message), SaslAuthenticateResponse, newest=0

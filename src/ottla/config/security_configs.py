@@ -26,7 +26,7 @@ from ottla.config.rows import (
 from ottla.config.types import ConfigType, Value
 
 _JAVA = "it is an extension point of Java"
-_KERBEROS = "GSSAPI (Kerberos) is not supported"
+_KERBEROS = "tickets are got and renewed by the Kerberos library"
 _FIXED = "it cannot be changed in Ottla"
 _REFUSED = "Not supported: the broker refuses to start if it is set to another value."
 
@@ -136,8 +136,8 @@ TLS_CONFIGS = (
 SASL_CONFIGS = (
     broker(
         "sasl.enabled.mechanisms", LIST, ("GSSAPI",), None, MEDIUM, PER_BROKER,
-        "The SASL mechanisms of a listener: PLAIN, SCRAM-SHA-256, SCRAM-SHA-512, OAUTHBEARER. "
-        "GSSAPI, Kafka's default, is not supported.",
+        "The SASL mechanisms of a listener: PLAIN, SCRAM-SHA-256, SCRAM-SHA-512, OAUTHBEARER, "
+        "GSSAPI (needs the extra `kerberos`).",
     ),
     broker(
         "sasl.jaas.config", PASSWORD, None, None, MEDIUM, PER_BROKER,
@@ -240,9 +240,15 @@ SASL_CONFIGS = (
                  PER_BROKER),
     _unsupported("sasl.kerberos.min.time.before.relogin", LONG, 60_000, _KERBEROS, MEDIUM,
                  PER_BROKER),
-    _unsupported("sasl.kerberos.principal.to.local.rules", LIST, ("DEFAULT",), _KERBEROS, MEDIUM,
-                 PER_BROKER),
-    _unsupported("sasl.kerberos.service.name", STRING, None, _KERBEROS, MEDIUM, PER_BROKER),
+    broker(
+        "sasl.kerberos.principal.to.local.rules", LIST, ("DEFAULT",), None, MEDIUM, PER_BROKER,
+        "From Kerberos principals to users: rules that are tried in order, DEFAULT (the first part "
+        "of a name of the default realm) or `RULE:[n:format](pattern)s/from/to/g/L`.",
+    ),
+    broker(
+        "sasl.kerberos.service.name", STRING, None, None, MEDIUM, PER_BROKER,
+        "The first part of the brokers' Kerberos principals.",
+    ),
     _unsupported("sasl.kerberos.ticket.renew.jitter", DOUBLE, 0.05, _KERBEROS, MEDIUM, PER_BROKER),
     _unsupported("sasl.kerberos.ticket.renew.window.factor", DOUBLE, 0.8, _KERBEROS, MEDIUM,
                  PER_BROKER),

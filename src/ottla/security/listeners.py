@@ -20,6 +20,8 @@ from ottla.config.listeners import Listener, is_loopback
 from ottla.config.types import Value
 from ottla.security.jaas import Jaas, parse_jaas
 from ottla.security.jwt import TokenRules
+from ottla.security.kerberos import GSSAPI, KerberosAcceptor, KerberosLogin, acceptor
+from ottla.security.kerberos import login as kerberos_login
 from ottla.security.mapping import DEFAULT, Rule, parse_mapping_rules
 from ottla.security.oauthbearer import OAUTHBEARER
 from ottla.security.plain import PLAIN
@@ -29,13 +31,14 @@ from ottla.security.scram import HASHES
 from ottla.security.secrets import Secret
 from ottla.security.tls_settings import TlsSettings, tls_settings
 
-MECHANISMS: Final = (PLAIN, *HASHES, OAUTHBEARER)
+MECHANISMS: Final = (PLAIN, *HASHES, OAUTHBEARER, GSSAPI)
 """Between the brokers of `--workers`: SCRAM-SHA-256 with a password made at each start."""
 _MODULES: Final = {
     PLAIN: "PlainLoginModule",
     "SCRAM-SHA-256": "ScramLoginModule",
     "SCRAM-SHA-512": "ScramLoginModule",
     OAUTHBEARER: "OAuthBearerLoginModule",
+    GSSAPI: "Krb5LoginModule",
 }
 _OAUTH_HANDLERS: Final = (
     "OAuthBearerValidatorCallbackHandler",
@@ -62,6 +65,7 @@ class SaslSettings(Struct, frozen=True):
     max_reauth_ms: dict[str, int]
     largest_frame: int
     oauth: OauthSettings | None
+    kerberos: KerberosAcceptor | None = None
 
 
 class ListenerSecurity(Struct, frozen=True):
@@ -94,6 +98,7 @@ class LinkSettings(Struct, frozen=True):
     password: Secret = Secret("")
     same_certificate: bool = False
     """The other broker must show our own certificate: it is a worker of the same machine."""
+    kerberos: KerberosLogin | None = None
 
 
 def listener_security(config: BrokerConfig, listener: Listener) -> ListenerSecurity:
@@ -123,7 +128,7 @@ def _sasl(config: BrokerConfig, listener: str) -> SaslSettings:
     if not enabled:
         raise invalid_value(setting, "", f"Must name at least one of {', '.join(MECHANISMS)}")
     passwords: dict[str, Secret] = {}
-    oauth = None
+    oauth = kerberos = None
     for mechanism in enabled:
         jaas = _jaas(config, listener, mechanism)
         _check_handler(config, listener, mechanism)
@@ -137,6 +142,13 @@ def _sasl(config: BrokerConfig, listener: str) -> SaslSettings:
                 )
         elif mechanism == OAUTHBEARER:
             oauth = _oauth(config, listener)
+        elif mechanism == GSSAPI:
+            kerberos = acceptor(
+                {} if jaas is None else jaas.options,
+                _service_name(config, listener),
+                _texts(config.listener_value(listener, "sasl.kerberos.principal.to.local.rules")),
+                _jaas_name(listener, GSSAPI),
+            )
     return SaslSettings(
         mechanisms=enabled,
         passwords=passwords,
@@ -146,6 +158,7 @@ def _sasl(config: BrokerConfig, listener: str) -> SaslSettings:
         },
         largest_frame=_int(config.listener_value(listener, "sasl.server.max.receive.size")),
         oauth=oauth,
+        kerberos=kerberos,
     )
 
 
@@ -229,9 +242,13 @@ def link_settings(config: BrokerConfig) -> LinkSettings:
             setting, mechanism, f"Must be one of sasl.enabled.mechanisms ({', '.join(enabled)})"
         )
     if mechanism == OAUTHBEARER:
-        raise invalid_value(setting, mechanism, "Brokers log in with SCRAM or PLAIN")
+        raise invalid_value(setting, mechanism, "Brokers log in with SCRAM, PLAIN or GSSAPI")
     jaas = _jaas(config, listener.name, mechanism)
     options = {} if jaas is None else jaas.options
+    if mechanism == GSSAPI:
+        service = _service_name(config, listener.name)
+        login = kerberos_login(options, service, _jaas_name(listener.name, GSSAPI))
+        return LinkSettings(tls, mechanism, kerberos=login)
     if not options.get("username") or not options.get("password"):
         raise ConfigError(
             f"Brokers cannot log in at each other: set username and password in "
@@ -247,6 +264,16 @@ def insecure_listeners(config: BrokerConfig) -> list[Listener]:
         for listener in config.bound_listeners
         if not is_loopback(listener.host) and not listener_security(config, listener).authenticates
     ]
+
+
+def _service_name(config: BrokerConfig, listener: str) -> str | None:
+    found = config.listener_value(listener, "sasl.kerberos.service.name")
+    return found if isinstance(found, str) else None
+
+
+def _texts(value: Value) -> tuple[str, ...]:
+    assert isinstance(value, tuple)
+    return value
 
 
 def _int(value: Value) -> int:

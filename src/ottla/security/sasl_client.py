@@ -1,11 +1,24 @@
 """The client's side of a login: which mechanism, with which credentials. Pure."""
 
+from typing import Final
+
 from ottla.config.errors import ConfigError
+from ottla.security.kerberos import GSSAPI, KerberosLogin
 from ottla.security.mechanism import ClientMechanism
 from ottla.security.oauthbearer import OAUTHBEARER, OauthBearerClient
 from ottla.security.plain import PLAIN, PlainClient
 from ottla.security.private import PRIVATE_HASH, PRIVATE_MECHANISMS
 from ottla.security.scram import HASHES, TOKEN_EXTENSION, ScramClient
+
+SUPPORTED: Final = (*HASHES, PLAIN, OAUTHBEARER, GSSAPI)
+
+
+def check_mechanism(mechanism: str) -> None:
+    """Whether there is such a mechanism; raises ConfigError."""
+    if mechanism not in SUPPORTED:
+        raise ConfigError(
+            f"SASL mechanism {mechanism} is not supported; use one of {', '.join(SUPPORTED)}"
+        )
 
 
 def new_client(
@@ -24,7 +37,12 @@ def new_client(
         return PlainClient(user, password)
     if mechanism == OAUTHBEARER:
         return OauthBearerClient(password)
-    raise ConfigError(
-        f"SASL mechanism {mechanism} is not supported; use one of "
-        f"{', '.join((*HASHES, PLAIN, OAUTHBEARER))}"
-    )
+    check_mechanism(mechanism)
+    raise ConfigError(f"{mechanism} knows neither passwords nor tokens")
+
+
+def new_kerberos_client(login: KerberosLogin, host: str) -> ClientMechanism:
+    """A login with a ticket for the service of a host; raises ConfigError without the library."""
+    from ottla.security.gssapi import GssapiClient
+
+    return GssapiClient(login, host)

@@ -21,6 +21,7 @@ from ottla.config.errors import ConfigError
 from ottla.config.listener_configs import PREFIX
 from ottla.config.listeners import Listener
 from ottla.security.jwt import SignedValidator, UnsecuredValidator
+from ottla.security.kerberos import GSSAPI, KerberosAcceptor
 from ottla.security.listeners import (
     ListenerSecurity,
     OauthSettings,
@@ -186,6 +187,7 @@ class Door:
     ) -> GateSettings:
         passwords = {user: password.reveal() for user, password in sasl.passwords.items()}
         validate = None if sasl.oauth is None else self._validator(sasl.oauth)
+        by_ticket = None if sasl.kerberos is None else _kerberos(sasl.kerberos)
 
         def factory(mechanism: str) -> Callable[[], ServerMechanism]:
             if mechanism == PLAIN:
@@ -193,6 +195,9 @@ class Door:
             if mechanism == OAUTHBEARER:
                 assert validate is not None
                 return lambda: OauthBearerServer(validate)
+            if mechanism == GSSAPI:
+                assert by_ticket is not None
+                return by_ticket
             return lambda: scram(mechanism)
 
         private = {
@@ -216,6 +221,12 @@ class Door:
 
         self._jwks = JwksReader(oauth)
         return SignedValidator(oauth.rules, self._jwks.keys, _now_ms)
+
+
+def _kerberos(settings: KerberosAcceptor) -> Callable[[], ServerMechanism]:
+    from ottla.security.gssapi import new_acceptor  # an extra
+
+    return new_acceptor(settings)
 
 
 def _now_ms() -> int:

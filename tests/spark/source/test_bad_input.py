@@ -129,8 +129,12 @@ WRONG_OPTIONS = {
         "Invalid value TLS for configuration security.protocol",
     ),
     "a mechanism that is not supported": (
-        {"subscribe": "t", "kafka.security.protocol": "SASL_SSL"},
-        "SASL mechanism GSSAPI is not supported",
+        {
+            "subscribe": "t",
+            "kafka.security.protocol": "SASL_SSL",
+            "kafka.sasl.mechanism": "NTLM",
+        },
+        "SASL mechanism NTLM is not supported",
     ),
     "an option of the sink": (
         {"subscribe": "t", "guarantee": "exactly-once"},

@@ -18,7 +18,7 @@ from typing import Final, Self, TypeVar, cast
 from ottla.broker.replication.link_security import LinkSecurity, WrongBroker
 from ottla.config.errors import ConfigError
 from ottla.metadata.documents import BrokerEndpoint
-from ottla.security.mechanism import LoginFailed
+from ottla.security.mechanism import ClientMechanism, LoginFailed
 from ottla.wire import codec
 from ottla.wire.fields import DecodeError
 from ottla.wire.headers import read_response_header, write_request_header
@@ -112,8 +112,9 @@ class _Receiver(asyncio.BufferedProtocol):
 class Link:
     """An open connection. Every failure closes it."""
 
-    def __init__(self, receiver: _Receiver, security: LinkSecurity) -> None:
+    def __init__(self, receiver: _Receiver, security: LinkSecurity, host: str) -> None:
         self._receiver = receiver
+        self._host = host
         self._security = security
         self._numbers = count()
         self._renew_at: float | None = None
@@ -140,7 +141,7 @@ class Link:
             raise LinkError(
                 f"{where.host}:{where.port}: {str(problem) or 'request timed out'}"
             ) from None
-        link = cls(receiver, security)
+        link = cls(receiver, security, where.host)
         try:
             security.check(transport.get_extra_info("ssl_object"))
             if security.mechanism is not None:
@@ -158,8 +159,8 @@ class Link:
         )
         if shaken.error_code:
             raise LoginFailed(f"SASL mechanism {mechanism} is not enabled there")
-        login = self._security.new_login()
-        message: bytes | None = login.first()
+        login = self._security.new_login(self._host)
+        message: bytes | None = await self._first(login, seconds)
         while message is not None:
             answer = await self.ask(
                 SaslAuthenticateRequest(auth_bytes=message), SaslAuthenticateResponse, 1, seconds
@@ -170,6 +171,16 @@ class Link:
             if answer.session_lifetime_ms:
                 lives = answer.session_lifetime_ms / 1000
                 self._renew_at = asyncio.get_running_loop().time() + RENEW_AFTER * lives
+
+    async def _first(self, login: ClientMechanism, seconds: float) -> bytes:
+        """A login's first message; raises LoginFailed."""
+        if not self._security.login_waits:
+            return login.first()
+        try:
+            async with asyncio.timeout(seconds):
+                return await asyncio.to_thread(login.first)
+        except TimeoutError:
+            raise LoginFailed("no Kerberos ticket in time") from None
 
     async def ask(self, request: Message, answer: type[M], version: int, seconds: float) -> M:
         """Send a request and wait for its answer; raises LinkError."""

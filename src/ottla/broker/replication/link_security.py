@@ -15,7 +15,7 @@ from msgspec.structs import replace
 
 from ottla.security.listeners import LinkSettings
 from ottla.security.mechanism import ClientMechanism
-from ottla.security.sasl_client import new_client
+from ottla.security.sasl_client import new_client, new_kerberos_client
 
 if TYPE_CHECKING:
     import ssl
@@ -39,13 +39,20 @@ class LinkSecurity:
             self.context()  # what is wrong with it is found at the start
 
     @property
+    def login_waits(self) -> bool:
+        """Whether the steps of a login may wait for others, as for a Kerberos ticket."""
+        return self._settings.kerberos is not None
+
+    @property
     def mechanism(self) -> str | None:
         """The SASL mechanism; None where there is no login."""
         return self._settings.mechanism
 
-    def new_login(self) -> ClientMechanism:
-        """A login at another broker."""
+    def new_login(self, host: str) -> ClientMechanism:
+        """A login at another broker, which is on this host."""
         settings = self._settings
+        if settings.kerberos is not None:
+            return new_kerberos_client(settings.kerberos, host)
         assert settings.mechanism is not None
         return new_client(settings.mechanism, settings.user, settings.password.reveal())
 
