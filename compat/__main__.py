@@ -5,11 +5,11 @@ Sections: `clients` (the claims of tests/e2e with kcat and the Java client besid
 `java-transactions` (its tools of those), `java-apps` (Kafka Streams and Connect), `franz-go` (that
 client's own tests), `franz-go-cluster` (the same on three brokers) and `franz-go-secure` (the same
 over TLS and SCRAM), `dump` (DumpLogSegments over Ottla's files), `authorizer` (random decisions
-beside those of StandardAuthorizer), `kill` (kill -9 under load), `exactly-once` (kill -9 of broker
-and application), `spark` (the same jobs through Spark's own connector and ours), `spark-faults`
-(kill -9 of Spark's processes and the broker), `spark-cluster` (the same and the audit, with kill -9
-of one of three brokers), `fuzz`, and `differential` (random requests to Ottla and to Apache Kafka,
-replies compared).
+beside those of StandardAuthorizer), `permissions` (every API with and without ACLs beside Apache
+Kafka), `kill` (kill -9 under load), `exactly-once` (kill -9 of broker and application), `spark`
+(the same jobs through Spark's own connector and ours), `spark-faults` (kill -9 of Spark's processes
+and the broker), `spark-cluster` (the same and the audit, with kill -9 of one of three brokers),
+`fuzz`, and `differential` (random requests to Ottla and to Apache Kafka, replies compared).
 The exit status is 1 if anything failed.
 """
 
@@ -30,6 +30,7 @@ import compat.franz_go
 import compat.java_apps
 import compat.java_groups
 import compat.java_transactions
+import compat.permissions.section
 import compat.security_tools
 import compat.spark_official
 import compat.tools  # noqa: F401  # as said above
@@ -44,7 +45,7 @@ from testkit.workers import WorkersProcess
 
 JAVA_SECTIONS = (
     *("clients", "kerberos", "tools", "java-groups", "java-transactions", "java-apps", "dump"),
-    "authorizer",
+    *("authorizer", "permissions", "security-tools"),
     differential.SECTION,
 )
 SECTIONS = (
@@ -221,7 +222,7 @@ def main(
     """Run the checks and show the table."""
     checks = [
         Check("clients", "stock clients", _clients()),
-        Check("clients", "stock clients over SASL_SSL with SCRAM-SHA-512", _clients("--secure")),
+        Check("clients", "stock clients over SASL_SSL", _clients("--secure")),
         Check("kerberos", "GSSAPI with a KDC", _kerberos),
         *CHECKS,
         _kill(rounds, seed),

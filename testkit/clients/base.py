@@ -102,6 +102,7 @@ class Client(ABC):
 
     name: str
     sets_timestamps = True
+    logs_in_with = "SCRAM-SHA-512"
 
     def __init__(self, bootstrap: str, login: Login | None = None) -> None:
         self.bootstrap = bootstrap

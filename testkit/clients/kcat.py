@@ -33,6 +33,9 @@ class Kcat(Client):
 
     name = "kcat"
     sets_timestamps = False
+    logs_in_with = "PLAIN"
+    """The SCRAM of librdkafka before 2.6.1, as Debian ships it, ends with a wrong nonce: Kafka
+    refuses it since version 4, and so does Ottla."""
 
     @staticmethod
     def is_installed() -> bool:

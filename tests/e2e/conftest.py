@@ -205,7 +205,7 @@ def _client(request: pytest.FixtureRequest, bootstrap: str) -> Iterator[Client]:
     if secured is None:
         client = kind(bootstrap)
     else:
-        client = kind(secured.where("SASL_SSL"), secured.login())
+        client = kind(secured.where("SASL_SSL"), secured.login(kind.logs_in_with))
     yield client
     client.close()
 

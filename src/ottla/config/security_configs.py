@@ -45,7 +45,7 @@ def _unsupported(
 TLS_CONFIGS = (
     broker(
         "ssl.keystore.type", STRING, "JKS", None, MEDIUM, PER_BROKER,
-        "The format of the keystore: PEM or PKCS12. JKS, Kafka's default, is not supported.",
+        "The format of the keystore: PEM, PKCS12 (needs the extra `security`) or JKS.",
     ),
     broker(
         "ssl.keystore.location", STRING, None, None, MEDIUM, PER_BROKER,
@@ -58,7 +58,7 @@ TLS_CONFIGS = (
     ),
     broker(
         "ssl.keystore.password", PASSWORD, None, None, MEDIUM, PER_BROKER,
-        "The password of a PKCS12 keystore.",
+        "The password of a PKCS12 or JKS keystore.",
     ),
     broker(
         "ssl.key.password", PASSWORD, None, None, MEDIUM, PER_BROKER,
@@ -74,7 +74,7 @@ TLS_CONFIGS = (
     ),
     broker(
         "ssl.truststore.type", STRING, "JKS", None, MEDIUM, PER_BROKER,
-        "The format of the truststore: PEM or PKCS12. JKS, Kafka's default, is not supported.",
+        "The format of the truststore: PEM, PKCS12 (needs the extra `security`) or JKS.",
     ),
     broker(
         "ssl.truststore.location", STRING, None, None, MEDIUM, PER_BROKER,

@@ -4,8 +4,8 @@ Rules kept here:
 1. Every problem is a ConfigError of one line that names the setting and the file.
 2. A private key in a file that everybody may read is refused, unless it is encrypted.
 3. TLS 1.2 and 1.3 only, forward secrecy, no compression, no renegotiation.
-4. PEM needs Python alone; PKCS12 needs `cryptography` (extra `security`). JKS is refused with the
-   command that converts it.
+4. PEM and JKS need Python alone; PKCS12 needs `cryptography` (extra `security`).
+5. As in Java, which of PKCS12 and JKS a store is, its first bytes say.
 """
 
 from __future__ import annotations
@@ -14,10 +14,12 @@ import os
 import ssl
 import stat
 import tempfile
+from base64 import b64encode
 from collections.abc import Iterator
 from contextlib import contextmanager
 from datetime import UTC, datetime
 from pathlib import Path
+from textwrap import wrap
 from typing import Final
 
 from msgspec import Struct
@@ -25,6 +27,7 @@ from msgspec.structs import replace
 
 from ottla.config.errors import ConfigError, invalid_value
 from ottla.extras import install_command
+from ottla.security.jks import JksError, Store, is_jks, read_jks
 from ottla.security.secrets import Secret
 from ottla.security.tls_settings import CertificateStore, TlsSettings
 from ottla.security.x509 import Certificate, parse_certificate
@@ -103,11 +106,11 @@ def read_keystore(store: CertificateStore, key_password: Secret | None) -> Mater
         assert store.certificates is not None
         pem = f"{store.key.reveal().strip()}\n{store.certificates.reveal().strip()}\n"
         return _material(store.setting, "PEM text", pem, key_password)
-    if store.type == "JKS":
-        raise _no_jks(store)
     data = _read(store)
-    if store.type == "PKCS12":
-        return _material(store.setting, store.location, _pem_of_pkcs12(store, data), None)
+    if store.type != "PEM":
+        pem = (_pem_of_jks(store, data, key_password) if is_jks(data)
+               else _pem_of_pkcs12(store, data))  # fmt: skip
+        return _material(store.setting, store.location, pem, None)
     pem = _text(store, data)
     secret = store
     if store.key_location is not None:
@@ -163,12 +166,12 @@ def load_truststore(context: ssl.SSLContext, store: CertificateStore) -> None:
     if store.location is None:
         assert store.certificates is not None
         pem = store.certificates.reveal()
-    elif store.type == "JKS":
-        raise _no_jks(store)
-    elif store.type == "PKCS12":
-        pem = _certificates_of_pkcs12(store, _read(store))
-    else:
+    elif store.type == "PEM":
         pem = _text(store, _read(store))
+    else:
+        data = _read(store)
+        pem = (_certificates_of_jks(store, data) if is_jks(data)
+               else _certificates_of_pkcs12(store, data))  # fmt: skip
     if _BEGIN_CERTIFICATE not in pem:
         raise invalid_value(store.setting, where, "It has no certificate (BEGIN CERTIFICATE)")
     try:
@@ -243,18 +246,44 @@ def _text(store: CertificateStore, data: bytes) -> str:
             store.setting,
             store.location,
             "The file is not PEM; set the type (ssl.keystore.type, ssl.truststore.type) if it is "
-            "PKCS12",
+            "PKCS12 or JKS",
         ) from None
 
 
-def _no_jks(store: CertificateStore) -> ConfigError:
-    return invalid_value(
-        store.setting,
-        store.location,
-        "JKS stores are not supported; set the type to PEM or PKCS12, or convert the store: "
-        f"keytool -importkeystore -srckeystore {store.location} -destkeystore "
-        f"{Path(store.location or '').stem}.p12 -deststoretype PKCS12",
-    )
+def _jks(store: CertificateStore, data: bytes) -> Store:
+    password = None if store.password is None else store.password.reveal()
+    try:
+        return read_jks(data, password)
+    except JksError as problem:
+        raise _wrong_jks(store, problem) from None
+
+
+def _wrong_jks(store: CertificateStore, problem: JksError) -> ConfigError:
+    why = f"The JKS store cannot be read: {problem}"
+    return invalid_value(store.setting, store.location, why)
+
+
+def _pem_of_jks(store: CertificateStore, data: bytes, key_password: Secret | None) -> str:
+    secret = key_password or store.password
+    if secret is None:
+        raise invalid_value(store.setting, store.location, "A JKS store needs its password")
+    keys = _jks(store, data).keys
+    if not keys:
+        raise invalid_value(store.setting, store.location, "It has no private key and certificate")
+    try:
+        key = keys[0].private_key(secret.reveal())
+    except JksError as problem:
+        raise _wrong_jks(store, problem) from None
+    body = "\n".join(wrap(b64encode(key).decode(), 64))
+    chain = "".join(map(ssl.DER_cert_to_PEM_cert, keys[0].chain))
+    return f"-----BEGIN PRIVATE KEY-----\n{body}\n-----END PRIVATE KEY-----\n{chain}"
+
+
+def _certificates_of_jks(store: CertificateStore, data: bytes) -> str:
+    """What is trusted: as in Java, the certificates alone and those of keys."""
+    found = _jks(store, data)
+    chains = [each.chain[0] for each in found.keys if each.chain]
+    return "".join(map(ssl.DER_cert_to_PEM_cert, (*found.certificates, *chains)))
 
 
 def _pem_of_pkcs12(store: CertificateStore, data: bytes) -> str:
@@ -292,6 +321,9 @@ def _pkcs12(store: CertificateStore, data: bytes):  # type: ignore[no-untyped-de
             store.location,
             f"PKCS12 needs cryptography; install it: {install_command('security')}",
         ) from None
+    if data.startswith(b"-----BEGIN"):
+        where = store.setting.removesuffix("location")
+        raise invalid_value(store.setting, store.location, f"It is a PEM file: set {where}type=PEM")
     password = store.password.reveal().encode() if store.password is not None else None
     try:
         return pkcs12.load_pkcs12(data, password)

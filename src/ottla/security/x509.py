@@ -46,23 +46,23 @@ def parse_certificate(der: bytes) -> Certificate:
 
 
 def _parse(der: bytes) -> Certificate:
-    outer = _items(der)
-    fields = _items(_items(outer[0][1])[0][1])
+    outer = der_items(der)
+    fields = der_items(der_items(outer[0][1])[0][1])
     if fields[0][0] == _VERSION:
         fields = fields[1:]
     # serial, signature algorithm, issuer, validity, subject, public key, then optional ones
-    validity, subject = _items(fields[3][1]), fields[4][1]
+    validity, subject = der_items(fields[3][1]), fields[4][1]
     names = b""
     for tag, value in fields[6:]:
         if tag == _EXTENSIONS:
-            for _, extension in _items(_items(value)[0][1]):
-                parts = _items(extension)
+            for _, extension in der_items(der_items(value)[0][1]):
+                parts = der_items(extension)
                 if parts[0][1] == _ALTERNATIVE_NAMES:
                     names = parts[-1][1]
     return Certificate(_name(subject), names, _time(*validity[0]), _time(*validity[1]))
 
 
-def _items(data: bytes) -> list[tuple[int, bytes]]:
+def der_items(data: bytes) -> list[tuple[int, bytes]]:
     """The values that stand behind each other, by tag."""
     found: list[tuple[int, bytes]] = []
     at = 0
@@ -84,10 +84,10 @@ def _items(data: bytes) -> list[tuple[int, bytes]]:
 
 def _name(data: bytes) -> str:
     parts = []
-    for _, relative in reversed(_items(data)):
+    for _, relative in reversed(der_items(data)):
         pairs = []
-        for _, pair in _items(relative):
-            (_, kind), (tag, value) = _items(pair)
+        for _, pair in der_items(relative):
+            (_, kind), (tag, value) = der_items(pair)
             pairs.append(_attribute(_oid(kind), tag, value))
         parts.append("+".join(pairs))
     return ",".join(parts)
