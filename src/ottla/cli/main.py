@@ -29,6 +29,7 @@ COMMANDS = {
     "cluster": "Describe brokers and leaders; move partitions between brokers.",
     "config": "Describe and alter the settings of topics, brokers and groups.",
     "security": "Set up TLS, authentication and authorization.",
+    "cert": "Make TLS certificates; show what they say and when they expire.",
     "user": "Add, list and remove users; change their passwords.",
     "acl": "Allow or deny operations; list, check and remove ACLs.",
     "quota": "Set, list and remove client quotas.",

@@ -10,6 +10,7 @@ Rules kept here:
 """
 
 from datetime import UTC, datetime
+from ipaddress import ip_address
 from typing import Final, NamedTuple
 
 _KEYWORDS: Final = {
@@ -24,6 +25,8 @@ _TEXTS: Final = {
 _SEQUENCE: Final = 0x30
 _VERSION: Final = 0xA0
 _EXTENSIONS: Final = 0xA3
+_DNS: Final = 0x82
+_ADDRESS: Final = 0x87
 _ALTERNATIVE_NAMES: Final = bytes.fromhex("551d11")
 
 
@@ -43,6 +46,18 @@ def parse_certificate(der: bytes) -> Certificate:
         return _parse(der)
     except (IndexError, UnicodeDecodeError) as problem:
         raise ValueError(f"malformed certificate: {problem}") from None
+
+
+def host_names(certificate: Certificate) -> list[str]:
+    """Its alternative names: DNS names and addresses; raises ValueError."""
+    found = []
+    if certificate.alternative_names:
+        for tag, value in der_items(der_items(certificate.alternative_names)[0][1]):
+            if tag == _DNS:
+                found.append(value.decode("ascii"))
+            elif tag == _ADDRESS:
+                found.append(str(ip_address(value)))
+    return found
 
 
 def _parse(der: bytes) -> Certificate:
