@@ -59,6 +59,7 @@ from ottla.broker.replicas.partitions import Partitions
 from ottla.broker.replicas.rejected_batches import RejectedBatches
 from ottla.broker.replication.alter_partition import AlterPartitionManager
 from ottla.broker.replication.link_security import LinkSecurity
+from ottla.broker.replication.own_rights import report_own_rights
 from ottla.broker.replication.peers import Peers
 from ottla.broker.replication.replica_manager import ReplicaManager
 from ottla.broker.scheduling.background import Background
@@ -311,6 +312,8 @@ class BrokerServer:
         self.log_cleaner.start()
         self.audit.start()
         log_started(self.config, ports, advertised, self.image, len(self.partitions))
+        own = next(each for each in advertised if each.name == self.config.inter_broker.name)
+        report_own_rights(self.config, self.authorization, own.host)
 
     async def _sweep_tokens(self) -> None:
         await sweep_tokens(self.dynamic_config, self.clock, self.image, self.metadata)
