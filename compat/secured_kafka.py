@@ -42,7 +42,9 @@ class Addresses(NamedTuple):
 class _Kafka(Kafka):
     def __init__(self, folder: Path, more: Mapping[str, str]) -> None:
         super().__init__(folder, java_runtime.libs())
-        self.secure_port = free_port()
+        # Two of free_port() at once may be the same one.
+        self.controller_port = free_port(2)
+        self.secure_port = self.controller_port + 1
         self._more = more
 
     def settings(self) -> dict[str, str]:

@@ -19,6 +19,7 @@ from typing import Self
 from testkit import proc
 from testkit.errors import HarnessError
 from testkit.probe import is_ready
+from testkit.waiting import stretched
 
 READY_SECONDS = 60
 STOP_SECONDS = 15
@@ -150,7 +151,7 @@ class ProcessServer(Server):
             while not is_ready(port, self.brokers):
                 if self._process is None or self._process.poll() is not None:
                     raise HarnessError(f"{self.name} ended at its start: {self._last_words()}")
-                if time.monotonic() - self._began > READY_SECONDS:
+                if time.monotonic() - self._began > stretched(READY_SECONDS):
                     raise HarnessError(
                         f"{self.name} was not ready in {READY_SECONDS} s; see {self.log}"
                     )
