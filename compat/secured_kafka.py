@@ -49,7 +49,7 @@ class _Kafka(Kafka):
 
     def settings(self) -> dict[str, str]:
         """Another listener, whose clients log in."""
-        found = super().settings() | SETTINGS | self._more
+        found = {**super().settings(), **SETTINGS, **self._more}
         pairs = ("CONTROLLER:PLAINTEXT", "PLAINTEXT:PLAINTEXT", f"{_SASL}:{_SASL}")
         found["listener.security.protocol.map"] = ",".join(pairs)
         for name in ("listeners", "advertised.listeners"):

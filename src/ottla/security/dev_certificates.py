@@ -6,6 +6,7 @@ Needs `cryptography` (extra `security`). Keys are ECDSA P-256.
 from __future__ import annotations
 
 from datetime import UTC, datetime, timedelta
+from importlib.util import find_spec
 from ipaddress import ip_address
 from typing import TYPE_CHECKING, Final, NamedTuple
 
@@ -50,7 +51,8 @@ def make_certificates(hosts: tuple[str, ...]) -> Made:
 
 def new_authority(days: int = AUTHORITY_DAYS) -> Authority:
     """A new certificate authority; raises ConfigError without the library."""
-    x509 = _x509()
+    _check_library()
+    from cryptography import x509
     from cryptography.hazmat.primitives import hashes
     from cryptography.hazmat.primitives.asymmetric import ec
 
@@ -75,7 +77,8 @@ def issue(authority: Authority, name: str, hosts: tuple[str, ...], days: int = D
 
     The name is its common name; it is for brokers and clients alike, on these hosts.
     """
-    x509 = _x509()
+    _check_library()
+    from cryptography import x509
     from cryptography.hazmat.primitives import hashes, serialization
     from cryptography.hazmat.primitives.asymmetric import ec
     from cryptography.x509.oid import ExtendedKeyUsageOID
@@ -110,9 +113,10 @@ def issue(authority: Authority, name: str, hosts: tuple[str, ...], days: int = D
 def _builder(
     subject: x509.Name, issuer: x509.Name, public: ec.EllipticCurvePublicKey, days: int
 ) -> x509.CertificateBuilder:
-    x509 = _x509()
+    from cryptography import x509
+
     now = datetime.now(UTC)
-    found: x509.CertificateBuilder = (
+    return (
         x509.CertificateBuilder()
         .subject_name(subject)
         .issuer_name(issuer)
@@ -121,13 +125,12 @@ def _builder(
         .not_valid_before(now - timedelta(hours=1))
         .not_valid_after(now + timedelta(days=days))
     )
-    return found
 
 
 def _named(text: str) -> x509.Name:
+    from cryptography import x509
     from cryptography.x509.oid import NameOID
 
-    x509 = _x509()
     try:
         return x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, text)])
     except ValueError as problem:
@@ -135,7 +138,8 @@ def _named(text: str) -> x509.Name:
 
 
 def _alternative(host: str) -> x509.GeneralName:
-    x509 = _x509()
+    from cryptography import x509
+
     try:
         return x509.IPAddress(ip_address(host))
     except ValueError:
@@ -158,11 +162,8 @@ def _pem_of_key(key: ec.EllipticCurvePrivateKey) -> str:
     return key.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, NoEncryption()).decode()
 
 
-def _x509():  # type: ignore[no-untyped-def]  # of an optional library
-    try:
-        from cryptography import x509
-    except ImportError:
+def _check_library() -> None:
+    if find_spec("cryptography") is None:
         raise ConfigError(
             "making certificates needs cryptography; install it: " + install_command("security")
-        ) from None
-    return x509
+        )
