@@ -33,7 +33,7 @@ def settings(folder: Path, **more: str) -> dict[str, str]:
 def test_it_is_said_at_the_start(tmp_path: Path, super_users: str, said: list[str]) -> None:
     config = BrokerConfig.from_static(settings(tmp_path, super__users=super_users))
     with capture_logs() as logged:
-        report_own_rights(config, Authorization(config), "127.0.0.1")
+        report_own_rights(config, Authorization(config).authorizer, "127.0.0.1")
     found = [each["principal"] for each in logged if "may not replicate" in each["event"]]
     assert found == said
 

@@ -313,7 +313,7 @@ class BrokerServer:
         self.audit.start()
         log_started(self.config, ports, advertised, self.image, len(self.partitions))
         own = next(each for each in advertised if each.name == self.config.inter_broker.name)
-        report_own_rights(self.config, self.authorization, own.host)
+        report_own_rights(self.config, self.authorization.authorizer, own.host)
 
     async def _sweep_tokens(self) -> None:
         await sweep_tokens(self.dynamic_config, self.clock, self.image, self.metadata)

@@ -12,8 +12,8 @@ from typing import Final
 
 import structlog
 
-from ottla.broker.metadata.authorization import Authorization
 from ottla.config import BrokerConfig
+from ottla.security.authorizer import Authorizer
 from ottla.security.kerberos import GSSAPI
 from ottla.security.listeners import link_settings, listener_security
 from ottla.security.mapping import mapped
@@ -25,9 +25,8 @@ log = structlog.get_logger()
 _NEEDED: Final = (Operation.CLUSTER_ACTION, ResourceType.CLUSTER, CLUSTER_NAME)
 
 
-def report_own_rights(config: BrokerConfig, authorization: Authorization, host: str) -> None:
+def report_own_rights(config: BrokerConfig, authorizer: Authorizer | None, host: str) -> None:
     """Say it where this broker may not replicate; it reaches the others from this host."""
-    authorizer = authorization.authorizer
     if authorizer is None or not config.ottla_store:
         return  # everybody may, or there are no others
     own = own_principal(config)
