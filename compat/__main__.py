@@ -2,6 +2,7 @@
 
 Sections: `clients` (the claims of tests/e2e with kcat and the Java client beside the Python ones),
 `tools` (Kafka's console tools), `java-groups` and `java-transactions` (its tools of those),
+`share-groups` (those of share groups, and kill -9 around their consumers and brokers),
 `java-apps` (Kafka Streams and Connect),
 `franz-go` (that client's own tests) and `franz-go-cluster` (the same on three brokers), `dump`
 (DumpLogSegments over Ottla's files), `authorizer` (random decisions beside those of
@@ -29,6 +30,7 @@ import compat.java_apps
 import compat.java_groups
 import compat.java_transactions
 import compat.security_tools
+import compat.share_groups
 import compat.spark_official
 import compat.tools  # noqa: F401  # as said above
 from compat import fuzz, kill, spark_cluster, spark_faults, spark_speculation
@@ -41,7 +43,8 @@ from testkit.process import BrokerProcess
 from testkit.workers import WorkersProcess
 
 JAVA_SECTIONS = (
-    *("clients", "tools", "java-groups", "java-transactions", "java-apps", "dump", "authorizer"),
+    *("clients", "tools", "java-groups", "java-transactions", "share-groups", "java-apps"),
+    *("dump", "authorizer"),
     differential.SECTION,
 )
 SECTIONS = (
