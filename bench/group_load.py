@@ -177,7 +177,7 @@ class Group:
             )
         for member, (_, wanted) in zip(self._members, plan, strict=True):
             if protocol.assigned(read_frame(member.answers)) != wanted:
-                raise HarnessError("a member got somebody else's assignment")
+                raise HarnessError("a member got another client's assignment")
 
     def __enter__(self) -> Self:
         return self

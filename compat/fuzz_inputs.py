@@ -263,7 +263,7 @@ class Inputs:
     # What is no frame -----------------------------------------------------------------------
 
     def broken_stream(self) -> bytes:
-        """Bytes whose framing is wrong: the connection cannot go on after them."""
+        """Bytes whose framing is wrong: the connection cannot continue after them."""
         chance = self.chance
         request = self.valid()
         shorter, longer = len(request) - chance.randint(1, 8), len(request) + chance.randint(1, 999)

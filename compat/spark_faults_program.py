@@ -63,7 +63,7 @@ def start(spark: SparkSession, task: StreamTask) -> StreamingQuery:
 
 
 def main(task: StreamTask) -> int:
-    """Run the query until it is not wanted any more."""
+    """Run the query until it is no longer wanted."""
     os.environ["PYSPARK_PYTHON"] = sys.executable
     spark = (
         SparkSession.builder.master(f"local[2,{ATTEMPTS}]")

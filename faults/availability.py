@@ -117,7 +117,7 @@ class Probe:
         for part in found.topics[0].partitions:
             if part.partition_index == self._partition and part.leader_id in where:
                 if where[part.leader_id] != address:
-                    # Somebody else may know of a newer leader, if this one does not answer.
+                    # Someone else may know of a newer leader, if this one does not answer.
                     self._addresses = [*self._addresses[1:], address]
                 return Connection(where[part.leader_id], PATIENCE_SECONDS)
         self._end.wait(PAUSE_SECONDS)

@@ -2,7 +2,7 @@
 
 Rules kept here:
 1. Below the high watermark replicas are equal byte for byte. What was compared once is not compared
-   again, unless a replica was copied anew since.
+   again, unless a replica was copied again since.
 2. A log start moves only by DeleteRecords here (retention is off): never past what was asked for.
 3. Brokers write while this reads, and a replica may lag: only what stays different is a finding.
    Each partition is reported once.

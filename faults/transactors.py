@@ -34,7 +34,7 @@ class Outcome(IntEnum):
 
 
 class _GivenUpError(Exception):
-    """The producer cannot go on."""
+    """The producer cannot continue."""
 
 
 class Transactor:

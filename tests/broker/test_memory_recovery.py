@@ -152,7 +152,7 @@ def test_a_topic_that_is_deleted_meanwhile_is_not_served(
             await until(gate.reached.is_set)
             deleting = asyncio.create_task(delete_topic(node.metadata, "a"))
             await until(lambda: "a" not in node.image.topics)
-            # Somebody still works in the folder, so it is still there.
+            # Someone still works in the folder, so it is still there.
             assert not deleting.done()
             assert (unclean.folder / "a-0").exists()
             gate.open.set()

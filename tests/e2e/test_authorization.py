@@ -90,7 +90,7 @@ def test_a_denied_producer_is_told_so_until_the_acl_is_deleted(bootstrap: str) -
     assert admin.describe_acls(ANY).result(20) == [binding]
     assert _write(bootstrap, "orders") == "TOPIC_AUTHORIZATION_FAILED"
     assert _wait(admin.delete_acls([ANY])) == [[binding]]
-    # Now no ACL is about the topic: everybody may write again.
+    # Now no ACL is about the topic: everyone may write again.
     assert _write(bootstrap, "orders") is None
 
 

@@ -4,7 +4,7 @@
 2. A connection is TCP: messages of one direction arrive in order, once, or the connection is broken
    and nothing arrives on it any more. Between connections there is no order; some are slow.
 3. A cut holds messages back until it heals, as retransmission does, or breaks the connection.
-4. A paused process gets what has arrived when it goes on; a dead one loses it.
+4. A paused process gets what has arrived when it continues; a dead one loses it.
 """
 
 from collections.abc import Callable

@@ -315,7 +315,7 @@ def append(
 
 
 def copied(asked: ProduceRequest) -> ProduceRequest:
-    """The request with records of its own: the receive buffer does not wait for anybody."""
+    """The request with records of its own: the receive buffer does not wait for anyone."""
     return replace(
         asked,
         topics=[

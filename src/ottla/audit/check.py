@@ -95,7 +95,7 @@ def check(
             lost += end - begin
             notes.append(
                 f"{chain.topic}: offsets {begin} to {end - 1} of partition {partition} were "
-                "stored once and are in the log no more"
+                "stored, but are no longer in the log"
             )
     rows: list[Row] = []
     for name in sorted(by_topic):

@@ -96,12 +96,12 @@ class Event(msgspec.Struct, frozen=True, omit_defaults=True):
         if not 0 < event.window_ms <= LONGEST_WINDOW_MS:
             raise ValueError(f"not an audit event: a window of {event.window_ms} ms")
         if event.next is not None and event.next < event.sequence:
-            raise ValueError("not an audit event: it ends before it begins")
+            raise ValueError("not an audit event: end before start")
         if event.dropped < 0:
-            raise ValueError("not an audit event: a count below nothing")
+            raise ValueError("not an audit event: a negative count")
         for _, first, last, count in event.counts:
             if count < 0 or last < first:
-                raise ValueError("not an audit event: a count below nothing")
+                raise ValueError("not an audit event: a negative count")
         return event
 
 

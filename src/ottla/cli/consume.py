@@ -173,7 +173,7 @@ def command(
         writer = decoding_writer(writer, registry_url)
     printing = Printing(bootstrap, writer, most)
     if wanted and (len(topics) > 1 or group is not None):
-        raise click.UsageError("--partition goes with one topic and no --group.")
+        raise click.UsageError("--partition needs a single topic and no --group.")
     names = list(dict.fromkeys(topics))
     if share is not None:
         if wanted or start or isolation or group is not None:
@@ -229,7 +229,7 @@ def _read_alone(
 def _writer(as_json: bool, key_separator: str | None, template: str | None) -> Writer:
     if template is not None:
         if as_json or key_separator is not None:
-            raise click.UsageError("--template goes with neither JSON nor --key-separator.")
+            raise click.UsageError("--template cannot be combined with JSON or --key-separator.")
         try:
             return template_writer(template)
         except TemplateError as problem:

@@ -102,7 +102,8 @@ def read_as_member(member: "GroupReader | ShareGroupReader", group: str, printin
         try:
             if not printing.run_as_member(member, patience):
                 click.echo(
-                    f"ottla: the other members of group {group} have all partitions", err=True
+                    f"ottla: all partitions are assigned to other members of group {group}",
+                    err=True,
                 )
         finally:
             member.commit()

@@ -1,4 +1,4 @@
-"""`ottla group reset-offsets`: move where a group goes on reading.
+"""`ottla group reset-offsets`: move where a group continues reading.
 
 Rules kept here:
 1. Nothing is changed without --execute.

@@ -3,7 +3,7 @@
 Rules kept here:
 1. Memory says what is in the log only after the file system took it. After a short write or on a
    full disk the file is truncated to its old end, and the log stays online. Any other disk failure,
-   and every failed fsync, takes the log offline for good: KAFKA_STORAGE_ERROR.
+   and every failed fsync, takes the log offline permanently: KAFKA_STORAGE_ERROR.
 2. The recovery point is never above the log end offset.
 3. Nothing here knows what a batch means: producers, epochs and transactions are appender.py's.
 """

@@ -209,7 +209,7 @@ class Door:
 
     def _validator(self, oauth: OauthSettings) -> Validate:
         if oauth.jwks_url is None:
-            log.warning("unsecured tokens are accepted: anybody can log in as any user",
+            log.warning("unsecured tokens are accepted: anyone can log in as any user",
                         listener=self.name)  # fmt: skip
             return UnsecuredValidator(oauth.rules, _now_ms)
         from ottla.security.jwks import JwksReader

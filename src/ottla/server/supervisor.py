@@ -3,12 +3,12 @@
 Rules kept here:
 1. The supervisor is the authority on life. A worker that is silent for `broker.session.timeout.ms`
    is killed (SIGKILL) and reaped, and only then declared dead in the store: so no broker that was
-   declared dead can still answer anybody. One that has not spoken yet is in no store and leads
+   declared dead can still answer anyone. One that has not spoken yet is in no store and leads
    nothing: it gets longer, for a busy machine may take its time to start Python.
 2. A worker that dies is started again, later and later if it dies soon. One that cannot even start
    the first time ends all of them.
-3. The workers log in at each other with a password that is made at each start, handed to them on
-   stdin and kept nowhere.
+3. The workers authenticate to each other with a password that is made at each start, handed to them
+   on stdin and kept nowhere.
 4. The supervisor owns the data folder. When the supervisor ends, however, the workers do.
 """
 

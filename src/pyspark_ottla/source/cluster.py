@@ -65,7 +65,7 @@ class SourceCluster:
         except KafkaError as problem:
             if problem.code is not ErrorCode.INVALID_TOPIC_EXCEPTION:
                 raise
-            raise OptionError(f"option {option}: no topic has such a name: {problem}") from None
+            raise OptionError(f"option {option}: invalid topic name: {problem}") from None
         ids = known_ids((topic.name, topic.id) for topic in described)
         found = {
             TopicPartition(topic.name, item.partition)

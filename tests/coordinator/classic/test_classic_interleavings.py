@@ -7,7 +7,7 @@ Checked, beside what groups_invariants has after every step:
    an ended transaction counts exactly if it was committed.
 3. Every parked request is answered once (groups_world refuses a second answer), and when members
    fall silent none stays parked.
-4. A coordinator that lost the unacknowledged end of its log goes on from what is left.
+4. A coordinator that lost the unacknowledged end of its log continues from what is left.
 5. All of this while the wall clock is set back and forward.
 """
 

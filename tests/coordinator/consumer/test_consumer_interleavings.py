@@ -7,7 +7,7 @@ Checked, beside what groups_invariants has after every step:
 3. When members are left alone, all come to rest: each partition of each topic that is subscribed
    to has an owner, the members have their targets, and no request stays parked.
 4. An offset whose commit was acknowledged is the one that is fetched, also after restarts.
-5. A coordinator that lost the unacknowledged end of its log goes on from what is left.
+5. A coordinator that lost the unacknowledged end of its log continues from what is left.
 6. All of this while the wall clock is set back and forward.
 """
 
@@ -212,7 +212,7 @@ class Life:
         check(self.world)
         group = self.group()
         if group is None:
-            # Empty, it may be taken over by classic members, who start it anew.
+            # Empty, it may be taken over by classic members, who start it again.
             self.epoch = 0
             return
         assert group.epoch >= self.epoch

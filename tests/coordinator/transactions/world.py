@@ -120,7 +120,7 @@ class World(Driver):
             self.held.popleft()[1]()
 
     def crash(self, keep: int) -> None:
-        """Go on with another coordinator."""
+        """Continue with another coordinator."""
         before = self.transactions() if keep == len(self.log) else None
         self.held.clear()
         self.lost += self.markers

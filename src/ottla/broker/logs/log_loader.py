@@ -9,7 +9,7 @@ Rules kept here:
    Where the disk was only full, or too many files were open, it is tried again. A log that a full
    disk keeps from being recovered is recovered in memory, so that it can be read and deleted.
 4. Opening many gives way to clients, and to the session with the metadata store.
-5. What a checkpoint says was on disk and is not there any more is an error, never an empty log
+5. What a checkpoint says was on disk and is gone is an error, never an empty log
    without a word (see `lost_logs`).
 6. A folder belongs to a topic's id, not to its name (see `partition_folders`). Nobody works on a
    folder when its topic goes.

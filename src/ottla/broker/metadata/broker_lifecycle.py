@@ -105,7 +105,7 @@ class BrokerLifecycleManager:
         self.advertised: tuple[Listener, ...] = ()
         """The listeners, as clients and other brokers reach them."""
         self.on_end: Callable[[str], object] = lambda _: None
-        """Called where the broker cannot go on, with the reason in one line."""
+        """Called where the broker cannot continue, with the reason in one line."""
         self.on_fenced: Callable[[], object] = lambda: None
         """Called when the broker is fenced and cannot serve clients."""
         self._latest_epoch = NO_EPOCH

@@ -8,7 +8,7 @@ Rules kept here:
 3. Nothing is answered before what is promised is true: a produce, a coordinator or a marker that
    reaches `flush.messages` waits for the fsync. What a leader sends begins one without a waiter.
 4. It leads, follows or stands by. Only who leads appends; only who follows copies. Losing the
-   leadership fails everybody who waits for a commit; they are notified when the role is given up
+   leadership fails everyone who waits for a commit; they are notified when the role is given up
    everywhere, for their connections go on with the next request at once.
 5. `leadership` is None where there is one replica: it commits what it appends. With more, the high
    watermark is what the leadership says, and followers are woken by appends, consumers by it.
@@ -185,7 +185,7 @@ class Partition:
 
     def _check_leads(self) -> None:
         if not self.leads:
-            raise KafkaError(ErrorCode.NOT_LEADER_OR_FOLLOWER, f"{self} is not led here")
+            raise KafkaError(ErrorCode.NOT_LEADER_OR_FOLLOWER, f"this broker does not lead {self}")
 
     # Copying ------------------------------------------------------------------------------
 

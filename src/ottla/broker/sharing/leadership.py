@@ -19,6 +19,6 @@ class Leaderships:
         self._coordinators.begins_to_lead(partition)
 
     def ends_to_lead(self, partition: Partition) -> None:
-        """A partition is led here no more."""
+        """A partition is no longer led here."""
         self._sharing.ends_to_lead(partition)
         self._coordinators.ends_to_lead(partition)

@@ -1,9 +1,9 @@
 """A share partition at work: how it is loaded, the timer of its locks, who waits on it.
 
 Rules kept here:
-1. It is loaded once, at its first use. Where that fails it is dropped, and the next use loads anew.
-   A start offset that is chosen then is stored before anything is delivered: otherwise the next
-   leader would choose again, and with `latest` skip what was delivered and not acknowledged.
+1. It is loaded once, at its first use. Where that fails it is dropped, and the next use loads
+   again. A start offset that is chosen then is stored before anything is delivered: otherwise the
+   next leader would choose again, and with `latest` skip what was delivered and not acknowledged.
 2. What changes it is reported to the fetches that wait on it, in the same turn.
 3. Once dropped it changes no more: outcomes of its writes only answer those who wait for them.
 """

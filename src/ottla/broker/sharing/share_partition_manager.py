@@ -88,7 +88,7 @@ class SharePartitionManager:
             self.metrics.dropped(live.key)
 
     def ends_to_lead(self, partition: Partition) -> None:
-        """A partition is led here no more."""
+        """A partition is no longer led here."""
         where = TopicIdPartition(partition.topic_id, partition.index)
         for live in self.live_partitions:
             if live.key.where == where:

@@ -64,7 +64,7 @@ def start_rebalance(config: GroupConfig, group: ClassicGroup, draft: ResultDraft
 
 
 def complete_join_if_all_joined(group: ClassicGroup, draft: ResultDraft) -> None:
-    """Go on where nobody is waited for. The first rebalance takes its time in any case."""
+    """Continue where nobody is waited for. The first rebalance takes its time in any case."""
     if (
         group.state is PREPARING_REBALANCE
         and not group.in_first_rebalance
@@ -149,7 +149,7 @@ def remove_member(group: ClassicGroup, member_id: str, draft: ResultDraft) -> No
 
 
 def after_removal(config: GroupConfig, group: ClassicGroup, draft: ResultDraft) -> None:
-    """Go on without those who were just removed."""
+    """Continue without those who were just removed."""
     if group.state in (STABLE, COMPLETING_REBALANCE):
         start_rebalance(config, group, draft)
     elif group.state is PREPARING_REBALANCE and group.all_have_joined:

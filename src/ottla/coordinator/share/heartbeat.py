@@ -8,7 +8,7 @@ Rules kept here:
 3. A member that joins, or subscribes to something else, waits for the share partitions that are
    being initialized for it, so that it can read at once (Kafka answers first: the member then
    reads after its next heartbeat, 5 s later). It waits a short while only; then it gets what there
-   is, and the rest with a later heartbeat. While somebody waits no target assignment is made.
+   is, and the rest with a later heartbeat. While someone waits no target assignment is made.
 4. The assignment is sent where it changed, and where the member sent its subscription.
 5. A refused request changes nothing.
 """
@@ -152,7 +152,7 @@ def initialization_ended(
 def answer_waiting(
     state: GroupState, group: ShareGroup, initialized: Partitions, draft: ResultDraft
 ) -> None:
-    """Give everybody who waits the share partitions that are initialized."""
+    """Give everyone who waits the share partitions that are initialized."""
     waiting, group.waiting = group.waiting, {}
     if not waiting:
         return

@@ -235,7 +235,7 @@ class SqliteStore(Store):
         except HistoryLost as error:
             self._end(str(error))
         except Exception as error:  # noqa: BLE001 the loop gets it
-            # Whatever it was: the thread goes on, or every later call would wait for ever. Tried
+            # Whatever it was: the thread continues, or every later call would wait for ever. Tried
             # again at the next poll; logged once.
             if not self._poll_failed:
                 self._poll_failed = True

@@ -41,7 +41,7 @@ log = structlog.get_logger()
 
 
 class _TrimmedError(Exception):
-    """An entry that is needed is not kept any more."""
+    """An entry that is needed is no longer kept."""
 
 
 class TreeFollower:
