@@ -5,7 +5,7 @@ Rules kept here:
 2. A request is built from the field specs of its message class, with values that are valid on
    the wire and often sensible; the codec under test then writes it.
 3. Names, producer ids and the like come from small pools, so that a broker which remembers what
-   it is told (topics, producers, configs) is not made to grow by honest work.
+   it is sent (topics, producers, configs) does not grow through valid requests.
 """
 
 import pkgutil

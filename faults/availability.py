@@ -2,7 +2,7 @@
 
 Rules kept here:
 1. One writer for each partition asks for acks=all, a record at a time, as a patient client with
-   short timeouts would: it asks any broker for the leader, and tries again until it is told yes.
+   short timeouts would: it asks any broker for the leader, and tries again until the answer is yes.
    So what is measured is the cluster, and not the patience of a client library.
 2. A gap is the time between two acknowledgements. What counts for a fault begins at the fault.
 3. Every acknowledged record is remembered, to be looked for at the end.

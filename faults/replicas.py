@@ -113,7 +113,7 @@ class Watch:
     def look(self, *, all_of_it: bool, is_over: bool = False) -> list[str]:
         """What is wrong now; `all_of_it` compares again what was compared before.
 
-        Once nobody writes any more, replicas are equal above the high watermark, too.
+        Once no client writes, replicas are equal above the high watermark, too.
         """
         if all_of_it:
             self._compared.clear()

@@ -64,7 +64,7 @@ class Transactor:
         self._thread.start()
 
     def finish(self) -> None:
-        """Begin no more transactions, and end the one that is open."""
+        """Stop beginning transactions, and end the open one."""
         self._end.set()
         self._thread.join()
 

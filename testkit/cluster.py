@@ -100,7 +100,7 @@ class ClusterProcesses:
             broker.kill()
 
     def kill(self, number: int) -> None:
-        """kill -9 for one; the others are told, or find out."""
+        """kill -9 for one; the others are notified, or find out."""
         self.brokers[number].kill()
         self.declare_dead(number)
 

@@ -8,7 +8,7 @@ with its own position as part of the transaction.
 Rules kept here:
 1. The producer has its epoch before the consumer has its positions: so the last transaction of a
    program that was killed has ended, and its positions count or do not.
-2. Whatever goes wrong ends the program. Whoever started it starts it again, and it continues from
+2. Whatever goes wrong ends the program. What started it starts it again, and it continues from
    what was committed; there is no other way to go back.
 3. It ends with status 0 at the end of its standard input, with nothing open.
 """

@@ -1,4 +1,4 @@
-"""What joins a shard to its log and its clock, with a shard that does as it is told."""
+"""What joins a shard to its log and its clock, with a scripted shard."""
 
 import asyncio
 import errno

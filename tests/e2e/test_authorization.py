@@ -70,7 +70,7 @@ def _wait(futures: Any) -> list[Any]:
 
 
 def _write(bootstrap: str, topic: str) -> str | None:
-    """What a producer is told, None where its record is kept."""
+    """The error of a producer, None where its record is kept."""
     told: list[str | None] = []
     producer = Producer({"bootstrap.servers": bootstrap, "message.timeout.ms": 8000})
     producer.produce(

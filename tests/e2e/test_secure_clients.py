@@ -1,4 +1,4 @@
-"""Real clients over SASL_SSL and with certificates, and what they are told when they may not in."""
+"""Real clients over SASL_SSL and with certificates, and their errors when they are refused."""
 
 import asyncio
 import ssl

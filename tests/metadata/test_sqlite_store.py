@@ -451,7 +451,7 @@ async def test_a_file_restored_from_a_copy_is_not_followed(tmp_path: Path, how: 
     else:
         path.unlink()
     await until(lambda: bool(ended))
-    assert "holds other metadata" in ended[0]
+    assert "holds different metadata" in ended[0]
     with pytest.raises(SessionEnded):
         await store.commit([Put("more", b"")])
     assert "late" in watcher.documents

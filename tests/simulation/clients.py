@@ -95,7 +95,7 @@ class Producer(Client):
 
 
 class Reader(Client):
-    """Reads from the beginning on, from whoever answers, and asks where the log ends."""
+    """Reads from the beginning on, from any broker that answers, and asks where the log ends."""
 
     def __init__(
         self, world: World, name: str, key: PartitionKey, brokers: dict[int, SimulatedBroker]

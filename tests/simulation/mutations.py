@@ -321,7 +321,7 @@ class ShowsLatestTooEarly(Leadership):
 
 
 class AcknowledgesWithTooFew(Leadership):
-    """acks=all is taken and acknowledged by whoever is left."""
+    """acks=all is taken and acknowledged by the replicas that are left."""
 
     __slots__ = ()
 

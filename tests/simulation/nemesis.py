@@ -19,7 +19,7 @@ from .world import World
 
 
 class Nemesis:
-    """Hurts the cluster now and then, until it is told to stop."""
+    """Injects faults into the cluster now and then, until it is stopped."""
 
     def __init__(
         self,

@@ -108,7 +108,7 @@ class SimulatedStore(Endpoint):
         if registers is not None:
             session.registered.append(registers)
         if self.unreliable and self.world.chance.random() < 0.05:
-            connection.broken = True  # done, and nobody hears of it
+            connection.broken = True  # done, but the reply is lost
         connection.send(client, answer, True)
 
     def close_session(self, number: int) -> None:

@@ -61,7 +61,7 @@ class Report:
     notes: list[str]
     """What cannot be known, and why, in sentences."""
     lost: int = 0
-    """Offsets that a broker had counted, and that its log has no more."""
+    """Offsets that a broker had counted, and that are no longer in its log."""
 
     @property
     def missing(self) -> int:

@@ -68,7 +68,7 @@ class Event(msgspec.Struct, frozen=True, omit_defaults=True):
     interval_ms: int = 0
     """How often an open instance reports."""
     lost: list[tuple[int, int, int]] = []
-    """Partition and offsets (from, to) that were counted once and are in the log no more."""
+    """Partition and offsets (from, to) that were counted and are no longer in the log."""
 
     dropped: int = 0
     """Rows that a query has read and then dropped, since they were later than its watermark."""

@@ -306,7 +306,7 @@ class LocalLog:
         self.forget_positions()
 
     def lower_recovery_point(self, offset: int) -> None:
-        """Records from an offset on are about to go: no checkpoint may cover them any more."""
+        """Records from an offset on are about to go: no checkpoint may cover them from now on."""
         self.recovery_point = min(self.recovery_point, offset)
         if self.flush is not None:
             self.flush.end_offset = min(self.flush.end_offset, offset)

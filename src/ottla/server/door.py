@@ -126,7 +126,7 @@ class Door:
             self._jwks.start()
 
     def stop(self) -> None:
-        """Read it no more."""
+        """Stop reading it."""
         if self._jwks is not None:
             self._jwks.stop()
 

@@ -343,7 +343,7 @@ class Server:
         self.loop.run_in_executor(None, reload).add_done_callback(done)
 
     def close_sessions(self, principals: Collection[Principal]) -> None:
-        """Close the connections of users that are no more, or that must log in again."""
+        """Close the connections of users that were removed, or that must log in again."""
         for connection in [each for each in self.connections if each.principal in principals]:
             log.info(
                 "connection closed",
@@ -396,7 +396,7 @@ class Server:
             connection.close()
 
     def close(self) -> None:
-        """Accept nobody any more, and close every connection."""
+        """Stop accepting clients, and close every connection."""
         if self._resume is not None:
             self._resume.cancel()
         if self._sweep is not None:

@@ -100,7 +100,8 @@ class Supervisor:
         return self._status
 
     def _warn_of_others(self) -> None:
-        """Fewer workers than before: what only the others have is away, and nobody else says so."""
+        """Fewer workers than before: the data that only the others have is unavailable: log
+        that."""
         names = [path.name for path in self._folder.path.iterdir() if path.is_dir()]
         if others := left_out(names, [worker.id for worker in self._workers]):
             log.warning(
@@ -121,7 +122,7 @@ class Supervisor:
             began = time.monotonic()
             try:
                 status = await self._live(worker)
-            except OSError as problem:  # no memory, or no room for a process: the others live on
+            except OSError as problem:  # no memory, or too many processes: the others keep running
                 log.error("failed to start a worker process", broker=worker.id, reason=str(problem))
                 await _end(worker.child)
                 status = 1

@@ -195,7 +195,7 @@ class SharePartition:
         return self.to_store(self.new_write(), changed)
 
     def _make_free(self, run: Run, now: int) -> None:
-        """A run that nobody holds any more."""
+        """A run that is no longer acquired."""
         run.change(self.state_after_release(run), NO_WRITE)
         self._offer(run, now)
 

@@ -194,7 +194,7 @@ class Life:
         self.load_again(len(self.world.log))
 
     def lose(self, member: Consumer) -> None:
-        """The coordinator dies with what one request wrote, before anyone was told."""
+        """The coordinator dies with what one request wrote, before any reply was sent."""
         length = len(self.world.log)
         member.send(full=True)
         self.load_again(length)
@@ -235,7 +235,7 @@ class Life:
             assert fetch(self.world, partition) == self.committed.get(partition, -1)
 
     def come_to_rest(self) -> None:
-        """Nobody disturbs the members any more."""
+        """Stop disturbing the members."""
         for _ in range(24):
             self.world.advance(4_000)
             for reader in self.readers:

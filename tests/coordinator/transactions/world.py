@@ -64,7 +64,7 @@ class World(Driver):
         self.lost: list[TxnMarkers] = []
         """Markers that a coordinator before this one had asked for, still under way."""
         self.told: list[tuple[TransactionShard, TxnMarkers, dict[TopicPartition, ErrorCode]]] = []
-        """What a shard was told, and may be told again."""
+        """What a shard was given, and may be given again."""
         self.partitions: dict[TopicPartition, list[Written]] = {}
         self.given: list[Given] = []
         self.ended: list[Ended] = []

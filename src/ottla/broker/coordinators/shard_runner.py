@@ -480,7 +480,7 @@ class ShardRunner(Generic[S]):
         self._held[later] = _Held(waiter, timer)
 
     def _release(self, later: Later[Any]) -> None:
-        """Hold a reply no more."""
+        """Stop holding a reply."""
         held = self._held.pop(later)
         held.timer.cancel()
         self.partition.give_up(held.waiter)

@@ -187,7 +187,7 @@ class LogCleaner:
                 await child.end()
 
     async def _clean_log(self, job: _Job, child: Child) -> bool:
-        """Compact one log; False where that failed, and the child is no more."""
+        """Compact one log; False if that failed and the child has ended."""
         partition = job.partition
         self._children[partition] = child
         outcome: Finished | Failed | None = None

@@ -64,7 +64,7 @@ class AutoTopicCreation:
             await asyncio.wait([making.task for making in awaited], timeout=patience)
 
     def stop(self) -> None:
-        """Make nothing any more: nobody waits for it."""
+        """Stop creating topics: no request waits for them."""
         for making in self._under_way.values():
             making.task.cancel()
 

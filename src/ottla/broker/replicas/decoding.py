@@ -79,6 +79,6 @@ class Decoding:
         return asyncio.get_running_loop().run_in_executor(self._messages, work)
 
     def stop(self) -> None:
-        """Begin nothing any more."""
+        """Begin nothing new."""
         self._batches.shutdown(wait=False)
         self._messages.shutdown(wait=False)

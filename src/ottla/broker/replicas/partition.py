@@ -155,7 +155,7 @@ class Partition:
         self.log.high_watermark = self.high_watermark
 
     def fail_waiters(self) -> None:
-        """Tell those who wait for a commit that it cannot be promised here any more."""
+        """Fail the requests that wait for a commit: this broker can no longer promise it."""
         self._waiters.lost()
 
     def follow(self, leader_epoch: int, following: Following | None) -> None:
@@ -287,7 +287,7 @@ class Partition:
 
     @property
     def safe_offset(self) -> int:
-        """Below this everything is committed, and on disk where a flush of it is owed."""
+        """Below this everything is committed, and on disk where a flush of it is required."""
         if not self._owed:
             return self.high_watermark
         return min(self.high_watermark, self.log.recovery_point)
@@ -300,7 +300,7 @@ class Partition:
     ) -> int:
         """Do something once all records below an offset are safe, or another if they get lost.
 
-        They may be lost when this broker leads no more. A caller that stops waiting says so
+        They may be lost when this broker no longer leads. A caller that stops waiting says so
         with `give_up` and the number that is returned.
         """
         if not self.leads:
@@ -435,7 +435,7 @@ class Partition:
         (self._followers if is_follower else self._readers)[reader] = None
 
     def remove_reader(self, reader: PartitionReader) -> None:
-        """Wake this reader no more."""
+        """Stop waking this reader."""
         self._readers.pop(reader, None)
         self._followers.pop(reader, None)
 
@@ -459,6 +459,6 @@ class Partition:
                 reader.wake()
 
     def retire(self) -> None:
-        """The partition, led no more, leaves this broker: those who wait learn it now."""
+        """The partition leaves this broker: requests that wait on it are answered now."""
         self.deleted = True
         self.wake_all()

@@ -1,4 +1,4 @@
-"""Who is told of partitions that are led here, or no more: coordinators, and share partitions."""
+"""Listeners for leadership of partitions on this broker: coordinators and share partitions."""
 
 from __future__ import annotations
 

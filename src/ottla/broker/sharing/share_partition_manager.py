@@ -95,7 +95,7 @@ class SharePartitionManager:
                 live.drop(ErrorCode.NOT_LEADER_OR_FOLLOWER)
 
     def stop(self) -> None:
-        """Serve nothing any more."""
+        """Stop serving."""
         for live in self.live_partitions:
             live.drop(ErrorCode.NOT_LEADER_OR_FOLLOWER)
 

@@ -1,8 +1,8 @@
 """How a classic group comes to its next generation.
 
 Rules kept here:
-1. A rebalance starts by asking everyone to join again: who waits for an assignment is sent away
-   with REBALANCE_IN_PROGRESS, heartbeats answer the same.
+1. A rebalance starts by asking everyone to join again: members that wait for an assignment are sent
+   away with REBALANCE_IN_PROGRESS, heartbeats answer the same.
 2. It ends when all members and pending ids have joined, or at the longest rebalance timeout of
    the members; dynamic members that have not joined by then are removed, static ones stay.
 3. The first rebalance of an empty group is put off by `group.initial.rebalance.delay.ms`, again
@@ -157,7 +157,7 @@ def after_removal(config: GroupConfig, group: ClassicGroup, draft: ResultDraft) 
 
 
 def dismiss_all(group: ClassicGroup, draft: ResultDraft) -> None:
-    """Send everyone who waits away, and forget all timers: the group ends."""
+    """Send all waiting members away, and forget all timers: the group ends."""
     again = ErrorCode.REBALANCE_IN_PROGRESS
     for member_id in group.members:
         answer_join(

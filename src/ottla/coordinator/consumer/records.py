@@ -103,7 +103,7 @@ def member_tombstones(group_id: str, member_id: str) -> list[CoordinatorRecord]:
 
 
 def target_epoch_tombstone(group_id: str) -> CoordinatorRecord:
-    """There is no target assignment any more."""
+    """There is no target assignment left."""
     return write_tombstone(ConsumerGroupTargetAssignmentMetadataKey(group_id=group_id))
 
 

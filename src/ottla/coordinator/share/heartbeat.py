@@ -49,7 +49,7 @@ from ottla.wire.messages.share_group_heartbeat import (
 LONGEST_MEMBER_ID: Final = 36
 LONGEST_WAIT_MS: Final = 3_000
 """How long a member waits for its share partitions. Initialization takes milliseconds, unless the
-share coordinator is away."""
+share coordinator is unavailable."""
 
 
 def heartbeat(
@@ -88,7 +88,7 @@ def heartbeat(
         if moved != after:
             draft.records.append(current_record(group.group_id, moved))
     draft.check_fits()
-    # Only now: nothing can be refused any more.
+    # Only now: nothing can be refused from here on.
     group = state.find(request.group_id, ShareGroup) or _new_group(state, group)
     group.seen_topics = state.topics.version
     group.initializing_since.update(dict.fromkeys(missing, draft.now))

@@ -316,7 +316,7 @@ class DataFolder:
     def link_files(self, directory: Path, name: str) -> None:
         """Keep the files of a partition under another folder's name, too; raises OSError.
 
-        They must not be written to any more. Files that go meanwhile are left out.
+        They must not be written to from now on. Files that go meanwhile are left out.
         """
         target = self.path / name
         self._files.mkdir(str(target))

@@ -282,7 +282,7 @@ class Database:
         return StorePosition(last, self._token(last))
 
     def _token(self, seq: int) -> str:
-        """What identifies a change; empty if it is not in the journal any more."""
+        """What identifies a change; empty if it is no longer in the journal."""
         row = self._connection.execute(
             "SELECT key, version, epoch, value FROM changes WHERE seq = ?", (seq,)
         ).fetchone()

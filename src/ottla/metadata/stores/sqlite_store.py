@@ -173,7 +173,7 @@ class SqliteStore(Store):
 
         def close() -> None:
             self._listener = None
-            self._session_lives = False  # nothing is polled any more
+            self._session_lives = False  # nothing is polled from here on
             try:
                 self._database.close()
             finally:
@@ -305,7 +305,7 @@ class SqliteStore(Store):
         try:
             self._loop.call_soon_threadsafe(function)
         except RuntimeError:
-            # The loop is closed: there is no listener any more.
+            # The loop is closed: there is no listener left.
             pass
 
 

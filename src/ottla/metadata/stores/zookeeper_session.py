@@ -313,7 +313,7 @@ class ZooKeeperSession:
         try:
             self._loop.call_soon_threadsafe(function, *args)
         except RuntimeError:
-            # The loop is closed: there is no listener any more.
+            # The loop is closed: there is no listener left.
             pass
 
     def _connection_changed(self, connected: bool) -> None:
