@@ -35,7 +35,7 @@ COMMANDS = {
     "registry": "Run a schema registry (Avro, JSON Schema, Protobuf).",
     "console": "Run a web console for a cluster.",
     "log": "Dump and check the log files of a partition.",
-    "simulate": "Run a cluster in a simulation with faults, and look for broken promises.",
+    "simulate": "Run simulated clusters with faults; look for broken promises.",
 }
 """Each is the attribute `command` of the module with its name."""
 
