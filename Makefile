@@ -7,6 +7,8 @@ READY := $(VENV)/.ready
 unexport PYTHONDONTWRITEBYTECODE
 
 .PHONY: demo test test-all test-fast coverage readme java lint bench compat faults simulate stalls mutate docs clean
+# How long `make simulate` runs.
+MINUTES ?= 20
 # Processes that share the tests: most of them wait for servers, so more than there are cores.
 TEST_PROCESSES ?= 3
 PYTEST := $(BIN)/pytest --numprocesses $(TEST_PROCESSES) --dist loadfile --no-loadscope-reorder --durations 20
@@ -63,7 +65,7 @@ faults: $(READY)
 	@$(BIN)/python -m faults
 
 simulate: $(READY)
-	@$(BIN)/python -m tests.simulation --minutes 20
+	@$(BIN)/ottla simulate --minutes $(MINUTES)
 
 stalls: $(READY)
 	@$(BIN)/python -m tests.stalls

@@ -215,7 +215,7 @@ def main(
     """Measures Ottla and Apache Kafka side by side.
 
     A full run writes docs/bench.md, .svg and .json; so does one with --add, which measures some
-    works anew and keeps the figures of the others. Every run writes bench/.work/results.json.
+    works again and keeps the figures of the others. Every run writes bench/.work/results.json.
     """
     if add and (quick or noise or against):
         raise click.UsageError(

@@ -90,7 +90,7 @@ def failover(arena: Arena, pair: Pair) -> list[Row]:
 
     rounds = arena.sizes.failovers
     kafka, ottla = arena.take_turns("cluster: failover", pair, once, _seconds, rounds, warm_up=0)
-    return [Row(FAILOVER, "until writes go on", "s", kafka, ottla, Goal(ratio_at_most=1.0))]
+    return [Row(FAILOVER, "until writes continue", "s", kafka, ottla, Goal(ratio_at_most=1.0))]
 
 
 def scale(arena: Arena) -> list[Row]:
@@ -170,7 +170,7 @@ def _write(producer: Producer, topic: str, partitions: list[int]) -> None:
     for index in partitions:
         producer.produce(topic, b"x" * MESSAGE_BYTES, partition=index, on_delivery=delivered)
     if producer.flush(WRITE_SECONDS):
-        raise HarnessError(f"writes to {topic} did not go on in {WRITE_SECONDS} s")
+        raise HarnessError(f"writes to {topic} did not continue in {WRITE_SECONDS} s")
     if failures:
         raise HarnessError(f"a write to {topic} failed: {failures[0]}")
 

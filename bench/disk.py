@@ -68,7 +68,7 @@ def kept_cold(files: list[Path]) -> Iterator[None]:
 
 @contextmanager
 def fsync_storm(folder: Path) -> Iterator[None]:
-    """Writes and fsyncs of somebody else on the same disk meanwhile, one after the other."""
+    """Writes and fsyncs of another client on the same disk meanwhile, one after the other."""
     scratch = folder / "storm"
     with scratch.open("wb", buffering=0) as file:
 

@@ -133,7 +133,7 @@ class Group:
         self._finish_join()
 
     def rebalance(self) -> float:
-        """The leader joins again, all others hear of it and follow; seconds till all have theirs.
+        """The leader joins again, all others are notified and follow; seconds till all have theirs.
 
         The others ask at once whether they must join: how often real members do is their choice.
         """
@@ -177,7 +177,7 @@ class Group:
             )
         for member, (_, wanted) in zip(self._members, plan, strict=True):
             if protocol.assigned(read_frame(member.answers)) != wanted:
-                raise HarnessError("a member got somebody else's assignment")
+                raise HarnessError("a member got another client's assignment")
 
     def __enter__(self) -> Self:
         return self

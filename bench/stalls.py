@@ -1,4 +1,4 @@
-"""Stalls: how long a small produce waits while something heavy goes on beside it.
+"""Stalls: how long a small produce waits while something heavy continues beside it.
 
 The heavy things: a log read from the disk because it is not in the page cache, several readers
 of a whole log, another process that writes and fsyncs on the same disk, thousands of idle

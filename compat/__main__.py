@@ -2,14 +2,16 @@
 
 Sections: `clients` (the claims of tests/e2e with kcat and the Java client beside the Python ones),
 `kerberos` (GSSAPI, with a KDC of its own), `tools` (Kafka's console tools), `java-groups` and
-`java-transactions` (its tools of those), `java-apps` (Kafka Streams and Connect), `franz-go` (that
-client's own tests), `franz-go-cluster` (the same on three brokers) and `franz-go-secure` (the same
-over TLS and SCRAM), `dump` (DumpLogSegments over Ottla's files), `authorizer` (random decisions
-beside those of StandardAuthorizer), `permissions` (every API with and without ACLs beside Apache
-Kafka), `kill` (kill -9 under load), `exactly-once` (kill -9 of broker and application), `spark`
-(the same jobs through Spark's own connector and ours), `spark-faults` (kill -9 of Spark's processes
-and the broker), `spark-cluster` (the same and the audit, with kill -9 of one of three brokers),
-`fuzz`, and `differential` (random requests to Ottla and to Apache Kafka, replies compared).
+`java-transactions` (its tools of those), `share-groups` (those of share groups, and kill -9 around
+their consumers and brokers), `java-apps` (Kafka Streams and Connect), `franz-go` (that client's own
+tests), `franz-go-cluster` (the same on three brokers) and `franz-go-secure` (the same over TLS and
+SCRAM), `dump` (DumpLogSegments over Ottla's files), `authorizer` (random decisions beside those of
+StandardAuthorizer), `permissions` (every API with and without ACLs beside Apache Kafka),
+`security-tools` (AclCommand and its kin beside Apache Kafka), `kill` (kill -9 under load),
+`exactly-once` (kill -9 of broker and application), `spark` (the same jobs through Spark's own
+connector and ours), `spark-faults` (kill -9 of Spark's processes and the broker), `spark-cluster`
+(the same and the audit, with kill -9 of one of three brokers), `fuzz`, and `differential` (random
+requests to Ottla and to Apache Kafka, replies compared).
 The exit status is 1 if anything failed.
 """
 
@@ -32,6 +34,7 @@ import compat.java_groups
 import compat.java_transactions
 import compat.permissions.section
 import compat.security_tools
+import compat.share_groups
 import compat.spark_official
 import compat.tools  # noqa: F401  # as said above
 from compat import fuzz, kill, spark_cluster, spark_faults, spark_speculation
@@ -44,8 +47,8 @@ from testkit.process import BrokerProcess
 from testkit.workers import WorkersProcess
 
 JAVA_SECTIONS = (
-    *("clients", "kerberos", "tools", "java-groups", "java-transactions", "java-apps", "dump"),
-    *("authorizer", "permissions", "security-tools"),
+    *("clients", "kerberos", "tools", "java-groups", "java-transactions", "share-groups"),
+    *("java-apps", "dump", "authorizer", "permissions", "security-tools"),
     differential.SECTION,
 )
 SECTIONS = (

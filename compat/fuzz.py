@@ -58,7 +58,7 @@ WARM_UP_ROUNDS = 20
 GROUP, TRANSACTION = 0, 1
 
 SETTINGS = {
-    # Every odd name would become a topic, and memory would grow for good reason.
+    # Every odd name would become a topic, and memory would grow permanently reason.
     "auto.create.topics.enable": "false",
     # Joins are answered at once.
     "group.initial.rebalance.delay.ms": "0",
@@ -243,7 +243,7 @@ class Fuzzer:
                 self._wake_coordinators(connection)
 
     def _wake_coordinators(self, connection: Connection) -> None:
-        """Groups and transactions are served from the first time that somebody looks for them."""
+        """Groups and transactions are served from the first time that someone looks for them."""
         for kind in (GROUP, TRANSACTION):
             request = FindCoordinatorRequest(key_type=kind, coordinator_keys=TOPICS)
             answer = connection.ask(request, FindCoordinatorResponse, 4)

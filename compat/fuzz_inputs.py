@@ -5,7 +5,7 @@ Rules kept here:
 2. A request is built from the field specs of its message class, with values that are valid on
    the wire and often sensible; the codec under test then writes it.
 3. Names, producer ids and the like come from small pools, so that a broker which remembers what
-   it is told (topics, producers, configs) is not made to grow by honest work.
+   it is sent (topics, producers, configs) does not grow through valid requests.
 """
 
 import pkgutil
@@ -263,7 +263,7 @@ class Inputs:
     # What is no frame -----------------------------------------------------------------------
 
     def broken_stream(self) -> bytes:
-        """Bytes whose framing is wrong: the connection cannot go on after them."""
+        """Bytes whose framing is wrong: the connection cannot continue after them."""
         chance = self.chance
         request = self.valid()
         shorter, longer = len(request) - chance.randint(1, 8), len(request) + chance.randint(1, 999)

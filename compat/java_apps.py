@@ -1,7 +1,7 @@
 """Kafka Streams and Kafka Connect, as they come from Maven Central, on one broker.
 
 Streams counts words with exactly_once_v2 (internal topics, transactions, state restored from its
-changelog) and is told cleanly that the `streams` group protocol is not offered. Connect copies a
+changelog) and gets a clean error that the `streams` group protocol is not offered. Connect copies a
 file to a file through a topic. The jars are those of Kafka's version in the bench.
 """
 

@@ -71,7 +71,7 @@ class _Verified:
         return self._consumers[-1]
 
     def wait_for_all(self, last: JavaProcess) -> None:
-        """Wait until every message has been seen by somebody."""
+        """Wait until every message has been seen by someone."""
         expect(self.producer.finish() == 0, "the producer failed")
         sent = {event["value"] for event in self.producer.named("producer_send_success")}
         expect(len(sent) == MESSAGES, f"{len(sent)} of {MESSAGES} messages were acknowledged")

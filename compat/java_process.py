@@ -1,4 +1,4 @@
-"""One of Kafka's Java tools that runs for a while and says what happens in lines of JSON.
+"""A program that runs for a while and says what happens in lines of JSON: Kafka's tools, or ours.
 
 Rules kept here:
 1. What it says is kept in order; whatever is waited for has a deadline.
@@ -10,7 +10,7 @@ import signal
 import subprocess
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from types import TracebackType
 from typing import Any, Self
 
@@ -23,16 +23,17 @@ ENDED_BY_SIGTERM = 128 + signal.SIGTERM
 Event = dict[str, Any]
 
 
-class JavaProcess:
-    """A running tool; `events` is what it has said so far."""
+class EventProcess:
+    """A running program; `events` is what it has said so far."""
 
-    def __init__(self, main_class: str, *arguments: str) -> None:
+    def __init__(self, name: str, command: Sequence[str]) -> None:
         self.events: list[Event] = []
-        self._name = main_class.rpartition(".")[2]
+        self._name = name
         self._news = threading.Condition()
         self._complaints: list[str] = []
+        self._may_end = False
         self._process = subprocess.Popen(
-            java_runtime.command(main_class, *arguments),
+            command,
             stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
@@ -50,7 +51,20 @@ class JavaProcess:
         with self._news:
             return [event for event in self.events if event.get("name") == name]
 
-    def wait(self, what: str, claim: Callable[["JavaProcess"], bool]) -> None:
+    @property
+    def is_running(self) -> bool:
+        """True until it has ended."""
+        return self._process.poll() is None
+
+    @property
+    def has_failed(self) -> bool:
+        """True if it ended without being told to."""
+        return not self._may_end and not self.is_running
+
+    def __str__(self) -> str:
+        return f"{self._name}: {''.join(self._complaints[-5:])}"
+
+    def wait(self, what: str, claim: Callable[[Self], bool]) -> None:
         """Wait until a claim about the events holds."""
         deadline = time.monotonic() + PATIENCE_SECONDS
         with self._news:
@@ -69,11 +83,13 @@ class JavaProcess:
 
     def stop(self) -> int:
         """SIGTERM, on which the tools shut down properly; the exit status."""
+        self._may_end = True
         self._process.send_signal(signal.SIGTERM)
         return self.finish()
 
     def kill(self) -> None:
         """kill -9."""
+        self._may_end = True
         self._process.kill()
         self.finish()
 
@@ -108,3 +124,11 @@ class JavaProcess:
     ) -> None:
         if self._process.poll() is None:
             self.kill()
+
+
+class JavaProcess(EventProcess):
+    """A running tool of Kafka's."""
+
+    def __init__(self, main_class: str, *arguments: str) -> None:
+        name = main_class.rpartition(".")[2]
+        super().__init__(name, java_runtime.command(main_class, *arguments))

@@ -55,7 +55,7 @@ def _copy(broker: BrokerProcess, *more: str) -> str:
     client.produce(source, [Message(value, partition=0) for value in values])
     for _ in range(KILLS):
         with _copier(broker, source, target, *more) as copier:
-            # The copier goes on while it is being killed: at what, is a matter of chance.
+            # The copier continues while it is being killed: at what, is a matter of chance.
             copier.wait("progress", lambda process: len(process.events) >= FEW)
             copier.kill()
     with _copier(broker, source, target, *more) as copier:

@@ -7,7 +7,7 @@ What must hold at the end, for every partition:
 
 When a round kills is decided by how many records it has seen acknowledged, drawn from a seed, so
 there is nothing to sleep for. After each kill the same data is served again on the same port, and
-the producer goes on by itself.
+the producer continues by itself.
 """
 
 import random

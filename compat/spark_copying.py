@@ -46,7 +46,7 @@ class Reader(Protocol):
         ...
 
     def close(self) -> None:
-        """Read no more."""
+        """Stop reading."""
         ...
 
 

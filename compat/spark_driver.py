@@ -8,8 +8,8 @@ Rules kept here:
 3. The files of the checkpoint tell which batch is under way: its offsets are written before its
    first task, its commit after its last step.
 4. Spark gives its Python processes ten seconds to start, most of which they spend on compiling
-   PySpark's sources from a zip, each anew. On a busy machine that is too short: they get a Spark
-   without the zip, and take the PySpark that is installed.
+   PySpark's sources from a zip, each from the start. On a busy machine that is too short: they get
+   a Spark without the zip, and take the PySpark that is installed.
 """
 
 import os

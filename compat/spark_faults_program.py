@@ -3,7 +3,7 @@
     python -m compat.spark_faults_program '{"bootstrap": ..., "source": ..., ...}'
 
 A query that fails is started again from its checkpoint, and what it failed of is printed. The
-program ends with status 0 at the end of its standard input. Whoever kills it starts it again.
+program ends with status 0 at the end of its standard input. What kills it starts it again.
 """
 
 import os
@@ -63,7 +63,7 @@ def start(spark: SparkSession, task: StreamTask) -> StreamingQuery:
 
 
 def main(task: StreamTask) -> int:
-    """Run the query until it is not wanted any more."""
+    """Run the query until it is no longer wanted."""
     os.environ["PYSPARK_PYTHON"] = sys.executable
     spark = (
         SparkSession.builder.master(f"local[2,{ATTEMPTS}]")

@@ -2,7 +2,7 @@
 
 Rules kept here:
 1. One writer for each partition asks for acks=all, a record at a time, as a patient client with
-   short timeouts would: it asks any broker for the leader, and tries again until it is told yes.
+   short timeouts would: it asks any broker for the leader, and tries again until the answer is yes.
    So what is measured is the cluster, and not the patience of a client library.
 2. A gap is the time between two acknowledgements. What counts for a fault begins at the fault.
 3. Every acknowledged record is remembered, to be looked for at the end.
@@ -117,7 +117,7 @@ class Probe:
         for part in found.topics[0].partitions:
             if part.partition_index == self._partition and part.leader_id in where:
                 if where[part.leader_id] != address:
-                    # Somebody else may know of a newer leader, if this one does not answer.
+                    # Someone else may know of a newer leader, if this one does not answer.
                     self._addresses = [*self._addresses[1:], address]
                 return Connection(where[part.leader_id], PATIENCE_SECONDS)
         self._end.wait(PAUSE_SECONDS)

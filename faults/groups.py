@@ -3,8 +3,8 @@
 Rules kept here:
 1. A member commits only what it was given before. A record counts as delivered when it was given to
    any member of the group.
-2. What was confirmed as committed stays: whoever is assigned a partition finds a position that is
-   not lower. Only a commit that failed meanwhile may still arrive, late.
+2. What was confirmed as committed stays: the member that is assigned a partition finds a position
+   that is not lower. Only a commit that failed meanwhile may still arrive, late.
 3. What a member may do ends with its assignment; an error of a commit is not a finding.
 """
 

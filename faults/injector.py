@@ -112,8 +112,8 @@ class Injector:
         return Injected(step.label, began, ended, bounded)
 
     def _look_at_replicas(self, step: Step) -> None:
-        anew = any(fault.kind in COPIED_ANEW for fault in step.faults)
-        for finding in self._watch.look(all_of_it=anew):
+        again = any(fault.kind in COPIED_ANEW for fault in step.faults)
+        for finding in self._watch.look(all_of_it=again):
             self._find(f"after {step.label}: {finding}")
 
     def _let_lead(self, victim: int) -> None:
@@ -208,7 +208,7 @@ class Injector:
 
     def _take_away(self, fault: Fault, victim: int, in_sync: bool) -> None:
         world = self._world
-        everybody = fault.kind in (Kind.KILL_ALL, Kind.EMPTY_ALL)
+        everyone = fault.kind in (Kind.KILL_ALL, Kind.EMPTY_ALL)
         if fault.kind is Kind.RESTORE:
             chosen = world.backups.put_older(newest=fault.silent)
             self._note(f"  ZooKeeper has its {chosen} backup")
@@ -216,7 +216,7 @@ class Injector:
         if fault.kind is Kind.REMOVED and fault.silent:
             world.stop(victim)
         else:
-            for number in range(BROKERS) if everybody else [victim]:
+            for number in range(BROKERS) if everyone else [victim]:
                 world.kill(number)
         if fault.kind is Kind.KILL_ALL:
             return
@@ -226,7 +226,7 @@ class Injector:
             self._note(f"  removed {', '.join(world.remove_folders(victim, fault.lot % BROKERS))}")
         else:
             world.empty_disk(victim)
-        if everybody:
+        if everyone:
             world.start(victim)
 
     def _give_back_store(self) -> None:

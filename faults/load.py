@@ -143,7 +143,7 @@ class Load:
         )
 
     def errors(self) -> Counter[str]:
-        """What clients were told, and went on after."""
+        """What clients were told, and continued after."""
         return sum(
             (
                 *(transactor.errors for transactor in self.transactors),

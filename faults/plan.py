@@ -149,7 +149,7 @@ class Step:
         return f"two at once: {names[of_zookeeper]}"
 
     def is_bounded(self, has_zookeeper: bool) -> bool:
-        """Whether writes must go on in bounded time, though the fault may last."""
+        """Whether writes must continue in bounded time, though the fault may last."""
         if len(self.faults) != 1:
             return False
         (fault,) = self.faults

@@ -168,7 +168,7 @@ class Recreated:
     def _is_known(self, life: Life) -> bool:
         """Whether all brokers that run name the new topic.
 
-        librdkafka keeps the higher leader epoch of the life before, if it was told that first, and
+        librdkafka keeps the higher leader epoch of the life before, if it saw that first, and
         then never finds the new leader.
         """
         names = set()

@@ -2,7 +2,7 @@
 
 Rules kept here:
 1. Below the high watermark replicas are equal byte for byte. What was compared once is not compared
-   again, unless a replica was copied anew since.
+   again, unless a replica was copied again since.
 2. A log start moves only by DeleteRecords here (retention is off): never past what was asked for.
 3. Brokers write while this reads, and a replica may lag: only what stays different is a finding.
    Each partition is reported once.
@@ -113,7 +113,7 @@ class Watch:
     def look(self, *, all_of_it: bool, is_over: bool = False) -> list[str]:
         """What is wrong now; `all_of_it` compares again what was compared before.
 
-        Once nobody writes any more, replicas are equal above the high watermark, too.
+        Once no client writes, replicas are equal above the high watermark, too.
         """
         if all_of_it:
             self._compared.clear()

@@ -92,7 +92,7 @@ def run(
 ) -> Report:
     """Hurt a cluster; the folder is there afterwards only if something was found.
 
-    Without a plan it is the seed's. It goes on for so many seconds, or until it is enough.
+    Without a plan it is the seed's. It continues for so many seconds, or until it is enough.
     """
     folder.mkdir(parents=True, exist_ok=True)
     log = Log(log_file(folder))

@@ -2,7 +2,7 @@
 
 A thread on each core sleeps a little, over and over, and notes when it was woken much later than it
 asked for. What runs beside it on a crowded machine, brokers and ZooKeeper, waited as long. On each,
-because a virtual machine may lose one of its cores for seconds while the others go on. One more
+because a virtual machine may lose one of its cores for seconds while the others continue. One more
 thread does what every process here does all the time, and notes when it takes long: it uses fresh
 memory, which the host of a virtual machine may be slow to give, and writes to the disk of the logs.
 

@@ -34,7 +34,7 @@ class Outcome(IntEnum):
 
 
 class _GivenUpError(Exception):
-    """The producer cannot go on."""
+    """The producer cannot continue."""
 
 
 class Transactor:
@@ -64,7 +64,7 @@ class Transactor:
         self._thread.start()
 
     def finish(self) -> None:
-        """Begin no more transactions, and end the one that is open."""
+        """Stop beginning transactions, and end the open one."""
         self._end.set()
         self._thread.join()
 

@@ -149,7 +149,7 @@ def check_probe(partition: int, records: Found, acknowledged: Sequence[int]) -> 
 
 
 def check_group(group: Group, visible: Mapping[Place, list[int]], seconds: float) -> Iterator[str]:
-    """Every record was given to somebody; waits a while for the last ones."""
+    """Every record was given to someone; waits a while for the last ones."""
     deadline = monotonic() + seconds
     for place, offsets in visible.items():
         while missing := group.missing(place, offsets):

@@ -222,7 +222,7 @@ class World:
 
     def not_in_sync(self, topics: Iterable[str]) -> str:
         """What keeps some broker from saying that all replicas are in sync; empty if nothing."""
-        # One question to each broker: whoever asks often takes time from those who measure.
+        # One question to each broker: frequent questions take time from what is measured.
         request = MetadataRequest(
             topics=[MetadataRequestTopic(name=topic) for topic in topics],
             allow_auto_topic_creation=False,

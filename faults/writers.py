@@ -20,7 +20,7 @@ PATIENT = {
     "socket.timeout.ms": 5000,
     "log_level": 0,
 }
-"""What all clients here are told: to look again soon, and to give up silent brokers."""
+"""Settings of all clients here: look again soon, and to give up silent brokers."""
 NEVER_MS = 3_600_000
 TURN_SECONDS = 0.1
 MOST_WAITING = 3000

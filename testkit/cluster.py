@@ -100,7 +100,7 @@ class ClusterProcesses:
             broker.kill()
 
     def kill(self, number: int) -> None:
-        """kill -9 for one; the others are told, or find out."""
+        """kill -9 for one; the others are notified, or find out."""
         self.brokers[number].kill()
         self.declare_dead(number)
 
@@ -141,7 +141,7 @@ class ClusterProcesses:
     def until_in_sync(self, topic: str, replicas: int = 3) -> None:
         """Wait until all brokers say: each partition has a leader and so many in sync.
 
-        A broker that finds itself replaced hangs up on everybody, and is asked again.
+        A broker that finds itself replaced hangs up on everyone, and is asked again.
         """
 
         def in_sync() -> bool:

@@ -8,7 +8,7 @@ with its own position as part of the transaction.
 Rules kept here:
 1. The producer has its epoch before the consumer has its positions: so the last transaction of a
    program that was killed has ended, and its positions count or do not.
-2. Whatever goes wrong ends the program. Whoever started it starts it again, and it goes on from
+2. Whatever goes wrong ends the program. What started it starts it again, and it continues from
    what was committed; there is no other way to go back.
 3. It ends with status 0 at the end of its standard input, with nothing open.
 """
@@ -75,7 +75,7 @@ def confluent(task: CopyTask) -> None:
         signal.alarm(SILENCE_SECONDS)
         found = consumer.consume(MOST_IN_A_TRANSACTION, POLL_SECONDS)
         # An error is a broker that is down: what is missing comes when it is back. A fatal one is
-        # for good: a static member is fenced where a lost join of its own is carried out late.
+        # permanently: a static member is fenced where a lost join of its own is carried out late.
         codes = {error.code() for message in found if (error := message.error()) is not None}
         if KafkaError._FATAL in codes:
             raise SystemExit("the consumer has failed")

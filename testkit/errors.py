@@ -2,7 +2,7 @@
 
 
 class HarnessError(Exception):
-    """A run cannot go on: a missing program, a server that died, a lost message.
+    """A run cannot continue: a missing program, a server that died, a lost message.
 
     Its message is the line that a person reads.
     """

@@ -75,7 +75,7 @@ class Voice:
 
 
 def input_has_ended() -> bool:
-    """True once nobody wants this member any more."""
+    """True once this member has to stop."""
     return bool(select.select([sys.stdin], [], [], 0)[0])
 
 
@@ -113,7 +113,7 @@ def confluent(task: Task, voice: Voice) -> None:
             try:
                 consumer.commit(asynchronous=False)
             except KafkaException:
-                continue  # a rebalance was faster: these come again, to whoever has them now
+                continue  # a rebalance was faster: the new owner gets these records again
             voice.committed()
     consumer.close()
 

@@ -72,7 +72,7 @@ class Member:
         return self.values[: self.committed]
 
     def kill(self) -> None:
-        """kill -9: the broker hears nothing of it but the closed connection."""
+        """kill -9: the broker only sees the closed connection."""
         self._may_end = True
         self._process.kill()
         self._end()

@@ -165,7 +165,7 @@ class BrokerProcess:
         return self.log.read_text(errors="replace") if self.log.exists() else ""
 
     def forget_log(self) -> None:
-        """Empty the log file; the broker goes on writing to it."""
+        """Empty the log file; the broker continues writing to it."""
         os.truncate(self.log, 0)
 
     def tracebacks(self) -> list[str]:

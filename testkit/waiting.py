@@ -60,7 +60,7 @@ def until(
     deadline = Deadline(seconds)
     while not (said := claim()):
         if deadline.is_over:
-            raise TimeoutError(f"not so in {seconds:.0f} s: {what}")
+            raise TimeoutError(f"not true within {seconds:.0f} s: {what}")
         time.sleep(look_again)
     return said
 
@@ -70,5 +70,5 @@ async def until_on_loop(claim: Callable[[], object], seconds: float = PATIENCE_S
     deadline = Deadline(seconds)
     while not claim():
         if deadline.is_over:
-            raise TimeoutError(f"not so in {seconds:.0f} s")
+            raise TimeoutError(f"not true within {seconds:.0f} s")
         await asyncio.sleep(LOOK_AGAIN_ON_LOOP_SECONDS)

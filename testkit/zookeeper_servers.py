@@ -148,7 +148,7 @@ class ZooKeeperServer:
         self.wait_until_up()
 
     def replace(self) -> None:
-        """Start anew without data: the others, which must serve, have all of it."""
+        """Start again without data: the others, which must serve, have all of it."""
         shutil.rmtree(self.data)
         self.restart()
 

@@ -130,7 +130,7 @@ TESTS: dict[str, tuple[str, ...]] = {
 @click.command()
 @click.option("--file", "files", multiple=True, help="Only this file; may be repeated.")
 @click.option("--since", help="Only lines that were changed since this revision.")
-@click.option("--sample", type=int, help="Only so many mutants, drawn at random.")
+@click.option("--sample", type=int, help="Number of mutants, drawn at random.")
 @click.option("--seed", type=int, default=1, show_default=True, help="Which sample.")
 def main(files: Sequence[str], since: str | None, sample: int | None, seed: int) -> None:
     """Change the code a little, and see whether a test fails."""

@@ -101,7 +101,7 @@ class Names:
             self._named(MEMBER_ID, message.member_id, step, {})
 
     def producer(self, real: int, step: int) -> int:
-        """The canonical form of a producer id that stands in records."""
+        """The canonical form of a producer id found in records."""
         return real if real < 0 else int(self._named(PRODUCER_ID, real, step, {}))
 
     def _named(self, kind: str, real: Any, step: int, made: dict[str, int]) -> Any:

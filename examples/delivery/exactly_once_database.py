@@ -3,7 +3,7 @@
     python examples/delivery/exactly_once_database.py --crash
 
 Kafka knows nothing of it: nothing is committed to the group, which only shares out partitions. The
-database says where to go on, so result and position cannot come apart. Here it is SQLite; in
+database says where to continue, so result and position cannot come apart. Here it is SQLite; in
 PostgreSQL the statements are the same, but for the placeholders.
 """
 

@@ -2,7 +2,7 @@
 
     python examples/delivery/exactly_once_kafka.py --crash
 
-Orders are read, and for each an invoice is written to another topic. Whoever reads the invoices
+Orders are read, and for each an invoice is written to another topic. A consumer of the invoices
 with `isolation.level=read_committed` (the default of librdkafka and so of confluent-kafka; Java's
 consumer has to be told) sees each one once, whatever happens here.
 """
@@ -28,8 +28,8 @@ def work(stage: Stage) -> None:
     producer = Producer(
         {"bootstrap.servers": stage.bootstrap, "transactional.id": f"billing-{stage.name}-0"}
     )
-    # Fences whoever had the id before, and aborts what it left open: first of all, so that the
-    # offsets read below are not about to change.
+    # Fences the producer that had the id before, and aborts what it left open: first of all, so
+    # that the offsets read below are not about to change.
     producer.init_transactions()
     consumer = Consumer({**stage.consumer_settings, "isolation.level": "read_committed"})
     consumer.subscribe([stage.orders])

@@ -3,7 +3,7 @@
 An example is one function, `work`, which reads the orders and does something about each. `run`
 puts ten orders into a new topic and starts `work` in a process of its own. With `--crash POINT`
 that process ends at once (`os._exit`: nothing is flushed, closed or said good-bye to) when it comes
-to that point with the fifth order, and a second process goes on in its place. Then every order is
+to that point with the fifth order, and a second process continues in its place. Then every order is
 counted.
 """
 
@@ -29,7 +29,7 @@ import ottla
 ORDERS = [f"order-{number}" for number in range(1, 11)]
 FATAL_ORDER = "order-5"
 EXCEPTION = "exception"
-"""A crash point that is none: the worker fails there, and goes on by itself."""
+"""A crash point that is none: the worker fails there, and continues by itself."""
 CRASHED = 77
 PATIENCE_SECONDS = 60.0
 

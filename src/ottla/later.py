@@ -2,7 +2,7 @@
 
 Rules kept here:
 1. It ends once: completed with a value, failed with an error, or abandoned, because nobody waits
-   for it any more. To end it twice is a mistake and raises. To complete or fail it after it was
+   for it. To end it twice is a mistake and raises. To complete or fail it after it was
    abandoned does nothing: the side that works on it may not know.
 2. The side that waits is called once, when it is completed or failed; at once if it already is.
    It is not called when it is abandoned.
@@ -89,7 +89,7 @@ class Later(Generic[T]):
             self.complete(value)
 
     def when_abandoned(self, stop: Callable[[], None]) -> None:
-        """Call this when nobody waits for it any more."""
+        """Call this when it is abandoned."""
         self._on_abandoned = stop
 
     def _may_end(self) -> bool:
@@ -116,7 +116,7 @@ class Later(Generic[T]):
         raise RuntimeError(f"no result: {self.ending.value}")
 
     def abandon(self) -> None:
-        """Nobody waits for it any more."""
+        """Nobody waits for it: stop the work on it."""
         if self.ending is WAITING:
             self.ending = ABANDONED
             stop, self._on_abandoned, self._on_done = self._on_abandoned, None, None

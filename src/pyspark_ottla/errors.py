@@ -6,4 +6,4 @@ class OptionError(ValueError):
 
 
 class DataLossError(RuntimeError):
-    """Offsets that a job was to read are not in the log any more, or not yet."""
+    """Offsets that a job was to read, but are no longer in the log, or not yet in it."""

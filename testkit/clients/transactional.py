@@ -35,7 +35,7 @@ class Transactional(ABC):
 
     @abstractmethod
     def __init__(self, bootstrap: str, transactional_id: str) -> None:
-        """Start the client, and fence whoever had the transactional id before."""
+        """Start the client, and fence the producer that had the transactional id before."""
 
     @abstractmethod
     def begin(self) -> None:

@@ -33,7 +33,7 @@ def told(node: BrokerServer) -> list[Event]:
 
 
 def counted(node: BrokerServer, name: str = "orders") -> int:
-    """What counts of the topic, after everything that was told twice is left out."""
+    """What counts of the topic, after all duplicates are left out."""
     return sum(
         n
         for chain in chains(told(node))

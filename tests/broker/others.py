@@ -18,7 +18,7 @@ VERSION = 3
 
 
 class Silent:
-    """A broker that answers when it is told to, and counts its connections."""
+    """A broker that answers on demand, and counts its connections."""
 
     def __init__(self) -> None:
         self.asked = 0

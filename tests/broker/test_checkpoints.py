@@ -292,7 +292,7 @@ def test_a_write_that_was_given_up_ends_before_the_next_one_begins(
 def test_a_write_that_was_given_up_or_failed_at_its_end_does_not_outlive_what_it_promised(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The file is replaced, and then the folder's fsync fails, or nobody waits any more."""
+    """The file is replaced, and then the folder's fsync fails, or the caller stopped waiting."""
     really_write = DataFolder.write_checkpoint
     begun, may_end = threading.Event(), threading.Event()
 

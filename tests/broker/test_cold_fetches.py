@@ -26,7 +26,7 @@ def always_cold_at_first(monkeypatch: pytest.MonkeyPatch) -> list[int]:
         preadv = files.preadv
 
         def sometimes(fd: int, buffers: list[bytearray], position: int, flags: int) -> int:
-            place = (os.fstat(fd).st_ino, position)  # an index is opened anew for each look
+            place = (os.fstat(fd).st_ino, position)  # an index is opened again for each look
             if place not in seen:
                 seen.add(place)
                 cold.append(position)

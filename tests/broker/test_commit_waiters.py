@@ -1,4 +1,4 @@
-"""Who waits for commits is told once, in order."""
+"""Waiters for commits are called once, in order."""
 
 from ottla.broker.replicas.commit_waiters import CommitWaiters
 

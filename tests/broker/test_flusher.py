@@ -15,7 +15,7 @@ from testkit.waiting import until_on_loop as until
 
 
 class Runs:
-    """What the threads were given; they go on when they are let."""
+    """What the threads were given; they continue when they are let."""
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch, *, may_go: bool = True) -> None:
         self.groups: list[list[Flush]] = []

@@ -95,7 +95,7 @@ def fetch(
 def test_a_broker_epoch_that_is_not_registered_yet_is_asked_again_and_noted_nowhere(
     tmp_path: Path, is_registered: bool
 ) -> None:
-    """One forged request would push the real broker out of the ISR for good."""
+    """One forged request would push the real broker out of the ISR permanently."""
 
     async def live() -> None:
         async with led(tmp_path) as (node, partition, leadership):

@@ -202,7 +202,7 @@ class Run:
     # The means -----------------------------------------------------------------------------
 
     async def store(self) -> tuple[SqliteStore, Image]:
-        store = await SqliteStore.open(self.folder / "metadata.sqlite", "somebody")
+        store = await SqliteStore.open(self.folder / "metadata.sqlite", "someone")
         return store, Image.of(await store.scan(""))
 
     def moved(self, image: Image) -> list[Op]:

@@ -32,7 +32,7 @@ SLOW = {"log.cleaner.io.max.bytes.per.second": "200000"}
 
 @asynccontextmanager
 async def cleaning(node: BrokerServer) -> AsyncIterator[LogCleaner]:
-    """A cleaner that works when it is told to; it knows what an earlier one noted."""
+    """A cleaner that works on demand; it knows what an earlier one noted."""
     cleaner = new_cleaner(node)
     try:
         yield cleaner

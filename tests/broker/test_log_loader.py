@@ -161,9 +161,7 @@ def test_a_folder_that_is_gone_is_told_and_offsets_go_on(tmp_path: Path) -> None
             async with running(tmp_path) as node:
                 log = node.partitions.find("a", 0).log
                 assert (log.start_offset, log.end_offset) == (10, 10)
-        assert [line["goes_on_from_offset"] for line in said if line["log_level"] == "error"] == [
-            10
-        ]
+        assert [line["next_offset"] for line in said if line["log_level"] == "error"] == [10]
 
     asyncio.run(live())
 

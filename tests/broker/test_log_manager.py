@@ -1,4 +1,4 @@
-"""Background work: what fails is told and tried again, and is not the others' problem."""
+"""Background work: failures are logged and retried, and do not affect the others."""
 
 import asyncio
 import errno

@@ -1,4 +1,5 @@
-"""Logs that the recovery process finds no room for: recovered in memory, read, and deleted."""
+"""Logs that the recovery process cannot recover on a full disk: recovered in memory, read, and
+deleted."""
 
 import asyncio
 import errno
@@ -28,7 +29,7 @@ NO_ROOM = {"error": "No space left on device", "errno": errno.ENOSPC}
 
 @pytest.fixture
 def unclean(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Unclean:
-    """Three topics after a kill; the recovery process finds no room for any."""
+    """Three topics after a kill; the disk is full for the recovery process."""
 
     async def refuse(_: RecoveryProcess, __: object) -> dict[str, Any]:
         return dict(NO_ROOM)
@@ -84,7 +85,7 @@ def test_they_are_read_and_written_and_flushed_when_there_is_room(unclean: Uncle
 
 
 def test_their_files_are_the_brokers_afterwards(unclean: Unclean) -> None:
-    """Open files are counted together, and a disk that is full is told."""
+    """Open files are counted together, and a full disk is reported."""
 
     async def live() -> None:
         async with running(unclean.folder) as node:
@@ -152,7 +153,7 @@ def test_a_topic_that_is_deleted_meanwhile_is_not_served(
             await until(gate.reached.is_set)
             deleting = asyncio.create_task(delete_topic(node.metadata, "a"))
             await until(lambda: "a" not in node.image.topics)
-            # Somebody still works in the folder, so it is still there.
+            # Someone still works in the folder, so it is still there.
             assert not deleting.done()
             assert (unclean.folder / "a-0").exists()
             gate.open.set()

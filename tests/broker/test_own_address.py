@@ -80,7 +80,7 @@ def test_the_start_says_where_it_listens_and_what_is_advertised(
                 "listeners": "PLAINTEXT://0.0.0.0:0",
                 "advertised.listeners": "PLAINTEXT://localhost:9092",
             },
-            0,  # somebody wants it so
+            0,  # someone wants it so
         ),
     ],
 )

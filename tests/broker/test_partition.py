@@ -17,7 +17,7 @@ KEPT = 3
 def test_an_epoch_between_the_last_records_and_the_present_term_ends_with_the_log(
     tmp_path: Path,
 ) -> None:
-    """Somebody led in it and wrote nothing that is here: what a follower has of it must go."""
+    """Someone led in it and wrote nothing that is here: what a follower has of it must go."""
 
     async def live() -> None:
         async with running(tmp_path) as node:

@@ -19,7 +19,7 @@ LEADER, FOLLOWER, EPOCH = 1, 2, 3
 
 
 class Reader:
-    """Counts what it hears."""
+    """Counts its calls."""
 
     def __init__(self) -> None:
         self.woken = 0

@@ -23,7 +23,7 @@ class MovableStore:
 
     async def read(self, key: str) -> Document | None:
         if self.is_away:
-            raise StoreError("the store is away")
+            raise StoreError("the store is unavailable")
         return await self._store.read(key)
 
     async def commit(self, ops: Any) -> Any:

@@ -1,4 +1,4 @@
-"""What a producer is told whose earlier batch was refused for the moment."""
+"""Errors for a producer whose earlier batch was rejected with a retriable error."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""Brokers that log in at each other: by SCRAM or PLAIN, by certificates, and as workers."""
+"""Brokers that authenticate to each other: by SCRAM or PLAIN, by certificates, and as workers."""
 
 import asyncio
 from pathlib import Path
@@ -145,7 +145,7 @@ def test_what_brokers_need_is_checked_at_the_start(certificates: Certificates) -
         (
             "listener.name.sasl_ssl.plain.sasl.jaas.config",
             f'{PLAIN_MODULE} required user_x="y";',
-            "Brokers cannot log in at each other",
+            "Brokers cannot authenticate to each other",
         ),
     ):
         with pytest.raises(ConfigError, match=said):

@@ -1,4 +1,4 @@
-"""What joins a shard to its log and its clock, with a shard that does as it is told."""
+"""What joins a shard to its log and its clock, with a scripted shard."""
 
 import asyncio
 import errno
@@ -426,7 +426,7 @@ def test_a_write_that_too_few_replicas_would_get_is_refused(
                 runner.ask(lambda _, __: Result("done", records(b"b")))
             assert refused.value.code == ErrorCode.COORDINATOR_NOT_AVAILABLE
             assert runner.partition.log.end_offset == 1
-            # A shard that may have changed by deciding is read again, the others go on.
+            # A shard that may have changed by deciding is read again, the others continue.
             assert (runner._shard is not None) == decides_only
             await until(lambda: runner._shard is not None)
             assert runner.shard.replayed == [b"a"]

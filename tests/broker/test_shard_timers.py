@@ -228,7 +228,7 @@ def test_a_timeout_that_waits_for_a_producer_id_does_not_hit_the_next_transactio
 
 
 async def heartbeats_to(runner: ShardRunner[Told]) -> tuple[str, int]:
-    """An address; whoever writes to it keeps the session "alive"."""
+    """An address; writing to it keeps the session "alive"."""
 
     async def heard(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         while await reader.read(100):

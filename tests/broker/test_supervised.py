@@ -1,4 +1,4 @@
-"""A task of the broker that fails is logged and goes on; none ends in silence."""
+"""A task of the broker that fails is logged and continues; none ends in silence."""
 
 import asyncio
 from collections.abc import Awaitable, Callable

@@ -1,4 +1,4 @@
-"""Long work gives way to others."""
+"""Long work yields to others."""
 
 import asyncio
 from time import monotonic

@@ -144,4 +144,4 @@ def test_a_member_that_was_put_out_of_the_group_joins_again(
 def test_partitions_and_groups_exclude_each_other(offline: Ottla) -> None:
     ran = offline("consume", "t", "--group", "g", "--partition", "1")
     assert ran.status == 2
-    assert "--partition goes with one topic and no --group" in ran.err
+    assert "--partition needs a single topic and no --group" in ran.err

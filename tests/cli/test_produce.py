@@ -265,4 +265,4 @@ def test_a_line_that_is_no_record_is_named_and_those_before_it_are_written(
 def test_options_of_text_do_not_go_with_json(offline: Ottla) -> None:
     ran = offline("produce", "t", "--format", "json", "--key-separator", ":")
     assert ran.status == 2
-    assert "--key-separator and --null-marker go with --format text" in ran.err
+    assert "--key-separator and --null-marker need --format text" in ran.err

@@ -20,7 +20,7 @@ def test_a_long_silence_is_told_once_and_so_is_its_end() -> None:
         "still trying"
     )
     assert silence.line(16) is None
-    assert silence.answered() == "a:1 answers again"
+    assert silence.answered() == "a:1 is responding again"
     assert silence.answered() is None
 
 
@@ -29,7 +29,7 @@ def test_the_next_silence_is_told_again() -> None:
     for began in (0, 100):
         silence.asked(began)
         assert silence.line(began + 5) == "no answer from a:1 for 5 seconds; still trying"
-        assert silence.answered() == "a:1 answers again"
+        assert silence.answered() == "a:1 is responding again"
 
 
 def test_who_does_not_ask_waits_for_nobody() -> None:

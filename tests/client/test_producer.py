@@ -1,4 +1,4 @@
-"""What a producer promises: order, no doubles, and a plain end when it cannot go on."""
+"""What a producer promises: order, no doubles, and a plain end when it cannot continue."""
 
 from collections.abc import Callable, Mapping
 from contextlib import suppress

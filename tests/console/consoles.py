@@ -15,7 +15,7 @@ ORIGIN = {"origin": OWN}
 
 @contextmanager
 def console(bootstrap: str, **settings: Any) -> Iterator[TestClient]:
-    """A console; it samples only when it is told to."""
+    """A console; it samples only on demand."""
     parts = Parts(ConsoleSettings(bootstrap_servers=bootstrap, **settings))
     try:
         with TestClient(parts.app(), base_url=OWN, follow_redirects=False) as client:

@@ -341,7 +341,7 @@ def fetch(
 
 @dataclass
 class Consumer:
-    """A member of the consumer protocol, which does what it is told."""
+    """A member of the consumer protocol, which follows its assignment."""
 
     world: World
     member_id: str

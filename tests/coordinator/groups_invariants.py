@@ -1,7 +1,7 @@
 """What must hold for a group shard after every step, whatever happened before.
 
 1. A partition has at most one owner: in a consumer group at any time, in a classic group in each
-   generation (the simulations check that on what members were told).
+   generation (the simulations check that on the replies to members).
 2. What the log holds, read from its bytes, is the durable state of the live shard.
 3. A classic group that is stable or empty is what its record says; the record of an empty one may
    not have fitted.

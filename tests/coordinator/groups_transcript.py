@@ -1,8 +1,8 @@
 """Scripts of group requests, and the answers to them.
 
 A script is about one group and a few clients, named by letters. Its steps are written so that the
-answers are the same wherever it is played: a client goes on from its own last answer, member ids
-are not told, and how many partitions a member got is told, not which. Each step has the
+answers are the same wherever it is played: a client continues from its own last answer, member ids
+are left out, and of a member's partitions only the number is shown. Each step has the
 millisecond at which it was taken, so that timers fire alike.
 
 | step                                        | answer                                        |

@@ -2,7 +2,7 @@
 
     python -m tests.coordinator.groups_transcript_recorder HOST:PORT
 
-makes `groups_transcript.json` anew, from a single Kafka broker of version 4.3.0 with its default
+makes `groups_transcript.json` again, from a single Kafka broker of version 4.3.0 with its default
 settings that has a topic `transcript6` with six partitions. It takes about a minute.
 
 Kafka removes empty groups without offsets every ten minutes. Where that happens in the middle of a

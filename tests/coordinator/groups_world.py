@@ -31,14 +31,14 @@ START = 1_000_000
 
 
 class Marker(NamedTuple):
-    """The end of a transaction, as it stands in the log."""
+    """The end of a transaction, as it is in the log."""
 
     producer_id: int
     commit: bool
 
 
 class Written(NamedTuple):
-    """A record as it stands in the log: bytes only."""
+    """A record as it is in the log: bytes only."""
 
     key: bytes
     value: bytes | None

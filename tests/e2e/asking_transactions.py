@@ -153,7 +153,7 @@ def end(
 def ended(
     connection: Connection, producer: Producer, *, commit: bool, version: int = NEW_END
 ) -> Producer:
-    """End the transaction well, once its coordinator answers; the producer as it goes on."""
+    """End the transaction well, once its coordinator answers; the producer as it continues."""
     deadline = time.monotonic() + stretched(PATIENCE_SECONDS)
     while True:
         answer = end(connection, producer, commit=commit, version=version)

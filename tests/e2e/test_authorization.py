@@ -70,7 +70,7 @@ def _wait(futures: Any) -> list[Any]:
 
 
 def _write(bootstrap: str, topic: str) -> str | None:
-    """What a producer is told, None where its record is kept."""
+    """The error of a producer, None where its record is kept."""
     told: list[str | None] = []
     producer = Producer({"bootstrap.servers": bootstrap, "message.timeout.ms": 8000})
     producer.produce(
@@ -90,7 +90,7 @@ def test_a_denied_producer_is_told_so_until_the_acl_is_deleted(bootstrap: str) -
     assert admin.describe_acls(ANY).result(20) == [binding]
     assert _write(bootstrap, "orders") == "TOPIC_AUTHORIZATION_FAILED"
     assert _wait(admin.delete_acls([ANY])) == [[binding]]
-    # Now no ACL is about the topic: everybody may write again.
+    # Now no ACL is about the topic: everyone may write again.
     assert _write(bootstrap, "orders") is None
 
 

@@ -55,7 +55,7 @@ def test_a_wrong_password_is_refused(secured: ottla.Broker) -> None:
     producer = Producer({**config, "error_cb": lambda problem: problems.append(problem.code())})
     until(
         lambda: producer.poll(0.1) or KafkaError._AUTHENTICATION in problems,
-        "the client is told that it may not log in",
+        "the client gets an authentication error",
     )
 
 

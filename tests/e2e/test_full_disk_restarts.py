@@ -105,7 +105,7 @@ class Client:
 
 
 def fill(client: Client, disk: MountedDisk) -> None:
-    """Write, and have no room for more."""
+    """Write until the disk is full."""
     client.create()
     for name, count in RECORDS.items():
         connection = client.at(name)

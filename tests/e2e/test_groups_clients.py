@@ -134,7 +134,7 @@ def test_the_partitions_of_a_killed_member_go_to_the_others(
     third = produce(place, name, "third")
     late = members.start(task(kind, place, name))
     members.wait_for_values([late], third)
-    assert set(late.values) == third, "the group did not go on where it left off"
+    assert set(late.values) == third, "the group did not continue where it left off"
 
 
 def assert_nothing_committed_came_again(killed: Member, others: list[Member]) -> None:

@@ -1,4 +1,4 @@
-"""Committed offsets on the wire: who may commit what, who may delete it, and what is told."""
+"""Committed offsets on the wire: who may commit what, who may delete it, and the replies."""
 
 import struct
 from collections.abc import Callable

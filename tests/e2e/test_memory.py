@@ -34,7 +34,7 @@ def many_files() -> Iterator[None]:
 
 
 def settled_memory(broker: BrokerProcess) -> int:
-    """Resident bytes once the broker has answered somebody: it has done what came before."""
+    """Resident bytes once the broker has answered someone: it has done what came before."""
     with Connection(broker.bootstrap) as connection:
         connection.ask(MetadataRequest(topics=[]), MetadataResponse, 12)
     return broker.memory().resident

@@ -1,4 +1,4 @@
-"""Real clients over SASL_SSL and with certificates, and what they are told when they may not in."""
+"""Real clients over SASL_SSL and with certificates, and their errors when they are refused."""
 
 import asyncio
 import ssl
@@ -105,7 +105,7 @@ def test_confluent_kafka(broker: Broker, certificates: Certificates, protocol: s
         assert found.error() is None
         got.append(found.value())
     assert got == values
-    # The session has ended and was renewed meanwhile, or will be: it goes on.
+    # The session has ended and was renewed meanwhile, or will be: it continues.
     asyncio.run(asyncio.sleep(2))
     producer.produce(topic, b"later")
     assert producer.flush(SECONDS) == 0

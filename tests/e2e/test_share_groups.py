@@ -112,7 +112,7 @@ def test_a_released_record_is_delivered_again(broker: BrokerProcess) -> None:
 
 
 def _reset(broker: BrokerProcess, name: str) -> int:
-    """Let the group begin both partitions anew; the error code of the reply."""
+    """Let the group begin both partitions again; the error code of the reply."""
     request = AlterShareGroupOffsetsRequest(
         group_id=name,
         topics=[

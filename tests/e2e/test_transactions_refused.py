@@ -55,7 +55,7 @@ def producer(connection: Connection, name: str) -> Producer:
 
 
 def stranger(producer: Producer) -> Producer:
-    """Somebody else's producer id with this transactional id."""
+    """Someone else's producer id with this transactional id."""
     return Producer(producer.transactional_id, FOREIGN_PRODUCER, producer.epoch)
 
 
@@ -267,7 +267,7 @@ def test_without_verification_an_older_produce_needs_no_partition_added(name: st
 def test_a_transaction_needs_its_id(connection: Connection, producer: Producer, topic: str) -> None:
     code = send(connection, producer, topic, 0, transactional_id=None)
     assert code == ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED
-    code = send(connection, producer, topic, 0, transactional_id="somebody-else")
+    code = send(connection, producer, topic, 0, transactional_id="someone-else")
     assert code == ErrorCode.INVALID_PRODUCER_ID_MAPPING
     assert end_offset(connection, topic) == 0
 

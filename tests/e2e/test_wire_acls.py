@@ -1,4 +1,4 @@
-"""ACLs: there is no authorizer, and who asks is told so as by Apache Kafka without one."""
+"""ACLs: there is no authorizer, and clients get the same error as from Apache Kafka without one."""
 
 import pytest
 

@@ -67,8 +67,8 @@ def test_a_replica_can_only_be_moved_to_where_it_is(
 
 @pytest.mark.parametrize("version", [0, 1])
 def test_nobody_has_a_quota(connection: Connection, version: int) -> None:
-    everybody = DescribeClientQuotasRequest(components=[ComponentData(entity_type="user")])
-    answer = connection.ask(everybody, DescribeClientQuotasResponse, version)
+    everyone = DescribeClientQuotasRequest(components=[ComponentData(entity_type="user")])
+    answer = connection.ask(everyone, DescribeClientQuotasResponse, version)
     assert (answer.error_code, answer.error_message, answer.entries) == (0, None, [])
 
 

@@ -57,6 +57,6 @@ def test_who_is_not_authenticated_has_no_delegation_tokens(
     assert (renewed.error_code, renewed.expiry_timestamp_ms) == (refused, -1)
     ended = connection.ask(ExpireDelegationTokenRequest(), ExpireDelegationTokenResponse, version)
     assert (ended.error_code, ended.expiry_timestamp_ms) == (refused, -1)
-    everybody = DescribeDelegationTokenRequest(owners=None)
-    told = connection.ask(everybody, DescribeDelegationTokenResponse, version + 1)
+    everyone = DescribeDelegationTokenRequest(owners=None)
+    told = connection.ask(everyone, DescribeDelegationTokenResponse, version + 1)
     assert (told.error_code, told.tokens) == (refused, [])

@@ -217,7 +217,7 @@ def test_a_largest_timestamp_that_the_client_left_out_is_found(
 def test_nobody_but_coordinators_writes_to_internal_topics(
     connection: Connection, topic: str
 ) -> None:
-    # They are there once somebody has asked for a coordinator.
+    # They are there once someone has asked for a coordinator.
     coordinated(connection, "of-internal-topics")
     new_transactional_producer(connection, "of-internal-topics")
     batch = Batch([Plain(b"v", key=b"k")]).build()

@@ -24,7 +24,7 @@ def alone(kind: Kind, role: Role, seconds: float, *, silent: bool = False) -> St
 def test_nothing_is_lost_doubled_or_out_of_order_whatever_happens_to_one(tmp_path: Path) -> None:
     plan = [
         alone(Kind.KILL, Role.LEADER, LONGER_THAN_A_SESSION),
-        # Whoever loses its session must get into every ISR again, also of what is idle.
+        # A broker that loses its session must get into every ISR again, also of what is idle.
         alone(Kind.CUT_STORE, Role.LEADER, LONGER_THAN_A_SESSION, silent=True),
         alone(Kind.DISK, Role.LEADER, LAG_SECONDS / 2),
         alone(Kind.KILL, Role.SERVER_LEADER, 0.0),

@@ -80,7 +80,7 @@ class SqliteBacking(Backing):
 
 
 class ZooKeeperBacking(Backing):
-    """A chroot in ZooKeeper, which ends the sessions of processes that say nothing any more."""
+    """A chroot in ZooKeeper, which ends the sessions of silent processes."""
 
     kind = "zookeeper"
 

@@ -76,7 +76,7 @@ def test_a_broker_that_was_only_killed_leads_at_once() -> None:
     assert (partition.isr_epochs, partition.isr_storage) == ([epoch], [disk(2)])
     assert partition.unclean_epoch == -1
     cluster.up(1, storage=disk(1))
-    assert not cluster.claim(1), "somebody leads"
+    assert not cluster.claim(1), "someone leads"
 
 
 def test_the_only_replica_leads_again_in_a_new_term() -> None:

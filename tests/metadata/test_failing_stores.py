@@ -1,4 +1,5 @@
-"""What nobody expected happens inside a store: it ends its session, or goes on. It never hangs."""
+"""What nobody expected happens inside a store: it ends its session, or continues. It never
+hangs."""
 
 import asyncio
 from itertools import count
@@ -111,7 +112,7 @@ async def test_a_commit_that_fails_unexpectedly_does_not_stop_the_next(
 async def test_a_poll_that_fails_unexpectedly_is_repeated(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The thread of the store goes on: every later call waits for it."""
+    """The thread of the store continues: every later call waits for it."""
     told: list[dict[str, Any]] = []
     asyncio.get_running_loop().set_exception_handler(lambda _, report: told.append(report))
     store = await SqliteStore.open(tmp_path / "store", "one", poll_interval=0.005)

@@ -108,7 +108,7 @@ def test_a_partition_that_moves_or_has_a_dead_replica_waits() -> None:
     cluster.complete()
     cluster.down(2)
     cluster.up(4)
-    assert raise_replicas(cluster.image, WANTED, 10) == [], "2 is away"
+    assert raise_replicas(cluster.image, WANTED, 10) == [], "2 is down"
     cluster.up(2)
     assert cluster.grow() == 1
 

@@ -166,7 +166,7 @@ def test_a_store_of_a_newer_version_is_refused(tmp_path: Path) -> None:
     _database(tmp_path / "db").close()
     with sqlite3.connect(tmp_path / "db") as raw:
         raw.execute("PRAGMA user_version=99")
-    assert "newer Ottla" in _complaint(tmp_path / "db")
+    assert "newer version of Ottla" in _complaint(tmp_path / "db")
 
 
 def test_a_locked_file_is_reported(tmp_path: Path) -> None:
@@ -451,7 +451,7 @@ async def test_a_file_restored_from_a_copy_is_not_followed(tmp_path: Path, how: 
     else:
         path.unlink()
     await until(lambda: bool(ended))
-    assert "holds other metadata" in ended[0]
+    assert "holds different metadata" in ended[0]
     with pytest.raises(SessionEnded):
         await store.commit([Put("more", b"")])
     assert "late" in watcher.documents

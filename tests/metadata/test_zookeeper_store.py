@@ -115,7 +115,7 @@ async def test_a_store_of_a_newer_version_is_refused(
     backing: ZooKeeperBacking, chroot: str, raw: KazooClient
 ) -> None:
     raw.ensure_path(f"{chroot}/ottla/v2")
-    with pytest.raises(StoreError, match="newer Ottla"):
+    with pytest.raises(StoreError, match="newer version of Ottla"):
         await backing.open("one")
 
 
@@ -391,7 +391,7 @@ async def test_a_tree_with_a_folder_removed_ends_the_session(
     with pytest.raises(StoreError):
         await store._follower.read_everything()  # type: ignore[attr-defined]
     await until(lambda: bool(ended))
-    assert "holds other metadata than this broker knew" in ended[0]
+    assert "holds different metadata from what this broker had" in ended[0]
     await store.close()
 
 
@@ -481,7 +481,7 @@ async def test_heartbeats_need_answers_but_no_commits(zookeeper: Ensemble, chroo
 
 
 class _CountingClock:
-    """A clock that goes on with every answer; what a session believed, and when it had asked."""
+    """A clock that continues with every answer; what a session believed, and when it had asked."""
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
         self.now = 0.0

@@ -1,4 +1,4 @@
-"""What a registry is sent by mistake or in malice: a clear error, and it goes on."""
+"""What a registry is sent by mistake or in malice: a clear error, and it continues."""
 
 import json
 import socket

@@ -43,7 +43,7 @@ def until_counted(cluster: ClusterProcesses, topic: str, count: int) -> None:
     ends: dict[str, int] = {}
     for event in events:
         if event.tier is Tier.BROKER and event.topic == topic:
-            assert event.sequence == ends.get(event.instance, 0), "each goes on where one ended"
+            assert event.sequence == ends.get(event.instance, 0), "each continues where one ended"
             ends[event.instance] = event.next or 0
     assert sum(ends.values()) == count
 

@@ -98,7 +98,7 @@ def test_a_log_start_that_nothing_explains_is_not_followed(tmp_path: Path) -> No
 def test_a_log_below_its_leaders_is_kept_beside_where_nothing_explains_that_it_lags(
     tmp_path: Path,
 ) -> None:
-    """Retention had other settings, or an older version has deleted the records: it goes on."""
+    """Retention had other settings, or an older version has deleted the records: it continues."""
 
     async def live() -> None:
         async with replicas(tmp_path, retention_ms="-1") as (broker, leader, follower):

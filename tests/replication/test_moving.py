@@ -83,7 +83,7 @@ def test_a_partition_moves_to_another_broker_with_its_records(cluster: ClusterPr
     assert move(cluster, topic, [after]) == 0
     until(lambda: cluster.partition(topic).leader_id == after, "the target leads")
     until(lambda: cluster.partition(topic).replica_nodes == [after], "the old replica is gone")
-    until(lambda: moving(cluster) == 0, "nothing moves any more")
+    until(lambda: moving(cluster) == 0, "nothing is moving")
     assert cluster.log_bytes(after, topic) == data
     until(
         lambda: not (cluster.brokers[before].data / f"{topic}-0").exists(),

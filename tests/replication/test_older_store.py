@@ -17,7 +17,7 @@ from testkit.zookeeper_servers import Ensemble, running_ensemble
 from .writing import Writer, read_all
 
 QUICK = {"broker.heartbeat.interval.ms": "500", "broker.session.timeout.ms": "3000"}
-REFUSAL = "holds other metadata than this broker knew"
+REFUSAL = "holds different metadata from what this broker had"
 NEWER = "log has a newer leader epoch than the metadata"
 CHROOT = "/brokers"
 

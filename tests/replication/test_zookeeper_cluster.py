@@ -183,7 +183,7 @@ def test_a_change_without_zookeeper_is_one_clear_error_and_changes_nothing(
 ) -> None:
     until(
         lambda: all(len(cluster.metadata("", of=each).brokers) == 3 for each in cluster.brokers),
-        "whoever lost its session has another one",
+        "the broker that lost its session has another one",
     )
     until(lambda: is_created(cluster, "known"), "changes are made")
     zookeeper.servers[0].kill()

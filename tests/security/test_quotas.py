@@ -58,7 +58,7 @@ def test_a_burst_of_the_window_is_free_and_the_rest_is_waited_for() -> None:
 def test_over_a_long_time_no_client_gets_more_than_its_rate(
     steps: list[tuple[float, float]],
 ) -> None:
-    """A client that waits as it is told."""
+    """A client that obeys its throttle time."""
     bucket = Bucket(100.0, 10, 0.0)
     now = used = 0.0
     for pause, amount in steps:

@@ -23,7 +23,7 @@ NOW_MS = 1_000_000
 
 
 class Expiring:
-    """Lets everybody in until a time."""
+    """Lets everyone in until a time."""
 
     def step(self, data: bytes) -> tuple[bytes, Success | None]:
         if data == b"no":

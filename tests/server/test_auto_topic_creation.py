@@ -116,7 +116,7 @@ def test_a_store_that_does_not_answer_keeps_no_group_from_reading(
             return client.ask(find, FindCoordinatorResponse, 4).coordinators[0].error_code
 
         assert found() == ErrorCode.COORDINATOR_NOT_AVAILABLE
-        # The first has waited in vain: who asks now is answered, and what stands behind it.
+        # The first has waited without result: who asks now is answered, and what stands behind it.
         began = time.monotonic()
         for _ in range(5):
             assert found() == ErrorCode.COORDINATOR_NOT_AVAILABLE

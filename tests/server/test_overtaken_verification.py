@@ -48,7 +48,7 @@ def broker() -> Iterator[Broker]:
 
 
 class SlowAnswers:
-    """The coordinator's answers reach whoever asked when they are let go."""
+    """The coordinator's answers reach the client when they are released."""
 
     def __init__(self, broker: Broker, monkeypatch: pytest.MonkeyPatch) -> None:
         self._broker = broker

@@ -89,7 +89,7 @@ def test_a_log_that_nobody_reads_stops_nothing(tmp_path: Path) -> None:
     try:
         wait_until_ready(broker.bootstrap)
         with Connection(broker.bootstrap) as client:
-            client.send_bytes(b"\xff" * 20)  # is told in the log, and closed
+            client.send_bytes(b"\xff" * 20)  # is logged, and closed
             client.wait_until_closed()
     finally:
         process.terminate()

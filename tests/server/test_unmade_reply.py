@@ -1,4 +1,4 @@
-"""A reply that cannot be made, though somebody waits for it: the connection ends, nothing hangs."""
+"""A reply that cannot be made, though someone waits for it: the connection ends, nothing hangs."""
 
 from asyncio import AbstractEventLoop
 from collections.abc import Callable

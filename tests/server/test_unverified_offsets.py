@@ -1,4 +1,4 @@
-"""Offsets of a transaction whose coordinator cannot be asked: the client is told to try again."""
+"""Offsets of a transaction whose coordinator cannot be asked: the client gets a retriable error."""
 
 import pytest
 

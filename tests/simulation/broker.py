@@ -281,7 +281,7 @@ class SimulatedBroker(ReplicaHost):
         answer(ErrorCode.NONE, offset)
 
     def latest(self, key: PartitionKey) -> None:
-        """Where the log ends, for somebody who asks."""
+        """Where the log ends, for someone who asks."""
         replica = self.replicas.get(key)
         term = None if replica is None else replica.leadership
         if term is None:

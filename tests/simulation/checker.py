@@ -1,7 +1,7 @@
 """What must never happen, checked at every step that could make it so.
 
-1. A committed entry (below a high watermark that anybody has) is the same wherever it is read, and
-   the leader of every later epoch has it. So no acknowledged acks=all record is lost. Everybody in
+1. A committed entry (below a high watermark that anyone has) is the same wherever it is read, and
+   the leader of every later epoch has it. So no acknowledged acks=all record is lost. Everyone in
    the ISR has it at any time.
 2. What is committed has `min.insync.replicas` copies. acks=all is acknowledged for committed
    entries alone, acks=1 never by a broker whose session has ended.
@@ -75,7 +75,7 @@ class Checker:
             since[offset] = min(epoch, since.get(offset, epoch))
 
     def copies(self, key: PartitionKey, old: int, new: int, least: int) -> None:
-        """A leader says that entries are committed: everybody in sync has them, and enough do."""
+        """A leader says that entries are committed: everyone in sync has them, and enough do."""
         if self.unclean:
             return
         self.in_sync_have(key, range(old, new))

@@ -10,7 +10,7 @@ TIMEOUT = 250
 
 
 class Client(Endpoint):
-    """Somebody who sends to the broker that seemed to lead."""
+    """Someone who sends to the broker that seemed to lead."""
 
     def __init__(
         self, world: World, name: str, key: PartitionKey, brokers: dict[int, SimulatedBroker]
@@ -23,7 +23,7 @@ class Client(Endpoint):
         self.number = 0
 
     def choose(self) -> tuple[SimulatedBroker, Connection]:
-        """The broker that was good last time, or whom somebody names as leader."""
+        """The broker that was good last time, or whom someone names as leader."""
         if self.broker is None or self.connection is None or self.connection.broken:
             chance = self.world.chance
             asked = self.brokers[chance.choice(list(self.brokers))]
@@ -95,7 +95,7 @@ class Producer(Client):
 
 
 class Reader(Client):
-    """Reads from the beginning on, from whoever answers, and asks where the log ends."""
+    """Reads from the beginning on, from any broker that answers, and asks where the log ends."""
 
     def __init__(
         self, world: World, name: str, key: PartitionKey, brokers: dict[int, SimulatedBroker]

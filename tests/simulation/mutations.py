@@ -88,7 +88,7 @@ class TakesUnknownForNo(Leadership):
 
 
 class CommitsBelowTheLeastIsr(Leadership):
-    """The high watermark goes on with fewer than `min.insync.replicas`."""
+    """The high watermark continues with fewer than `min.insync.replicas`."""
 
     __slots__ = ()
 
@@ -179,7 +179,7 @@ class TruncatesToTheHighWatermark(SimulatedBroker):
 
 
 class FetchesWhileItLeads(SimulatedBroker):
-    """A new leader goes on writing what the old one answers."""
+    """A new leader continues writing what the old one answers."""
 
     def _lead(self, replica: Replica, state: PartitionImage, assigned: Sequence[int]) -> None:
         former = replica.following
@@ -321,7 +321,7 @@ class ShowsLatestTooEarly(Leadership):
 
 
 class AcknowledgesWithTooFew(Leadership):
-    """acks=all is taken and acknowledged by whoever is left."""
+    """acks=all is taken and acknowledged by the replicas that are left."""
 
     __slots__ = ()
 

@@ -19,7 +19,7 @@ from .world import World
 
 
 class Nemesis:
-    """Hurts the cluster now and then, until it is told to stop."""
+    """Injects faults into the cluster now and then, until it is stopped."""
 
     def __init__(
         self,
@@ -120,7 +120,7 @@ class Nemesis:
 
     def _resume(self, broker: SimulatedBroker) -> None:
         if broker.paused:
-            self.world.say(f"{broker.name} goes on")
+            self.world.say(f"{broker.name} continues")
             broker.resume()
 
     def _cut(self, broker: SimulatedBroker) -> None:
@@ -181,7 +181,7 @@ class Nemesis:
                 broker.delete_records(key, replica.log.start + self.world.chance.randrange(5))
 
     def _may_lose(self, broker: SimulatedBroker) -> bool:
-        """Whether somebody who is well has all that this broker has."""
+        """Whether someone who is well has all that this broker has."""
         if _is_changing_the_isr(broker):
             return False
         image = self._image()

@@ -176,7 +176,7 @@ class ReplicaHost(StoreSession):
     # The leader ----------------------------------------------------------------------------------
 
     def moved_on(self, replica: Replica, advanced: bool) -> None:
-        """The high watermark may have grown: who waited for that goes on."""
+        """The high watermark may have grown: who waited for that continues."""
         term = replica.leadership
         if term is None:
             return

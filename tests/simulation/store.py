@@ -63,7 +63,7 @@ class SimulatedStore(Endpoint):
     def resume_session(
         self, connection: Connection, client: Endpoint, number: int, answer: Any
     ) -> None:
-        """Go on with a session on another connection."""
+        """Continue with a session on another connection."""
         session = self.sessions[number - 1]
         if not session.live:
             connection.send(client, answer, None, [])
@@ -108,7 +108,7 @@ class SimulatedStore(Endpoint):
         if registers is not None:
             session.registered.append(registers)
         if self.unreliable and self.world.chance.random() < 0.05:
-            connection.broken = True  # done, and nobody hears of it
+            connection.broken = True  # done, but the reply is lost
         connection.send(client, answer, True)
 
     def close_session(self, number: int) -> None:
@@ -118,7 +118,7 @@ class SimulatedStore(Endpoint):
     # ---------------------------------------------------------------------------------------------
 
     def admin(self, ops: Sequence[Op]) -> bool:
-        """A commit of somebody who is always connected; says whether it fitted."""
+        """A commit of someone who is always connected; says whether it fitted."""
         try:
             self._apply("admin", ops)
         except Conflict:
@@ -132,7 +132,7 @@ class SimulatedStore(Endpoint):
                 self._end(session)
 
     def expire_now(self, owner: str) -> None:
-        """Somebody removes a broker's session by hand, before its time: no lease can foresee it."""
+        """Someone removes a broker's session by hand, before its time: no lease can foresee it."""
         for session in self.sessions:
             session.removed |= session.owner == owner and session.live
         self.end_sessions_of(owner)

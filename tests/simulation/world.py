@@ -2,9 +2,9 @@
 
 1. One seed decides everything: the same seed gives the same run, step by step.
 2. A connection is TCP: messages of one direction arrive in order, once, or the connection is broken
-   and nothing arrives on it any more. Between connections there is no order; some are slow.
+   and nothing arrives on it after that. Between connections there is no order; some are slow.
 3. A cut holds messages back until it heals, as retransmission does, or breaks the connection.
-4. A paused process gets what has arrived when it goes on; a dead one loses it.
+4. A paused process gets what has arrived when it continues; a dead one loses it.
 """
 
 from collections.abc import Callable
@@ -70,7 +70,7 @@ class World:
             connection.deliver(to, call, args)
 
     def heal_all(self) -> None:
-        """Cut nothing any more."""
+        """Stop cutting."""
         for one, other in sorted(self._cut):
             self.heal(one, other)
 

@@ -30,7 +30,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 @pytest.fixture(scope="session", autouse=True)
 def spark_home(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
     """Where Spark is, for all tests and what they start: without the zip of PySpark's sources, from
-    which each of Spark's Python processes would compile it anew (a second of CPU time for each).
+    which each of Spark's Python processes would compile it again (a second of CPU time for each).
     They take the PySpark that is installed.
     """
     home = home_without_zip(tmp_path_factory.mktemp("spark-home"))

@@ -35,7 +35,7 @@ MESSAGES: Final[dict[ResourceType, str]] = {
 
 
 class Public(NamedTuple):
-    """Everybody may ask, for this reason."""
+    """Everyone may ask, for this reason."""
 
     reason: str
 

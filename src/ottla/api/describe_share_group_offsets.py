@@ -1,4 +1,7 @@
-"""DescribeShareGroupOffsets, versions 0 and 1: where share groups are; from 1 on with lag."""
+"""DescribeShareGroupOffsets, versions 0 and 1: where share groups are; from 1 on with lag.
+
+A tagged field of ours asks for the records in flight of the partitions that this broker leads.
+"""
 
 from ottla.api.authorization import Inside
 from ottla.api.pieces import pieces
@@ -7,7 +10,6 @@ from ottla.security.operations import Operation, ResourceType
 from ottla.wire.apis import ApiKey
 from ottla.wire.errors import ErrorCode
 from ottla.wire.messages.describe_share_group_offsets import (
-    DescribeShareGroupOffsetsRequest,
     DescribeShareGroupOffsetsRequestGroup,
     DescribeShareGroupOffsetsRequestTopic,
     DescribeShareGroupOffsetsResponse,
@@ -15,6 +17,7 @@ from ottla.wire.messages.describe_share_group_offsets import (
     DescribeShareGroupOffsetsResponsePartition,
     DescribeShareGroupOffsetsResponseTopic,
 )
+from ottla.wire.share_in_flight import DescribeInFlightRequest, DescribeInFlightResponse, InFlight
 
 DESCRIBE = Operation.DESCRIBE
 UNKNOWN = -1
@@ -24,16 +27,18 @@ UNKNOWN = -1
     ApiKey.DESCRIBE_SHARE_GROUP_OFFSETS,
     0,
     1,
-    DescribeShareGroupOffsetsRequest,
+    DescribeInFlightRequest,
     pieces("groups.topics.partitions", "groups.topics.partitions"),
     authorize=Inside(
         (Operation.DESCRIBE, ResourceType.GROUP), (Operation.DESCRIBE, ResourceType.TOPIC)
     ),
 )
 async def describe_share_group_offsets(
-    request: Request, asked: DescribeShareGroupOffsetsRequest
+    request: Request, asked: DescribeInFlightRequest
 ) -> DescribeShareGroupOffsetsResponse:
     """Describe the share partitions of each group, all or those named."""
+    if asked.in_flight:
+        return DescribeInFlightResponse(in_flight=_in_flight(request, asked))
     answer = DescribeShareGroupOffsetsResponse()
     for group in asked.groups:
         try:
@@ -46,6 +51,28 @@ async def describe_share_group_offsets(
                 )
             )
     return answer
+
+
+def _in_flight(request: Request, asked: DescribeInFlightRequest) -> list[InFlight]:
+    """Of the groups and topics that the client may describe; of others nothing is said."""
+    access = request.access
+    groups = {
+        each.group_id
+        for each in asked.groups
+        if access.may(DESCRIBE, ResourceType.GROUP, each.group_id)
+    }
+    return [
+        InFlight(
+            group_id=live.key.group,
+            topic_id=live.key.where.topic_id,
+            partition=live.key.where.partition,
+            records=live.machine.in_flight,
+        )
+        for live in request.node.sharing.live_partitions
+        if live.key.group in groups
+        and live.machine is not None
+        and access.allows(DESCRIBE, ResourceType.TOPIC, live.partition.topic)
+    ]
 
 
 async def _group(

@@ -115,7 +115,7 @@ async def _begin_many(request: Request, body: bytes, later: Later[Parts | None])
     except KafkaError as problem:
         later.complete(wire.response(version, [], error_code=problem.code))
     except DecodeError as problem:
-        later.fail(UnanswerableError(f"a malformed DelayedFetch v{version}: {problem}"))
+        later.fail(UnanswerableError(f"malformed Fetch v{version}: {problem}"))
     except Exception as problem:  # noqa: BLE001 its client must not wait for ever
         later.fail(problem)
     else:

@@ -138,7 +138,7 @@ class Appending:
         return self._append_in_turns()
 
     def _note_moments(self) -> None:
-        """Before any wait: a transaction that ends meanwhile gets no batch any more."""
+        """Before any wait: a transaction that ends meanwhile gets no further batch."""
         if self._moments is not None:
             return
         self._moments = {}
@@ -315,7 +315,7 @@ def append(
 
 
 def copied(asked: ProduceRequest) -> ProduceRequest:
-    """The request with records of its own: the receive buffer does not wait for anybody."""
+    """The request with records of its own: the receive buffer does not wait for anyone."""
     return replace(
         asked,
         topics=[

@@ -3,7 +3,7 @@
 Rules kept here:
 1. A thread reads it and writes its reply; its batches are verified and appended in turns.
 2. What a transaction was when its coordinator was asked is noted before the first question: what
-   ends while other batches are verified gets no batch any more.
+   ends while other batches are verified gets no further batch.
 3. Few of them are in memory at once.
 """
 

@@ -27,5 +27,5 @@ def sasl_handshake(_: Request, __: SaslHandshakeRequest) -> SaslHandshakeRespons
 
 @api(ApiKey.SASL_AUTHENTICATE, 0, 2, SaslAuthenticateRequest, authorize=PUBLIC)
 def sasl_authenticate(_: Request, __: SaslAuthenticateRequest) -> SaslAuthenticateResponse:
-    """Everybody is who they are already."""
+    """Everyone is who they are already."""
     return SaslAuthenticateResponse(error_code=ErrorCode.ILLEGAL_SASL_STATE, error_message=WHY)

@@ -61,7 +61,7 @@ class Report:
     notes: list[str]
     """What cannot be known, and why, in sentences."""
     lost: int = 0
-    """Offsets that a broker had counted, and that its log has no more."""
+    """Offsets that a broker had counted, and that are no longer in its log."""
 
     @property
     def missing(self) -> int:
@@ -95,7 +95,7 @@ def check(
             lost += end - begin
             notes.append(
                 f"{chain.topic}: offsets {begin} to {end - 1} of partition {partition} were "
-                "stored once and are in the log no more"
+                "stored, but are no longer in the log"
             )
     rows: list[Row] = []
     for name in sorted(by_topic):

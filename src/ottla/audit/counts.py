@@ -154,7 +154,7 @@ class Counts:
                 self.add_span(topic, partition, begin, end)
 
     def successor(self) -> "Counts":
-        """Empty counts that go on from here."""
+        """Empty counts that continue from here."""
         after = Counts(self.window_ms)
         for name, topic in self._topics.items():
             latest: dict[int, int] = {}

@@ -68,7 +68,7 @@ class Event(msgspec.Struct, frozen=True, omit_defaults=True):
     interval_ms: int = 0
     """How often an open instance reports."""
     lost: list[tuple[int, int, int]] = []
-    """Partition and offsets (from, to) that were counted once and are in the log no more."""
+    """Partition and offsets (from, to) that were counted and are no longer in the log."""
 
     dropped: int = 0
     """Rows that a query has read and then dropped, since they were later than its watermark."""
@@ -96,12 +96,12 @@ class Event(msgspec.Struct, frozen=True, omit_defaults=True):
         if not 0 < event.window_ms <= LONGEST_WINDOW_MS:
             raise ValueError(f"not an audit event: a window of {event.window_ms} ms")
         if event.next is not None and event.next < event.sequence:
-            raise ValueError("not an audit event: it ends before it begins")
+            raise ValueError("not an audit event: end before start")
         if event.dropped < 0:
-            raise ValueError("not an audit event: a count below nothing")
+            raise ValueError("not an audit event: a negative count")
         for _, first, last, count in event.counts:
             if count < 0 or last < first:
-                raise ValueError("not an audit event: a count below nothing")
+                raise ValueError("not an audit event: a negative count")
         return event
 
 

@@ -1,7 +1,8 @@
 """`ottla consume`: the records of topics on the standard output.
 
 Rules kept here:
-1. Without --follow it ends where the topics ended when it began. With it, a broker that does not
+1. Without --follow it ends where the topics ended when it began; a share group has no end, and has
+   ended where nothing comes for a second. With it, a broker that does not
    answer is waited for as long as it takes; a line on stderr says so.
 2. What is printed is flushed before it waits for more, and before it is committed to a group.
 3. Only committed records are shown unless --isolation says otherwise. Where it is not given, a line
@@ -96,6 +97,12 @@ def parse_start(
     "committed offsets, and commit what was printed. Needs Ottla or Apache Kafka 4.0.",
 )
 @click.option(
+    "--share",
+    metavar="GROUP",
+    help="Join this share group: its members share the records, and each record that was printed "
+    "is accepted. Needs Ottla or Apache Kafka 4.2.",
+)
+@click.option(
     "--isolation",
     type=click.Choice(["read_uncommitted", "read_committed"]),
     help="read_uncommitted also shows records of open and aborted transactions.  "
@@ -131,6 +138,7 @@ def command(
     most: int | None,
     wanted: tuple[int, ...],
     group: str | None,
+    share: str | None,
     isolation: str | None,
     style: str,
     key_separator: str | None,
@@ -151,6 +159,7 @@ def command(
       ottla consume events --from 2026-01-31T12:00:00Z --max 10
       ottla consume events clicks --follow --format json
       ottla consume events --group billing --follow
+      ottla consume jobs --share workers --follow
       ottla consume events --schema-registry http://127.0.0.1:8081
       ottla consume events --template '{time} {key}={value}\\n'
     """
@@ -164,8 +173,16 @@ def command(
         writer = decoding_writer(writer, registry_url)
     printing = Printing(bootstrap, writer, most)
     if wanted and (len(topics) > 1 or group is not None):
-        raise click.UsageError("--partition goes with one topic and no --group.")
+        raise click.UsageError("--partition needs a single topic and no --group.")
     names = list(dict.fromkeys(topics))
+    if share is not None:
+        if wanted or start or isolation or group is not None:
+            raise click.UsageError(
+                "--share goes with none of --from, --group, --isolation and --partition: the group "
+                "has settings for that (share.auto.offset.reset, share.isolation.level)."
+            )
+        _read_shared(bootstrap, share, names, printing, follow)
+        return
     read_committed = isolation != "read_uncommitted"
     begin = start or Start("end" if follow and group is None else "beginning")
     with connect(bootstrap) as client:
@@ -188,6 +205,17 @@ def command(
     _tell_hidden(hidden, behind)
 
 
+def _read_shared(
+    bootstrap: str, group: str, names: list[str], printing: Printing, follow: bool
+) -> None:
+    from ottla.client.share_group_reader import ShareGroupReader
+
+    with connect(bootstrap, inf if follow else PATIENCE_SECONDS) as client:
+        for name in names:
+            client.retry(partial(client.topic, name))  # one that does not exist is an error
+        read_as_member(ShareGroupReader(client, group, names, ends=not follow), group, printing)
+
+
 def _read_alone(
     client: Client, starts: Offsets, until: Offsets | None, printing: Printing, committed: bool
 ) -> int:
@@ -201,7 +229,7 @@ def _read_alone(
 def _writer(as_json: bool, key_separator: str | None, template: str | None) -> Writer:
     if template is not None:
         if as_json or key_separator is not None:
-            raise click.UsageError("--template goes with neither JSON nor --key-separator.")
+            raise click.UsageError("--template cannot be combined with JSON or --key-separator.")
         try:
             return template_writer(template)
         except TemplateError as problem:

@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from ottla.client.cluster import TopicPartition
     from ottla.client.consumer import Batch
     from ottla.client.group_reader import GroupReader
+    from ottla.client.share_group_reader import ShareGroupReader
 
 COMMIT_EVERY_SECONDS = 1.0
 NO_ASSIGNMENT_SECONDS = 10.0
@@ -35,7 +36,7 @@ class Printing:
             while self._left != 0 and not reader.finished:
                 self.step(reader, watch)
 
-    def run_as_member(self, member: "GroupReader", patience: float) -> bool:
+    def run_as_member(self, member: "GroupReader | ShareGroupReader", patience: float) -> bool:
         """The same for a member; False where it got no partitions for so long."""
         next_commit = monotonic() + COMMIT_EVERY_SECONDS
         give_up = monotonic() + patience
@@ -54,7 +55,7 @@ class Printing:
 
     def step(
         self,
-        reader: "Reader | GroupReader",
+        reader: "Reader | GroupReader | ShareGroupReader",
         watch: Watch,
         done: "Callable[[dict[TopicPartition, int]], None] | None" = None,
     ) -> None:
@@ -94,14 +95,15 @@ def first_records(
     return kept, left
 
 
-def read_as_member(member: "GroupReader", group: str, printing: Printing) -> int:
+def read_as_member(member: "GroupReader | ShareGroupReader", group: str, printing: Printing) -> int:
     """Read as a member of a group; returns how many aborted records were passed over."""
     patience = NO_ASSIGNMENT_SECONDS if member.has_end else float("inf")
     with member:
         try:
             if not printing.run_as_member(member, patience):
                 click.echo(
-                    f"ottla: the other members of group {group} have all partitions", err=True
+                    f"ottla: all partitions are assigned to other members of group {group}",
+                    err=True,
                 )
         finally:
             member.commit()

@@ -1,10 +1,16 @@
-"""`ottla group`: list, describe and delete consumer groups, and what they have committed."""
+"""`ottla group`: list, describe and delete groups, and what they have committed.
+
+A share group has no committed offsets. Its start offsets are in their place: everything before one
+is done with.
+"""
 
 from typing import TYPE_CHECKING
 
 import click
 
+from ottla.cli.group_facts import facts_of
 from ottla.cli.group_reset import reset_offsets
+from ottla.cli.group_share import SHARE, delete_start_offsets, described_share_group, is_share_group
 from ottla.cli.group_topics import TopicChoice, chosen_partitions, topics_option
 from ottla.cli.options import AnyCase, bootstrap_option, connect, json_option
 from ottla.cli.output import Json, print_json, print_table
@@ -12,8 +18,10 @@ from ottla.cli.output import Json, print_json, print_table
 if TYPE_CHECKING:
     from ottla.client import Client
     from ottla.client.cluster import TopicPartition
-    from ottla.client.group_admin import CommittedOffset, GroupInfo, MemberInfo
+    from ottla.client.group_admin import CommittedOffset
+    from ottla.client.group_info import GroupInfo
 
+TITLES = {"member_id": "member", "in_flight": "in flight"}
 STATES = AnyCase(
     "Stable",
     "Empty",
@@ -27,7 +35,7 @@ STATES = AnyCase(
 
 @click.group("group")
 def command() -> None:
-    """List and describe consumer groups; reset or delete their offsets.
+    """List and describe consumer groups and share groups; reset or delete their offsets.
 
     \b
     Example:
@@ -88,7 +96,9 @@ def list_groups(states: tuple[str, ...], bootstrap: str, as_json: bool) -> None:
 def describe(groups: tuple[str, ...], bootstrap: str, as_json: bool) -> None:
     """Show the state, members and lag of groups.
 
-    The lag of a partition is its log end offset minus the committed offset.
+    The lag of a partition is its log end offset minus the committed offset. Of a share group it is
+    what is not done with after the start offset; records in flight are those that were delivered
+    at least once and are not all done with.
 
     \b
     Example:
@@ -101,7 +111,10 @@ def describe(groups: tuple[str, ...], bootstrap: str, as_json: bool) -> None:
         admin = GroupAdmin(client)
         for group in groups:
             info = admin.describe_group(group)
-            described.append(_described(client, info, admin.committed_offsets(group)))
+            if info.type == SHARE:
+                described.append(described_share_group(client, info))
+            else:
+                described.append(_described(client, info, admin.committed_offsets(group)))
     if as_json:
         print_json(list(described))
         return
@@ -155,6 +168,8 @@ def delete_offsets(
 ) -> None:
     """Delete committed offsets of GROUP, for topics that no member is subscribed to.
 
+    The start offsets of a share group are deleted by topic, while it has no members.
+
     \b
     Example:
       ottla group delete-offsets billing --topic orders --topic returns:0,1
@@ -166,7 +181,10 @@ def delete_offsets(
         raise click.UsageError("give --topic, once or more.")
     with connect(bootstrap) as client:
         partitions = chosen_partitions(Admin(client), topics)
-        outcomes = GroupAdmin(client).delete_offsets(group, partitions)
+        if is_share_group(client, group):
+            outcomes = delete_start_offsets(client, group, topics)
+        else:
+            outcomes = GroupAdmin(client).delete_offsets(group, partitions)
     failures = [problem for problem in outcomes.values() if problem is not None]
     if as_json:
         print_json(
@@ -223,33 +241,7 @@ def _described(
                 "member_id": readers.get(partition),
             }
         )
-    return {
-        "group": info.group_id,
-        "state": info.state,
-        "type": info.type,
-        "protocol": info.protocol_type,
-        "assignor": info.assignor,
-        "epoch": info.epoch,
-        "coordinator": info.coordinator,
-        "members": [_member(member) for member in info.members],
-        "partitions": rows,
-        "total_lag": total,
-    }
-
-
-def _member(member: "MemberInfo") -> dict[str, Json]:
-    def listed(partitions: "list[TopicPartition]") -> list[Json]:
-        return [{"topic": topic, "partition": partition} for topic, partition in partitions]
-
-    return {
-        "member_id": member.member_id,
-        "instance_id": member.instance_id,
-        "client_id": member.client_id,
-        "host": member.host,
-        "epoch": member.epoch,
-        "assignment": listed(member.assignment),
-        "target": listed(member.target),
-    }
+    return {**facts_of(info), "partitions": rows, "total_lag": total}
 
 
 def _show(group: dict[str, Json]) -> None:
@@ -279,8 +271,10 @@ def _show(group: dict[str, Json]) -> None:
     if partitions:
         click.echo()
         names = ("topic", "partition", "committed", "end", "lag", "member_id")
+        if group["type"] == SHARE:
+            names = ("topic", "partition", "start", "end", "lag", "in_flight")
         rows = [tuple(item[name] for name in names) for item in partitions]
-        print_table((*names[:-1], "member"), rows)
+        print_table([TITLES.get(name, name) for name in names], rows)
     without = sum(item["lag"] is None for item in partitions)
     note = f" (not known for {without} of {len(partitions)} partitions)" if without else ""
     click.echo(f"\ntotal lag: {group['total_lag']}{note}")

@@ -1,4 +1,4 @@
-"""`ottla group reset-offsets`: move where a group goes on reading.
+"""`ottla group reset-offsets`: move where a group continues reading.
 
 Rules kept here:
 1. Nothing is changed without --execute.
@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import click
 
+from ottla.cli.group_share import is_share_group
 from ottla.cli.group_topics import TopicChoice, chosen_partitions, topics_option
 from ottla.cli.options import bootstrap_option, connect, json_option, timestamp_ms
 from ottla.cli.output import Json, print_json, print_table
@@ -19,7 +20,7 @@ if TYPE_CHECKING:
     from ottla.client import Client
     from ottla.client.admin import Admin
     from ottla.client.cluster import TopicPartition
-    from ottla.client.group_admin import CommittedOffset, GroupAdmin
+    from ottla.client.group_admin import GroupAdmin
 
 RESETTABLE = ("Empty", "Dead")
 """The states of a group without members."""
@@ -65,6 +66,9 @@ def parse_timestamp(
     help="Shift forward by N offsets, or back if N is negative.",
 )
 @click.option(
+    "--share", "as_share", is_flag=True, help="If the group does not exist, create a share group."
+)
+@click.option(
     "--execute", is_flag=True, help=("Execute the reset; without this option, only show the plan.")
 )
 @bootstrap_option
@@ -78,13 +82,15 @@ def reset_offsets(
     to_offset: int | None,
     to_timestamp: int | None,
     shift_by: int | None,
+    as_share: bool,
     execute: bool,
     bootstrap: str,
     as_json: bool,
 ) -> None:
     """Reset the committed offsets of GROUP; a dry run, unless --execute is given.
 
-    The group must have no active members. A group that does not exist is created.
+    The group must have no active members. A group that does not exist is created. Of a share group
+    the start offsets are reset: what was acknowledged after them is delivered again.
 
     \b
     Examples:
@@ -94,6 +100,7 @@ def reset_offsets(
     """
     from ottla.client.admin import Admin
     from ottla.client.group_admin import GroupAdmin
+    from ottla.client.share_groups import ShareGroupAdmin
 
     target = _target(to_earliest, to_latest, to_offset, to_timestamp, shift_by)
     if bool(topics) == all_topics:
@@ -101,13 +108,16 @@ def reset_offsets(
     with connect(bootstrap) as client:
         admin, groups = Admin(client), GroupAdmin(client)
         exists = _check_state(groups, group)
-        committed = groups.committed_offsets(group)
+        shares = as_share or (exists and is_share_group(client, group))
+        committed = _start_offsets(client, group) if shares else _committed(groups, group)
         if all_topics:
             partitions = _committed_partitions(client, group, committed)
         else:
             partitions = chosen_partitions(admin, topics)
         plan = _plan(admin, partitions, target, committed)
-        if execute:
+        if execute and shares:
+            ShareGroupAdmin(client).alter_start_offsets(group, plan)
+        elif execute:
             groups.commit_offsets(group, plan)
     _show(group, exists, committed, plan, execute, as_json)
 
@@ -130,6 +140,18 @@ def _target(
     return given[0]
 
 
+def _committed(groups: "GroupAdmin", group: str) -> "dict[TopicPartition, int]":
+    return {partition: own.offset for partition, own in groups.committed_offsets(group).items()}
+
+
+def _start_offsets(client: "Client", group: str) -> "dict[TopicPartition, int]":
+    """Those of a share group, as far as it has begun."""
+    from ottla.client.share_groups import ShareGroupAdmin
+
+    found = ShareGroupAdmin(client).start_offsets(group)
+    return {partition: own.offset for partition, own in found.items() if own.offset is not None}
+
+
 def _check_state(groups: "GroupAdmin", group: str) -> bool:
     """Refuse a group that has members; True if there is a group at all."""
     from ottla.client.group_admin import UnknownGroup
@@ -147,7 +169,7 @@ def _check_state(groups: "GroupAdmin", group: str) -> bool:
 
 
 def _committed_partitions(
-    client: "Client", group: str, committed: "Mapping[TopicPartition, CommittedOffset]"
+    client: "Client", group: str, committed: "Mapping[TopicPartition, int]"
 ) -> "list[TopicPartition]":
     led = client.led(committed)
     for topic, partition in sorted(set(committed) - set(led)):
@@ -166,7 +188,7 @@ def _plan(
     admin: "Admin",
     partitions: "Sequence[TopicPartition]",
     target: Target,
-    committed: "Mapping[TopicPartition, CommittedOffset]",
+    committed: "Mapping[TopicPartition, int]",
 ) -> "dict[TopicPartition, int]":
     """The new offset of each partition."""
     from ottla.client.admin import EARLIEST, LATEST
@@ -195,13 +217,13 @@ def _plan(
 def _shifted(
     partitions: "Sequence[TopicPartition]",
     by: int,
-    committed: "Mapping[TopicPartition, CommittedOffset]",
+    committed: "Mapping[TopicPartition, int]",
 ) -> "dict[TopicPartition, int]":
     for topic, partition in sorted(set(partitions) - set(committed)):
         raise click.ClickException(
             f"nothing to shift: no offset is committed for partition {partition} of topic {topic}"
         )
-    return {partition: committed[partition].offset + by for partition in partitions}
+    return {partition: committed[partition] + by for partition in partitions}
 
 
 def _clamped(
@@ -224,14 +246,13 @@ def _clamped(
 def _show(
     group: str,
     exists: bool,
-    committed: "Mapping[TopicPartition, CommittedOffset]",
+    committed: "Mapping[TopicPartition, int]",
     plan: "Mapping[TopicPartition, int]",
     executed: bool,
     as_json: bool,
 ) -> None:
     rows = [
-        (*partition, committed[partition].offset if partition in committed else None, offset)
-        for partition, offset in sorted(plan.items())
+        (*partition, committed.get(partition), offset) for partition, offset in sorted(plan.items())
     ]
     if as_json:
         partitions: list[Json] = [

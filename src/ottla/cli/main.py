@@ -36,6 +36,7 @@ COMMANDS = {
     "registry": "Run a schema registry (Avro, JSON Schema, Protobuf).",
     "console": "Run a web console for a cluster.",
     "log": "Dump and check the log files of a partition.",
+    "simulate": "Run simulated clusters with faults; look for broken promises.",
 }
 """Each is the attribute `command` of the module with its name."""
 

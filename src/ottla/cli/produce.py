@@ -4,7 +4,7 @@ Rules kept here (how a line is read: `record_input`):
 1. What came in is sent at the latest when there is nothing more to read just now, so that lines
    typed by hand arrive at once and large inputs go out in full batches.
 2. A failure says how many records were acknowledged. Where a line is the reason, all lines before
-   it are written first, so that one can go on with it.
+   it are written first, so that one can continue with it.
 """
 
 import os
@@ -109,7 +109,7 @@ def command(
     common_headers = [_header(item) for item in headers]
     if style == "json":
         if key_separator is not None or null_marker is not None:
-            raise click.UsageError("--key-separator and --null-marker go with --format text.")
+            raise click.UsageError("--key-separator and --null-marker need --format text.")
         parse = json_parser()
     else:
         parse = text_parser(key_separator, null_marker)

@@ -117,7 +117,7 @@ def _pieces(template: str) -> "list[bytes | Callable[[str, int, Record], bytes]]
                 raise TemplateError(f"there is no field {part}; there are {names}")
             found.append(FIELDS[part[1:-1]])
         elif "{" in part or "}" in part:
-            raise TemplateError("a brace that belongs to no field is written twice: {{ or }}")
+            raise TemplateError("write a literal brace twice: {{ or }}")
         elif part:
             found.append(part.encode("utf-8", "surrogateescape"))
     return found

@@ -2,7 +2,7 @@
 
 Rules kept here:
 1. A batch is handed out only if it is whole and its CRC is right; one that is not is a problem that
-   names its position. Behind a wrong CRC the check goes on; bytes that are no batch end it.
+   names its position. Behind a wrong CRC the check continues; bytes that are no batch end it.
 2. An entry of the offset index must point at a batch that ends with the entry's offset. An entry of
    the time index must name the largest timestamp up to the batch that holds the entry's offset.
 3. The unused rest of an index that was preallocated (zeros) is no problem.
@@ -79,7 +79,7 @@ class _Entries(ABC):
         for number in range(count):
             found: tuple[int, int] = entry.unpack_from(data, number * entry.size)
             if found[0] <= previous[0] or found[1] < previous[1]:
-                self.complain(number, found, "it does not grow")
+                self.complain(number, found, "it is not increasing")
                 break
             previous = found
             self.waiting.append((number, found))

@@ -169,7 +169,7 @@ def command(
 
 
 def _check_authentication(values: dict[str, str], allowed: bool) -> None:
-    """Refuse to be open to everybody who reaches this machine, unless that is wanted."""
+    """Refuse to be open to everyone who reaches this machine, unless that is wanted."""
     from ottla.config import BrokerConfig
     from ottla.security.listeners import insecure_listeners
 
@@ -205,8 +205,8 @@ def _registry(static: dict[str, str], port: int | None) -> AbstractContextManage
         raise click.UsageError("--registry needs a broker with a fixed port.")
     if (listener.has_tls or listener.has_sasl) and config.ottla_store:
         raise click.UsageError(
-            "--registry cannot log in at the other brokers of a cluster; start `ottla registry "
-            "--command-config FILE` with a user of its own."
+            "--registry cannot authenticate to the other brokers of a cluster; start "
+            "`ottla registry --command-config FILE` with a user of its own."
         )
     login = registry_login(config, secrets.token_urlsafe(32))
     static.update(login.broker)

@@ -1,8 +1,8 @@
 """What is printed to a user who waits for a broker that does not answer.
 
 Rules kept here:
-1. After a few seconds there is one line on stderr, and one more when the broker answers again. What
-   passes sooner, as a restart does, is not worth a word.
+1. After a few seconds there is one line on stderr, and one more when the broker is responding
+   again. What passes sooner, as a restart does, is not worth a word.
 2. It is said while the one who asks is stuck in a call, so by a thread of its own.
 3. Only asking counts: who is busy with what came waits for nobody.
 """
@@ -52,7 +52,7 @@ class Silence:
         reported, self._reported = self._reported, False
         self._since = None
         self._reason = ""
-        return f"{self._who} answers again" if reported else None
+        return f"{self._who} is responding again" if reported else None
 
 
 class Watch:

@@ -94,7 +94,7 @@ def create(
     if as_json:
         print_json({"name": name, "created": created})
     else:
-        click.echo(f"created topic {name}" if created else f"topic {name} exists already")
+        click.echo(f"created topic {name}" if created else f"topic {name} already exists")
 
 
 @command.command("list")
@@ -126,7 +126,7 @@ def list_topics(internal: bool, bootstrap: str, as_json: bool) -> None:
             ]
         )
     elif not topics:
-        click.echo("no topics (make one with: ottla topic create NAME)")
+        click.echo("no topics (create one with: ottla topic create NAME)")
     else:
         rows = [(topic.name, len(topic.partitions), _replication_factor(topic)) for topic in topics]
         print_table(("topic", "partitions", "replicas"), rows)

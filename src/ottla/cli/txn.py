@@ -269,7 +269,7 @@ def abort(
 
 
 def _ask(admin: "TxnAdmin", transaction: "OpenTransaction") -> None:
-    """Say what will happen, and go on only if that is wanted."""
+    """Say what will happen, and continue only if that is wanted."""
     where, producer = transaction
     click.echo(
         f"Partition {where.partition} of topic {where.topic} has an open transaction of producer "

@@ -378,7 +378,7 @@ class Admin:
 
     def _responsible(self, resource: Resource) -> int | None:
         """The broker that must be asked: a broker's own settings are known to itself only. One that
-        nobody knows is a mistake, and not waited for as one that is away for a moment would be.
+        nobody knows is a mistake, and not waited for like one that is down for a moment.
         """
         if resource.type is not ConfigResourceType.BROKER or not resource.name:
             return None

@@ -134,7 +134,8 @@ class Client:
         return Connection(self.address(node_id), self.settings)
 
     def address(self, node_id: int) -> Address:
-        """Where a broker listens; one that is gone is a retriable error, as one that is away."""
+        """Where a broker listens; one that was removed is a retriable error, like one that is
+        down."""
         if node_id not in self._brokers:
             self.metadata([])
         address = self._brokers.get(node_id)
@@ -228,7 +229,7 @@ class Client:
         return reply
 
     def _ask_again(self, name: str, fits: Callable[[Topic], bool]) -> Topic:
-        """A topic as the cluster knows it now. Brokers hear of a change one after another, so a
+        """A topic as the cluster knows it now. Brokers apply a change one after another, so a
         reply that does not fit is asked for again for a moment.
         """
         give_up = monotonic() + UNKNOWN_TOPIC_WAIT

@@ -233,7 +233,11 @@ class Connection:
         except TimeoutError:
             self._fail(ConnectionFailed(f"no answer from {self.address} within {limit:g} seconds"))
         except OSError as problem:
-            self._fail(ConnectionFailed(f"lost the broker at {self.address}: {plain(problem)}"))
+            self._fail(
+                ConnectionFailed(
+                    f"lost the connection to the broker at {self.address}: {plain(problem)}"
+                )
+            )
         except DecodeError as problem:
             self._fail(
                 KafkaError(
@@ -264,7 +268,9 @@ class Connection:
                 self._socket.settimeout(max(deadline - monotonic(), 0.001))
                 self._socket.sendall(part, self._more_follows if more else 0)
         except OSError as problem:
-            failure = ConnectionFailed(f"lost the broker at {self.address}: {plain(problem)}")
+            failure = ConnectionFailed(
+                f"lost the connection to the broker at {self.address}: {plain(problem)}"
+            )
             self._fail(failure)
             raise failure from None
         except BaseException:

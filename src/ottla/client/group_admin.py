@@ -1,10 +1,10 @@
-"""Consumer groups as an administrator sees them: who is in them, and what they have committed.
+"""Groups as an administrator sees them: who is in them, and what they have committed.
 
 Rules kept here:
 1. Each method is one question or one change; it is retried where Kafka's error says so, and the
    coordinator is looked up again each time.
 2. A group is described by the API of its own protocol: the consumer protocol of KIP-848 is asked
-   first, the classic one answers for all others.
+   first, then share groups, and the classic one answers for all others.
 3. Topics are named, not numbered by id: OffsetFetch and OffsetCommit stay below version 10, so
    that offsets of deleted topics can still be shown.
 4. An administrator commits as a member of nothing (generation -1), which a coordinator only allows
@@ -17,6 +17,8 @@ from typing import NamedTuple
 from ottla.client.cluster import Client, TopicPartition
 from ottla.client.coordinators import CoordinatorType, find_coordinator
 from ottla.client.errors import check, error
+from ottla.client.group_info import GroupInfo, MemberInfo
+from ottla.client.share_groups import describe_share_group
 from ottla.coordinator.consumer.protocol import PROTOCOL_TYPE, read_assignment
 from ottla.wire.codec import DecodeError
 from ottla.wire.errors import ErrorCode, KafkaError
@@ -58,41 +60,12 @@ NO_OFFSET = -1
 
 
 class GroupListing(NamedTuple):
-    """A group in a list; its type is "classic" or "consumer" (or another of Apache Kafka's)."""
+    """A group in a list; its type is "classic", "consumer", "share" (or another of Kafka's)."""
 
     group_id: str
     protocol_type: str
     state: str
     type: str
-
-
-class MemberInfo(NamedTuple):
-    """A member and what it has to read.
-
-    Only members of a group with the consumer protocol have an epoch; their `target` is what they
-    are to have when the group has settled.
-    """
-
-    member_id: str
-    instance_id: str | None
-    client_id: str
-    host: str
-    epoch: int | None
-    assignment: list[TopicPartition]
-    target: list[TopicPartition]
-
-
-class GroupInfo(NamedTuple):
-    """A group, its members, and the broker that coordinates it."""
-
-    group_id: str
-    type: str
-    protocol_type: str
-    state: str
-    assignor: str
-    epoch: int | None
-    coordinator: int
-    members: list[MemberInfo]
 
 
 class CommittedOffset(NamedTuple):
@@ -143,6 +116,7 @@ class GroupAdmin:
         def attempt() -> GroupInfo:
             coordinator = self._coordinator(group_id)
             found = self._describe_consumer_group(group_id, coordinator)
+            found = found or describe_share_group(self._client, group_id, coordinator)
             return found or self._describe_classic_group(group_id, coordinator)
 
         return self._client.retry(attempt)

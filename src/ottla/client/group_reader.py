@@ -100,7 +100,7 @@ class GroupReader:
 
     @property
     def has_end(self) -> bool:
-        """False where it goes on for ever."""
+        """False where it continues for ever."""
         return self._until is not None
 
     @property

@@ -13,7 +13,7 @@ Rules kept here:
 5. An answer's batches stay where they were received, in a buffer that the next answer is received
    into: they are good until the next answer is asked for.
 6. With a topic id, nothing is read of another topic that has the name by now.
-7. It uses the client's own connection to the leader, and leaves it unused by anybody else while it
+7. It uses the client's own connection to the leader, and leaves it unused by anyone else while it
    reads. A reader that is given up in the middle closes that connection.
 """
 

@@ -98,7 +98,7 @@ class SecurityAdmin:
         )
 
     def remove_credential(self, user: str, mechanism: str) -> None:
-        """Let a user log in no more with this mechanism."""
+        """Remove a user's credential for this mechanism."""
         number = MECHANISMS[mechanism]
         self._alter(
             AlterUserScramCredentialsRequest(

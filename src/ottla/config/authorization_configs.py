@@ -16,12 +16,12 @@ from ottla.config.types import ConfigType
 AUTHORIZATION_CONFIGS = (
     broker(
         "super.users", STRING, "", None, MEDIUM, READ_ONLY,
-        "Who may do everything, whatever the ACLs say: principals such as `User:admin`, separated "
+        "Principals that may do everything, whatever the ACLs say, such as `User:admin`, separated "
         "by semicolons. Has an effect only with `authorizer.class.name`.",
     ),
     broker(
         "allow.everyone.if.no.acl.found", BOOLEAN, False, None, MEDIUM, READ_ONLY,
-        "Allow everybody to use a resource that no ACL is about. Has an effect only with "
+        "Allow everyone to use a resource that has no ACLs. Has an effect only with "
         "`authorizer.class.name`.",
     ),
     broker(
@@ -35,7 +35,7 @@ AUTHORIZATION_CONFIGS = (
     ),
     broker(
         "controller.quota.window.num", INT, 11, AT_LEAST_1, LOW, READ_ONLY,
-        "The number of samples of `controller_mutation_rate` quotas.",
+        "The number of samples kept for `controller_mutation_rate` quotas.",
     ),
     broker(
         "controller.quota.window.size.seconds", INT, 1, AT_LEAST_1, LOW, READ_ONLY,
@@ -48,11 +48,11 @@ AUTHORIZATION_CONFIGS = (
     ),
     broker(
         "delegation.token.max.lifetime.ms", LONG, 604_800_000, AT_LEAST_1, MEDIUM, READ_ONLY,
-        "How long a delegation token lives at most; it cannot be renewed beyond that.",
+        "The maximum lifetime of a delegation token; it cannot be renewed beyond that.",
     ),
     broker(
         "delegation.token.expiry.time.ms", LONG, 86_400_000, AT_LEAST_1, MEDIUM, READ_ONLY,
-        "How long a delegation token lives until it is renewed.",
+        "The lifetime of a delegation token before it has to be renewed.",
     ),
     broker(
         "delegation.token.expiry.check.interval.ms", LONG, 3_600_000, AT_LEAST_1, LOW, READ_ONLY,

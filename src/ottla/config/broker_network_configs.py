@@ -75,7 +75,7 @@ NETWORK_CONFIGS = (
     broker(
         "authorizer.class.name", STRING, "", OneOf(("", STANDARD_AUTHORIZER)), LOW, READ_ONLY,
         "Set to Kafka's StandardAuthorizer to let clients do only what ACLs allow. Without it, "
-        "everybody may do everything. Other authorizers are Java classes and are refused.",
+        "everyone may do everything. Other authorizers are Java classes and are refused.",
     ),
     broker(
         "create.topic.policy.class.name", CLASS, None,
@@ -102,7 +102,7 @@ NETWORK_CONFIGS = (
     ),
     broker(
         "socket.listen.backlog.size", INT, 50, AT_LEAST_1, MEDIUM, READ_ONLY,
-        "The maximum number of connections that wait to be accepted.",
+        "The maximum number of connections waiting to be accepted.",
     ),
     broker(
         "max.connections", INT, INT_MAX, AT_LEAST_0, MEDIUM, CLUSTER_WIDE,

@@ -36,9 +36,9 @@ def _subscription(name: str, kind: ConfigType, default: Value, doc: str) -> Conf
 
 
 CLIENT_METRICS_CONFIGS = table(
-    _subscription(METRICS, ConfigType.LIST, (), "How the names of the wanted metrics begin."),
-    _subscription(INTERVAL, ConfigType.INT, 300_000, "How often clients are to send them."),
-    _subscription(MATCH, ConfigType.LIST, (), "Which clients are to send them."),
+    _subscription(METRICS, ConfigType.LIST, (), "Prefixes of the names of the metrics."),
+    _subscription(INTERVAL, ConfigType.INT, 300_000, "How often clients push them."),
+    _subscription(MATCH, ConfigType.LIST, (), "Which clients push them."),
 )
 
 

@@ -83,7 +83,7 @@ def _check_times(values: Mapping[str, Value]) -> None:
 
 def _check_limits(values: Mapping[str, Value]) -> None:
     for name in ("max.connections", "max.connection.creation.rate"):
-        if values[name] == 0:  # nobody could connect any more, not even to undo it
+        if values[name] == 0:  # no client could connect, not even to undo it
             raise invalid_value(name, 0, "Value must be at least 1")
     overrides = values["max.connections.per.ip.overrides"]
     if values["max.connections.per.ip"] == 0 and not overrides:

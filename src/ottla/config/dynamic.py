@@ -104,7 +104,7 @@ def check_dynamic_broker_configs(configs: Mapping[str, str], *, cluster_wide: bo
         if name.startswith(PREFIX):
             definition = listener_definition(name)
             if is_of_logins(name):
-                # Unlike Kafka's: a user that seems to be removed must not go on to log in.
+                # Unlike Kafka's: a user that seems to be removed must not continue to log in.
                 fixed.append(name)
                 continue
         elif name in PER_LISTENER and PER_LISTENER[name].dynamic is DynamicMode.PER_BROKER:

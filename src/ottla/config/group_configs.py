@@ -115,7 +115,7 @@ GROUP_CONFIGS = table(
         SHARE_DELIVERY_COUNT_LIMIT,
         5,
         2,
-        "How often a record is delivered at most before it is archived.",
+        "The maximum number of deliveries of a record before it is archived.",
     ),
     _number(
         SHARE_PARTITION_MAX_RECORD_LOCKS,
@@ -150,8 +150,8 @@ GROUP_CONFIGS = table(
         ConfigType.INT,
         0,
         Range(0),
-        "How long a record that was released, or whose lock has ended, is held back before it is "
-        "delivered again. Kafka has no such setting.",
+        "How long a record that was released, or whose acquisition lock expired, is held back "
+        "before it is delivered again. Kafka has no such setting.",
     ),
 )
 

@@ -3,7 +3,7 @@
 1. A listener is NAME://HOST:PORT. Names are case-insensitive and different from each other; ports
    too, unless one host is an IPv4 and the other an IPv6 address. Port 0 means any free port.
 2. An empty host, 0.0.0.0 and :: mean all interfaces and are never advertised: without
-   `advertised.listeners` the machine's own name stands in; in `advertised.listeners` they are wrong
+   `advertised.listeners` the machine's own name is used; in `advertised.listeners` they are wrong
    (an empty host there stands for the machine's name too). What only means "this machine" sends
    clients on others to themselves.
 3. An advertised port 0 stands for the port that the listener of that name was bound to.

@@ -160,12 +160,12 @@ SASL_CONFIGS = (
     ),
     broker(
         "connections.max.reauth.ms", LONG, 0, None, MEDIUM, READ_ONLY,
-        "How long a SASL session lasts at most; clients authenticate again before it ends "
+        "The maximum lifetime of a SASL session; clients authenticate again before it ends "
         "(KIP-368). 0 for no limit.",
     ),
     broker(
         "connection.failed.authentication.delay.ms", INT, 100, AT_LEAST_0, LOW, READ_ONLY,
-        "How long a client that failed to authenticate waits for the answer.",
+        "How long the response to a failed authentication is delayed.",
     ),
     broker(
         "sasl.oauthbearer.jwks.endpoint.url", STRING, None, None, MEDIUM, READ_ONLY,
@@ -205,7 +205,7 @@ SASL_CONFIGS = (
     ),
     broker(
         "ottla.allow.unsecured.jwt", BOOLEAN, False, None, LOW, READ_ONLY,
-        "Whether OAUTHBEARER accepts unsigned tokens where no key set is given. Anybody can write "
+        "Whether OAUTHBEARER accepts unsigned tokens where no key set is given. Anyone can write "
         "one: for development only. Ottla only.",
     ),
     broker(

@@ -81,7 +81,7 @@ SHARE_CONFIGS: tuple[ConfigDef, ...] = (
     broker(
         "group.share.delivery.count.limit", INT, 5, Range(2, 10), MEDIUM,
         READ_ONLY,
-        "How often a record is delivered to a share group at most.",
+        "The maximum number of deliveries of a record to a share group.",
     ),
     broker(
         "group.share.min.delivery.count.limit", INT, 2, Range(2, 5), MEDIUM,

@@ -147,7 +147,7 @@ TOPIC_CONFIGS: dict[str, ConfigDef] = table(
         None,
         None,
         "",
-        "Overrules `segment.bytes` without its lower bound; for tests that need small segments.",
+        "Overrides `segment.bytes` without its lower bound; for tests that need small segments.",
         internal=True,
     ),
     _topic(

@@ -92,7 +92,7 @@ class Call:
 
 
 def number(text: str, name: str, default: int, least: int = 0, most: int = LARGEST_NUMBER) -> int:
-    """A number that somebody typed, within bounds."""
+    """A number that someone typed, within bounds."""
     text = text.strip()
     if not text:
         return default

@@ -187,7 +187,7 @@ def login_mechanism(security: ClientSecurity) -> str | None:
 
 
 def as_user(security: ClientSecurity, user: str, password: str) -> ClientSecurity:
-    """The same way to the brokers, as somebody else."""
+    """The same way to the brokers, as another client."""
     values = {name: text for name, text in security.values if name != "sasl.jaas.config"}
     mechanism = login_mechanism(security)
     assert mechanism is not None  # it was checked when the console was started

@@ -2,8 +2,8 @@
 
 Rules kept here:
 1. Every search has a budget of records, bytes and time; when one is used up it stops and says so.
-2. The answer says for each partition from where to where it looked, so that the next search goes on
-   there and misses nothing.
+2. The answer says for each partition from where to where it looked, so that the next search
+   continues there and misses nothing.
 3. Records come in the order of their timestamps, as far as partitions were read alike.
 """
 
@@ -55,7 +55,7 @@ class Result:
 
     @property
     def more(self) -> str:
-        """Where the next search goes on, as `read_positions` reads it; "" at the end."""
+        """Where the next search continues, as `read_positions` reads it; "" at the end."""
         rest = [f"{each.partition}:{each.stop}" for each in self.looked if each.stop < each.end]
         return ",".join(rest)
 

@@ -12,7 +12,7 @@ class Login(Enum):
     """Who may use it."""
 
     NONE = "none"
-    """Everybody who reaches it: only on loopback."""
+    """Everyone who reaches it: only on loopback."""
     USERS = "users"
     """The users of a file."""
     SASL = "sasl"

@@ -363,7 +363,7 @@ class GroupShard:
         """TxnOffsetCommit, versions 0 to 5.
 
         Only the replay of its records changes anything, so where the log refuses the producer,
-        the Result can be thrown away, and the shard goes on.
+        the Result can be thrown away, and the shard continues.
         """
         draft = self._draft(now)
         try:

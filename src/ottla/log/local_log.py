@@ -3,7 +3,7 @@
 Rules kept here:
 1. Memory says what is in the log only after the file system took it. After a short write or on a
    full disk the file is truncated to its old end, and the log stays online. Any other disk failure,
-   and every failed fsync, takes the log offline for good: KAFKA_STORAGE_ERROR.
+   and every failed fsync, takes the log offline permanently: KAFKA_STORAGE_ERROR.
 2. The recovery point is never above the log end offset.
 3. Nothing here knows what a batch means: producers, epochs and transactions are appender.py's.
 """
@@ -306,7 +306,7 @@ class LocalLog:
         self.forget_positions()
 
     def lower_recovery_point(self, offset: int) -> None:
-        """Records from an offset on are about to go: no checkpoint may cover them any more."""
+        """Records from an offset on are about to go: no checkpoint may cover them from now on."""
         self.recovery_point = min(self.recovery_point, offset)
         if self.flush is not None:
             self.flush.end_offset = min(self.flush.end_offset, offset)

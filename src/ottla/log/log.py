@@ -143,7 +143,7 @@ class Log:
     ) -> "Log":
         """Open the log in a folder, or begin one there.
 
-        After a clean stop names, sizes and the last segment's end are read, and no more. Otherwise
+        After a clean stop only names, sizes and the last segment's end are read. Otherwise
         what lies past the recovery point is scanned first. Raises CorruptLog if what should be
         on disk is not, and OSError.
         """
@@ -385,7 +385,7 @@ class Log:
         self.truncation.truncate_fully_and_start_at(offset, start_offset)
 
     def lower_recovery_point(self, offset: int) -> None:
-        """Records from an offset on are about to go: no checkpoint may cover them any more."""
+        """Records from an offset on are about to go: no checkpoint may cover them from now on."""
         self.local.lower_recovery_point(offset)
 
     # Deleting -----------------------------------------------------------------------------

@@ -64,8 +64,9 @@ class HistoryLost(StoreError):  # noqa: N818 -- it names what happened
 
     def __init__(self, where: str) -> None:
         super().__init__(
-            f"{where} holds other metadata than this broker knew: an older copy, another cluster's "
-            "or none; put the newer ones back, or restart the broker to go on with these"
+            f"{where} holds different metadata from what this broker had: an older copy, "
+            "another cluster's or none; restore the newer metadata, or restart the broker to "
+            "continue with this"
         )
 
 

@@ -62,7 +62,7 @@ class Rows:
         chosen = None if positions is None else _numbers(positions)
         count = self._length if chosen is None else len(chosen)
         if not 0 <= start < count:
-            raise ValueError(f"row {start} of {count} is none to begin a batch with")
+            raise ValueError(f"row {start} of {count} is not a valid start of a batch")
         return self._encoder.encode(chosen, start, max_bytes)
 
     def digest(self, positions: "Buffer | None" = None) -> int:

@@ -272,7 +272,7 @@ async def _body(call: Call, receive: Receive) -> bytes:
     while True:
         message = await receive()
         if message["type"] == "http.disconnect":
-            raise RegistryError(400, "The client went away")
+            raise RegistryError(400, "The client closed the connection")
         part = message.get("body", b"")
         size += len(part)
         if size > LARGEST_BODY:

@@ -62,7 +62,7 @@ class RegistrySettings(Struct, frozen=True, kw_only=True):
     """Seconds that the check of a schema may take."""
     supervised: bool = False
     security: ClientSecurity | None = None
-    """How to log in at the brokers."""
+    """How to authenticate to the brokers."""
 
 
 class RegistryListenError(Exception):

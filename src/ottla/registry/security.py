@@ -63,7 +63,7 @@ def _any(patterns: Iterable[str], subject: str) -> bool:
 
 
 def hash_password(password: str) -> str:
-    """What stands in a users file."""
+    """The contents of a users file."""
     salt = os.urandom(16)
     found = _scrypt(password, salt)
     return _PREFIX + "$".join(base64.b64encode(part).decode() for part in (salt, found))

@@ -1,7 +1,7 @@
 """The topic `_schemas`: everything a registry knows, in one compacted partition.
 
 Rules kept here:
-1. One thread reads the topic from its beginning and goes on for ever; what it reads is handed to
+1. One thread reads the topic from its beginning and continues for ever; what it reads is handed to
    the event loop in order. A broker that is gone is asked again until it is back.
 2. Writes go through another thread, one after another, with acks=all. A write that failed may have
    arrived all the same: only what is read counts.

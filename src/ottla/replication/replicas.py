@@ -1,7 +1,7 @@
 """The leader's arithmetic for one partition: positions, ISR, high watermark. Pure.
 
 A `Leadership` is one term: made when a broker begins to lead in a leader epoch, dropped when it
-leads no more. It takes facts (appended, fetched, learned, the outcome of a proposal) and keeps:
+no longer leads. It takes facts (appended, fetched, learned, the outcome of a proposal) and keeps:
 
 1. The high watermark is the lowest log end of the *maximal* ISR: the members that the store is
    known to name, and all that a change in flight would add. An added replica counts before the

@@ -6,7 +6,7 @@ Rules kept here:
 2. An Access remembers what its client may do with each topic: the hot path is one look-up in
    `Access.topics` and one `&`. It is forgotten when the ACLs or the super users change; so an
    Access that a parked request holds is never out of date.
-3. Without an authorizer everybody may do everything, and is asked in the same way: there is no
+3. Without an authorizer everyone may do everything, and is asked in the same way: there is no
    branch.
 4. `check` is for what a client asked for, and tells `on_denied`; `allows` and the bits are for
    filters and for what a reply says of the client, and tell nobody.
@@ -236,4 +236,4 @@ class Authorizer:
 
 
 EVERYTHING: Final = Access(None, ANONYMOUS, "")
-"""What everybody may do where there is no authorizer; shared by all who are not logged in."""
+"""What everyone may do where there is no authorizer; shared by all who are not logged in."""

@@ -49,7 +49,7 @@ class JwksReader:
         self._thread.start()
 
     def stop(self) -> None:
-        """Read it no more."""
+        """Stop reading it."""
         self._stopped = True
         self._wanted.set()
 

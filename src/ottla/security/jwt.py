@@ -110,9 +110,9 @@ class SignedValidator:
             raise TokenRefused("algorithm is not allowed")
         key = self._find_key(head)
         if key is None:
-            raise TokenRefused("no key of the JWKS fits the token")
+            raise TokenRefused("no key of the JWKS matches the token")
         if key.algorithm_name != head["alg"] and not _same_family(key.algorithm_name, head["alg"]):
-            raise TokenRefused("algorithm does not fit the key")
+            raise TokenRefused("algorithm does not match the key")
         try:
             # Times are checked below, by our own clock.
             claims = jwt.decode(
@@ -146,7 +146,7 @@ class SignedValidator:
 
 
 class UnsecuredValidator:
-    """Reads unsecured tokens, which anybody can write: for development only."""
+    """Reads unsecured tokens, which anyone can create: for development only."""
 
     def __init__(self, rules: TokenRules, now_ms: Callable[[], int]) -> None:
         self._rules = rules

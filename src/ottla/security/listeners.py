@@ -1,7 +1,7 @@
-"""What each listener asks of its clients, and how brokers log in at each other. Pure.
+"""What each listener asks of its clients, and how brokers authenticate to each other. Pure.
 
 Rules kept here:
-1. Everything is checked when it is read: a listener that could let nobody in, or somebody whom it
+1. Everything is checked when it is read: a listener that could let nobody in, or someone whom it
    should not, is a ConfigError that names the setting.
 2. A setting of the listener takes precedence over the plain one (`config/listener_configs.py`).
 3. Nothing here shows a password in its repr.
@@ -81,7 +81,7 @@ class ListenerSecurity(Struct, frozen=True):
         """True if every client of it is known by name."""
         if self.sasl is not None:
             oauth = self.sasl.oauth
-            return oauth is None or oauth.jwks_url is not None  # else anybody can be anybody
+            return oauth is None or oauth.jwks_url is not None  # else anyone can be anyone
         return self.tls is not None and self.tls.client_auth == "required"
 
     def rules(self) -> list[Rule]:
@@ -198,7 +198,7 @@ def _oauth(config: BrokerConfig, listener: str) -> OauthSettings:
     wants_unsecured = "Unsecured" in str(handler or "")
     if (not url or wants_unsecured) and not config.ottla_allow_unsecured_jwt:
         raise ConfigError(
-            "OAUTHBEARER without sasl.oauthbearer.jwks.endpoint.url accepts tokens that anybody "
+            "OAUTHBEARER without sasl.oauthbearer.jwks.endpoint.url accepts tokens that anyone "
             "can write; set the URL, or ottla.allow.unsecured.jwt=true for development"
         )
     name = "sasl.oauthbearer.jwks.endpoint.url"
@@ -251,7 +251,7 @@ def link_settings(config: BrokerConfig) -> LinkSettings:
         return LinkSettings(tls, mechanism, kerberos=login)
     if not options.get("username") or not options.get("password"):
         raise ConfigError(
-            f"Brokers cannot log in at each other: set username and password in "
+            f"Brokers cannot authenticate to each other: set username and password in "
             f"{_jaas_name(listener.name, mechanism)}"
         )
     return LinkSettings(tls, mechanism, options["username"], Secret(options["password"]))

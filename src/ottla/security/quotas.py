@@ -103,7 +103,7 @@ class Bucket:
         self._at = now
 
     def configured(self, rate: float, seconds: float, now: float) -> None:
-        """The quota is another one now; what is owed stays owed."""
+        """The quota changed; debts remain."""
         if rate != self.rate:
             self._fill(now)
             self.rate, self.capacity = rate, rate * seconds

@@ -46,8 +46,8 @@ class GateState(Enum):
 
     HANDSHAKE_OR_VERSIONS = "the client may ask for versions, and must choose a mechanism"
     HANDSHAKE = "the client must choose a mechanism"
-    TOKENS = "the login goes on in SaslAuthenticate requests"
-    BARE_TOKENS = "the login goes on in bare tokens (SaslHandshake v0)"
+    TOKENS = "the login continues in SaslAuthenticate requests"
+    BARE_TOKENS = "the login continues in bare tokens (SaslHandshake v0)"
     COMPLETE = "the client is authenticated"
     FAILED = "the login has failed; nothing more is taken"
 
@@ -56,7 +56,7 @@ class Verdict(Enum):
     """What one frame has led to."""
 
     PASS = "it is a request for the broker"
-    MORE = "the login goes on"
+    MORE = "the login continues"
     DONE = "the client is authenticated"
     FAILED = "the login has failed: answer after a while, then close"
 

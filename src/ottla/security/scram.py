@@ -6,7 +6,7 @@ Rules kept here:
    text after the same work. (Kafka fails them at the first message.)
 2. As in Kafka: no channel binding, no SASLprep, 4,096 to 16,384 iterations, and an authorization id
    that is empty or the user.
-3. A credential that is changed or removed while a login goes on does not count any more: a half
+3. A credential that is changed or removed while a login continues is no longer valid: a half
    finished login does not outlive it.
 4. A server stores no password, only what verifies one (`ScramCredential`).
 5. With the extension `tokenauth=true` the name is a delegation token's (KIP-48): the client is

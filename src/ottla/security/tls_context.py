@@ -2,7 +2,7 @@
 
 Rules kept here:
 1. Every problem is a ConfigError of one line that names the setting and the file.
-2. A private key in a file that everybody may read is refused, unless it is encrypted.
+2. A private key in a file that everyone may read is refused, unless it is encrypted.
 3. TLS 1.2 and 1.3 only, forward secrecy, no compression, no renegotiation.
 4. PEM and JKS need Python alone; PKCS12 needs `cryptography` (extra `security`).
 5. As in Java, which of PKCS12 and JKS a store is, its first bytes say.

@@ -131,7 +131,7 @@ def _check_inline(prefix: str, store: str, kind: str, location: str | None, inli
     base = f"ssl.{store}"
     if location is not None:
         raise invalid_value(
-            f"{prefix}{base}.location", location, f"Must not be set beside {base}.{inline}"
+            f"{prefix}{base}.location", location, f"Must not be set together with {base}.{inline}"
         )
     if kind != "PEM":
         raise invalid_value(
@@ -155,7 +155,7 @@ def _versions_and_ciphers(get: Get, prefix: str) -> tuple[tuple[str, ...], str]:
     if newest == "TLSv1.2":
         versions = tuple(version for version in versions if version != "TLSv1.3")
         if not versions:
-            raise invalid_value(f"{prefix}ssl.protocol", newest, "ssl.enabled.protocols has it not")
+            raise invalid_value(f"{prefix}ssl.protocol", newest, "Not one of ssl.enabled.protocols")
     suites = get("ssl.cipher.suites")
     if not isinstance(suites, tuple) or not suites:
         return tuple(sorted(set(versions))), DEFAULT_CIPHERS
@@ -178,7 +178,7 @@ def _versions_and_ciphers(get: Get, prefix: str) -> tuple[tuple[str, ...], str]:
         if version in versions and (new if version == "TLSv1.3" else old)
     )  # fmt: skip
     if not kept:
-        raise invalid_value(name, ",".join(suites), "No suite fits ssl.enabled.protocols")
+        raise invalid_value(name, ",".join(suites), "No cipher suite matches ssl.enabled.protocols")
     return kept, ":".join(old) or DEFAULT_CIPHERS
 
 

@@ -27,7 +27,7 @@ class DelegationToken(msgspec.Struct, frozen=True):
     max_at: int
 
     def is_over(self, now: int) -> bool:
-        """Whether it may not be used any more."""
+        """Whether it can no longer be used."""
         return self.max_at < now or self.expires_at < now
 
     def may_change(self, principal: Principal) -> bool:

@@ -35,7 +35,7 @@ class Certificate(NamedTuple):
 
     subject: str
     alternative_names: bytes
-    """The extension as it stands in the certificate, to be compared; empty where there is none."""
+    """The extension as in the certificate, to be compared; empty where there is none."""
     not_before: datetime
     not_after: datetime
 

@@ -57,7 +57,7 @@ class Arrivals:
             del self._by_host[host]
 
     def stop(self) -> None:
-        """Look no more."""
+        """Stop looking."""
         if self._timer is not None:
             self._timer.cancel()
             self._timer = None

@@ -201,7 +201,7 @@ class Connection:
     # What the protocol asks for -----------------------------------------------------------
 
     def wake_soon(self) -> None:
-        """Go on in the next turn of the loop."""
+        """Continue in the next turn of the loop."""
         self._server.loop.call_soon(self._on_wake)
 
     def reply_ready(self) -> None:
@@ -214,7 +214,7 @@ class Connection:
             self._go_on()
 
     def task_done(self) -> None:
-        """A task has made its reply; nothing else goes on meanwhile."""
+        """A task has made its reply; nothing else continues meanwhile."""
         if self._release_replies():
             self._go_on()
 

@@ -127,7 +127,7 @@ class Door:
             self._jwks.start()
 
     def stop(self) -> None:
-        """Read it no more."""
+        """Stop reading it."""
         if self._jwks is not None:
             self._jwks.stop()
 
@@ -214,7 +214,7 @@ class Door:
 
     def _validator(self, oauth: OauthSettings) -> Validate:
         if oauth.jwks_url is None:
-            log.warning("unsecured tokens are accepted: anybody can log in as any user",
+            log.warning("unsecured tokens are accepted: anyone can log in as any user",
                         listener=self.name)  # fmt: skip
             return UnsecuredValidator(oauth.rules, _now_ms)
         from ottla.security.jwks import JwksReader

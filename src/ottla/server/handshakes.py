@@ -46,7 +46,7 @@ class Handshakes:
             self.run(*self._waiting.popleft())
 
     def stop(self) -> None:
-        """Begin no more."""
+        """Begin no new ones."""
         self._waiting.clear()
         if self._threads is not None:
             self._threads.shutdown(wait=False, cancel_futures=True)

@@ -418,7 +418,7 @@ class ServerProtocol:
     # Flow ---------------------------------------------------------------------------------
 
     def give_way(self) -> None:
-        """Let what goes on now be finished, and the other clients have a turn; then go on."""
+        """Let what continues now be finished, and the other clients have a turn; then continue."""
         if self.flow is READY:
             self._move(FlowEvent.GIVE_WAY)
             self._shell.wake_soon()

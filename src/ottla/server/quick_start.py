@@ -5,7 +5,7 @@ import sys
 
 
 def quicken() -> None:
-    """Collect no garbage until the broker runs (`run_broker` sees to that), and leave out rich.
+    """Collect no garbage until the broker runs (`run_broker` enables it), and leave out rich.
 
     structlog brings rich in wherever it is installed, for tracebacks that a broker does not draw.
     """

@@ -68,7 +68,7 @@ class RunningBroker:
         return self.node.image.security_secret or self._secret
 
     def _users_changed(self, users: Sequence[str]) -> None:
-        """Close the connections of users that are no more."""
+        """Close the connections of users that were removed."""
         known = {user for _, user in self.node.image.scram_credentials}
         gone = [Principal(USER, user) for user in users if user not in known]
         if gone:
@@ -123,7 +123,7 @@ class RunningBroker:
         self._stack.push_async_callback(self.metrics.stop)
 
     async def stop(self) -> None:
-        """Let no more clients in, close the connections, flush and close the logs."""
+        """Stop accepting clients, close the connections, flush and close the logs."""
         self.node.ready = False
         await self.node.lifecycle.hand_over()
         await self._stack.aclose()

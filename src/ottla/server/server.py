@@ -4,7 +4,7 @@ Rules kept here:
 1. `max.connections` is a promise about memory: past it nothing is accepted, and the kernel's
    backlog waits. So it does past `max.connection.creation.rate`, until the second is over.
    `max.connections.per.ip` closes what is over it at once. A listener that has as many as
-   `listener.name.X.max.connections` accepts nobody; the others go on.
+   `listener.name.X.max.connections` accepts nobody; the others continue.
 2. A connection on which no request waits, and nothing has moved for `connections.max.idle.ms`, is
    closed. So is one whose client has gone while nobody read from it.
 3. Connections and logs share the file descriptors: connections leave the logs some, and leave some
@@ -343,7 +343,7 @@ class Server:
         self.loop.run_in_executor(None, reload).add_done_callback(done)
 
     def close_sessions(self, principals: Collection[Principal]) -> None:
-        """Close the connections of users that are no more, or that must log in again."""
+        """Close the connections of users that were removed, or that must log in again."""
         for connection in [each for each in self.connections if each.principal in principals]:
             log.info(
                 "connection closed",
@@ -396,7 +396,7 @@ class Server:
             connection.close()
 
     def close(self) -> None:
-        """Accept nobody any more, and close every connection."""
+        """Stop accepting clients, and close every connection."""
         if self._resume is not None:
             self._resume.cancel()
         if self._sweep is not None:

@@ -15,7 +15,7 @@ class Flow(Enum):
     """How far a connection is with requests and replies."""
 
     READY = "requests are handled as they arrive"
-    RESTING = "it has given way to others and goes on in the next turn of the loop"
+    RESTING = "it has given way to others and continues in the next turn of the loop"
     SENDING = "the socket is full; nothing is handled until the replies have left"
     LOADING = "the next bytes to send are read from disk; nothing is handled until then"
     CLOSED = "the connection has ended"

@@ -3,12 +3,12 @@
 Rules kept here:
 1. The supervisor is the authority on life. A worker that is silent for `broker.session.timeout.ms`
    is killed (SIGKILL) and reaped, and only then declared dead in the store: so no broker that was
-   declared dead can still answer anybody. One that has not spoken yet is in no store and leads
+   declared dead can still answer anyone. One that has not spoken yet is in no store and leads
    nothing: it gets longer, for a busy machine may take its time to start Python.
 2. A worker that dies is started again, later and later if it dies soon. One that cannot even start
    the first time ends all of them.
-3. The workers log in at each other with a password that is made at each start, handed to them on
-   stdin and kept nowhere.
+3. The workers authenticate to each other with a password that is made at each start, handed to them
+   on stdin and kept nowhere.
 4. The supervisor owns the data folder. When the supervisor ends, however, the workers do.
 """
 
@@ -100,7 +100,8 @@ class Supervisor:
         return self._status
 
     def _warn_of_others(self) -> None:
-        """Fewer workers than before: what only the others have is away, and nobody else says so."""
+        """Fewer workers than before: the data that only the others have is unavailable: log
+        that."""
         names = [path.name for path in self._folder.path.iterdir() if path.is_dir()]
         if others := left_out(names, [worker.id for worker in self._workers]):
             log.warning(
@@ -121,7 +122,7 @@ class Supervisor:
             began = time.monotonic()
             try:
                 status = await self._live(worker)
-            except OSError as problem:  # no memory, or no room for a process: the others live on
+            except OSError as problem:  # no memory, or too many processes: the others keep running
                 log.error("failed to start a worker process", broker=worker.id, reason=str(problem))
                 await _end(worker.child)
                 status = 1

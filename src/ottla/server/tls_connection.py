@@ -241,7 +241,7 @@ class TlsConnection(Connection):
                 self._drain_soon()
 
     def _drain_soon(self) -> None:
-        """In the next turn: what goes on now may be in the middle of a request."""
+        """In the next turn: what continues now may be in the middle of a request."""
         if not self._drains:
             self._drains = True
             self._server.loop.call_soon(self._on_drain)

@@ -34,7 +34,7 @@ def left_out(names: Iterable[str], workers: Iterable[int]) -> list[int]:
 
 
 def worker_settings(static: Mapping[str, str], number: int, password: str = "") -> dict[str, str]:
-    """The settings of one worker; raises ConfigError where they leave no room for it.
+    """The settings of one worker; raises ConfigError where they cannot be used for it.
 
     `password` is what the workers use among themselves, where their listener asks for a login.
     """

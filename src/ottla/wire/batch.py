@@ -41,7 +41,7 @@ _MAX_TIMESTAMP = Struct(">q")
 
 
 class BatchHeader(NamedTuple):
-    """A batch's header as it stands in the bytes."""
+    """A batch's header as it is in the bytes."""
 
     base_offset: int
     length: int

@@ -96,7 +96,7 @@ class _Check:
         if needs and pipeline.checkpoint is None:
             self._wrong(
                 1,
-                "checkpoint is missing: a folder for what the pipeline has done, as in "
+                "checkpoint is missing: a folder for the pipeline's progress, as in "
                 f"`checkpoint: checkpoints/{pipeline.name}`",
             )
         for name, value in pipeline.spark.items():
@@ -116,7 +116,9 @@ class _Check:
         for thing in (*self._pipeline.sources.values(), *self._pipeline.steps.values()):
             before = taken.setdefault(thing.name.lower(), thing.name)
             if before is not thing.name:
-                self._wrong(thing.name.line, f"the name {thing.name} is taken (line {before.line})")
+                self._wrong(
+                    thing.name.line, f"the name {thing.name} is already used (line {before.line})"
+                )
 
     def _folders(self) -> None:
         """Each lake has a folder of its own: Spark's log of files, and tables, belong to one. What
@@ -165,8 +167,8 @@ class _Check:
                 if sql.same_name(METADATA_COLUMN, columns) and source.schema is not None:
                     self._wrong_sql(
                         source.schema.line,
-                        f"{what}: metadata makes the column {METADATA_COLUMN}, which the schema "
-                        "has already",
+                        f"{what}: metadata adds the column {METADATA_COLUMN}, which the schema "
+                        "already has",
                     )
                 columns = (*columns, METADATA_COLUMN)
             self._topic_source(source, what)
@@ -342,8 +344,8 @@ class _Check:
         if isinstance(source, TopicSource) and _reads_all_like(source, sink.topic):
             self._wrong(
                 sink.topic.line,
-                f"{what}: {sink.topic} is what its rows come from: they would come again without "
-                "end",
+                f"{what}: its rows come from {sink.topic}: the pipeline would read its own output "
+                "forever",
             )
         self._option(sink_problem(self._pipeline, sink))
         self._expressions(f"{what}: topic", templates.expressions(sink.topic), columns)

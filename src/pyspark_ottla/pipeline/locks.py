@@ -2,7 +2,7 @@
 
 Spark itself notices two runs on one checkpoint when both write the file of the same batch. With the
 checkpoint files of `session` it looks whether the file is there, and then renames its own to it: of
-two that look at the same moment both would go on. A lock leaves no such moment, and says so at
+two that look at the same moment both would continue. A lock leaves no such moment, and says so at
 once.
 
 Rules kept here:
@@ -48,8 +48,8 @@ def _lock(folder: Path, query: str) -> Iterator[None]:
         except BlockingIOError:
             holder = os.read(opened, 20).decode(errors="replace").strip()
             raise PipelineError(
-                f"sink {query}: another run, process {holder or 'unknown'}, has its checkpoint "
-                f"{folder / query}: stop it first"
+                f"sink {query}: its checkpoint {folder / query} is in use by "
+                f"another run (process {holder or 'unknown'}); stop it first"
             ) from None
         os.ftruncate(opened, 0)
         os.pwrite(opened, f"{os.getpid()}\n".encode(), 0)

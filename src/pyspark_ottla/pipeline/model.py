@@ -99,8 +99,8 @@ class Partitioning:
     def hiding(self) -> str:
         """What is wrong then."""
         return (
-            f"partition_by: {self.unit}({self.column}) makes the column {self.folder}, which the "
-            f"rows have already: give theirs another name, or take {self.folder} by itself"
+            f"partition_by: {self.unit}({self.column}) adds the column {self.folder}, which the "
+            f"rows already have: rename theirs, or use {self.folder} itself"
         )
 
 

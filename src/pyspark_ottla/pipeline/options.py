@@ -1,7 +1,7 @@
 """The options that a pipeline gives the format "ottla", and what is wrong with them (pure).
 
 Rules kept here:
-1. What the file says under `options` is stronger than what the pipeline sets by itself.
+1. What the file says under `options` takes precedence over what the pipeline sets.
 2. Options are judged by the code that Spark will ask, so that `check` and `run` say the same.
 3. A problem has the line of the option that its text names, where the file has that option.
 """

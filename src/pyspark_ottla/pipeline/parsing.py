@@ -1,7 +1,7 @@
 """JSON records to columns, and what to say of those that are no such JSON.
 
 Rules kept here:
-1. A record is broken if its value is null, is not JSON, has more behind the JSON, does not fit the
+1. A record is broken if its value is null, is not JSON, has data after the JSON, does not fit the
    schema, or lacks a field that the schema calls NOT NULL. Fields that the schema does not name are
    ignored.
 2. A broken record never vanishes: it goes to the dead letters, whole, with the reason in its
@@ -179,7 +179,7 @@ def _reason(schema: "StructType") -> "Column":
         .when(f.trim(text) == "", f.lit("the value is empty"))
         .when(
             is_more & alone.isNotNull() & alone[BROKEN].isNull(),
-            f.lit("there is more behind the JSON"),
+            f.lit("unexpected data after the JSON"),
         )
         .when(anything.isNull(), f.lit("the value is not JSON"))
         .when(

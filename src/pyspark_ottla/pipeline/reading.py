@@ -257,5 +257,6 @@ def _duration(section: Section, key: str, *, required: bool = False) -> Text | N
 def _check_name(section: Section, name: Text) -> None:
     if not NAME.fullmatch(name):
         section.wrong(
-            f"{name} cannot be a name: letters, digits and _ can, and no digit at first", name.line
+            f"{name} is not a valid name: use letters, digits and _, and no digit at the start",
+            name.line,
         )

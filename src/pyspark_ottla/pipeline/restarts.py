@@ -34,7 +34,7 @@ class Restarts:
         self._batches = 0
 
     def allow(self, failure: str, batches: int) -> bool:
-        """Whether to go on after a failure, with this many batches finished up to it."""
+        """Whether to continue after a failure, with this many batches finished up to it."""
         if batches > self._batches:
             self._batches = batches
             self.in_a_row = 0

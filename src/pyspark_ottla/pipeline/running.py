@@ -256,8 +256,8 @@ class Run:
             raise PipelineError(f"sink {name} failed: {reason}")
         item.progress.restarts += 1
         self._display.say(
-            f"sink {name} failed ({reason}) and is started again from its checkpoint, "
-            f"{item.restarts.in_a_row} of {MOST_IN_A_ROW} times in a row"
+            f"sink {name} failed ({reason}); restarting it from its checkpoint "
+            f"(attempt {item.restarts.in_a_row} of {MOST_IN_A_ROW})"
         )
         try:
             item.query = item.planned.start()

@@ -224,7 +224,8 @@ def _lake(
     zone = spark.conf.get("spark.sql.session.timeZone")
     if sink.format == "iceberg" and zone not in ("UTC", "Etc/UTC", "Z", "GMT"):
         raise PipelineError(
-            f"sink {sink.name}: Iceberg divides time in UTC: spark.sql.session.timeZone must be UTC"
+            f"sink {sink.name}: Iceberg partitions by time in UTC: "
+            "spark.sql.session.timeZone must be UTC"
         )
     options = TableOptions(
         format=str(sink.format),

@@ -20,8 +20,10 @@ def main(arguments: Sequence[str] | None = None) -> None:
 
     parser = argparse.ArgumentParser(description="Run an Ottla pipeline.")
     parser.add_argument("file")
-    parser.add_argument("--once", action="store_true", help="read what there is now, then end")
-    parser.add_argument("--bootstrap", help="brokers, in place of those in the file")
+    parser.add_argument(
+        "--once", action="store_true", help="process all available records, then stop"
+    )
+    parser.add_argument("--bootstrap", help="brokers to connect to; overrides the file")
     given = parser.parse_args(arguments)
     try:
         pipeline = load(given.file, look_into_sql=False)

@@ -2,7 +2,7 @@
 
 Rules kept here:
 1. Nothing is committed before all tasks have reported and all their transactions are open.
-2. When one of them is committed, the others are to be: an abort that finds one committed goes on
+2. When one of them is committed, the others are to be: an abort that finds one committed continues
    with the rest. Only a driver that dies between the first and the last leaves a part.
 3. After a failure the run is swept, also where no task has reported: one may have written, and its
    report be lost with the job. Nobody else would end its transaction.

@@ -10,7 +10,7 @@ class RowError(SinkError):
 
 
 class FencedError(SinkError):
-    """Another run of the same sink has taken over: this one may not go on."""
+    """Another run of the same sink has taken over: this one may not continue."""
 
     def __init__(self, sink: str) -> None:
         super().__init__(

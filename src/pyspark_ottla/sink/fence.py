@@ -3,7 +3,7 @@
 Rules kept here:
 1. Taking the fence id aborts what its last owner left undecided, and makes all its later writes
    fail. Only what is read after that is final.
-2. A run takes the fence once. A process that goes on for the same run, after another one ended,
+2. A run takes the fence once. A process that continues for the same run, after another one ended,
    takes it over only if nobody else had it in between.
 3. A decision is made when its transaction is committed; before that it is nothing.
 4. The audit event of a decision is in the same transaction. Where the audit topic cannot
@@ -94,7 +94,7 @@ class Fence:
             )
         self.key = ending.next_key
         if self._transactions.version < IMPLICIT_PARTITIONS:
-            # The epoch has not changed, and with it sequence numbers would have to go on.
+            # The epoch has not changed, and with it sequence numbers would have to continue.
             self.key = _begin(self._transactions, self._sink, self.key)
         steps.reached(CommitStep.DONE if is_done else CommitStep.PREPARED)
 

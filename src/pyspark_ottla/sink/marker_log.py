@@ -3,7 +3,7 @@
 Rules kept here:
 1. It is read up to the end that its leader names, never just until nothing comes: a batch whose
    decision is not seen would be written again.
-2. A process that has read it before goes on from there: batch writes look at it several times for
+2. A process that has read it before continues from there: batch writes look at it several times for
    each batch, and it has a record for each batch of every sink since the last compaction. It is
    read from its start again where it is another topic, or ends before what was read.
 """

@@ -5,7 +5,7 @@ Rules kept here:
    parent's transactions.
 2. A state belongs to one run of a sink: runs do not see each other's, though their tasks may come
    by turns (batch jobs of one application share their processes).
-3. All of it can be lost: a process may end at any time, and another one goes on. A state that was
+3. All of it can be lost: a process may end at any time, and another one continues. A state that was
    lost and is recreated has transactional ids of its own: those it had may be open.
 """
 

@@ -11,7 +11,7 @@ Rules kept here:
    committed if its first batch is still there and the fetch does not list it as aborted.
 3. Where that does not tell (compaction removed the batch; another's open transaction holds the last
    stable offset back), the transaction's own marker is looked for behind its last record.
-4. What retention or deletion took away is unknown, never guessed. A topic that was recreated under
+4. What retention or deletion removed is unknown, never guessed. A topic that was recreated under
    the old name has other records at these offsets, or none.
 5. What a leader does not show yet is not gone: its end is asked for first.
 """

@@ -50,7 +50,7 @@ def check_owner(sink: str, decision: Decision | None, query: str) -> None:
         raise SharedSinkError(
             f"the sink {sink} belongs to {_whose(decision.query)}, which has written its batch "
             f"{decision.batch}; this is {_whose(query)}. No two queries or targets can share a "
-            "sinkId, and a new checkpoint cannot go on with an old one: take another sinkId here"
+            "sinkId, and a new checkpoint cannot continue with an old one: take another sinkId here"
         )
 
 
@@ -103,9 +103,10 @@ def resolve(
             case Action.ROLLED_BACK:
                 assert decision is not None
                 raise RolledBackError(
-                    f"the sink {sink} is to write batch {batch}, but has written batch "
-                    f"{decision.batch} already: the checkpoint is older than the sink (restored, "
-                    "or a new one with an old sinkId). Use the newest checkpoint, or another sinkId"
+                    f"batch {batch} is to be written to the sink {sink}, but batch "
+                    f"{decision.batch} was already written: the checkpoint is older than the sink "
+                    "(restored, or a new one with an old sinkId). Use the newest checkpoint, or "
+                    "another sinkId"
                 )
             case Action.UNKNOWN:
                 assert decision is not None

@@ -162,7 +162,7 @@ def _property(context: TaskContext, name: str) -> str:
     value = context.getLocalProperty(name)
     if value is None:
         raise SinkError(
-            f"Spark does not tell its task the property {name}, by which batches are known. "
+            f"Spark did not set the property {name}, which identifies the batch. "
             "Only micro-batch triggers are supported"
         )
     return value

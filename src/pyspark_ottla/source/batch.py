@@ -33,7 +33,7 @@ class BatchReader(DataSourceReader):
             wanted, ids = cluster.wanted()
             if not wanted:
                 raise OptionError(
-                    f"option subscribePattern: no topic fits {settings.subscription.pattern!r}"
+                    f"option subscribePattern: no topic matches {settings.subscription.pattern!r}"
                 )
             start = cluster.resolve(settings.start, wanted)
             end = cluster.resolve(settings.end, wanted)

@@ -2,7 +2,7 @@
 
 Rules kept here:
 1. The cluster is asked each time: partitions and topics come and go while a stream runs. What a
-   query has read of and is not there is asked for again before it is called lost: brokers hear of a
+   query has read of and is missing is asked for again before it is called lost: brokers learn of a
    new topic or partition one after another.
 2. With read_committed a log ends at its last stable offset: what lies after it is not decided.
 3. A topic that was named and does not exist is an error, never nothing.
@@ -65,7 +65,7 @@ class SourceCluster:
         except KafkaError as problem:
             if problem.code is not ErrorCode.INVALID_TOPIC_EXCEPTION:
                 raise
-            raise OptionError(f"option {option}: no topic has such a name: {problem}") from None
+            raise OptionError(f"option {option}: invalid topic name: {problem}") from None
         ids = known_ids((topic.name, topic.id) for topic in described)
         found = {
             TopicPartition(topic.name, item.partition)

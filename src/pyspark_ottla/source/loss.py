@@ -6,7 +6,7 @@ Rules kept here:
 2. With failOnDataLoss every loss is an error that names topic, partition and offsets; without it
    the rest is read, and the same sentence is a warning.
 3. A topic that was deleted and created again is another topic, known by its id. Where an id is not
-   known, a log that ends before the place where reading was to go on tells the same. Without
+   known, a log that ends before the place where reading was to continue tells the same. Without
    failOnDataLoss it is read from its start, by the batch that goes back: one that was planned for
    the old topic reads nothing of the new one.
 """
@@ -17,7 +17,7 @@ from typing import NamedTuple
 from ottla.client import TopicPartition
 from pyspark_ottla.source.offsets import Offsets, in_words
 
-HINT = "set the option failOnDataLoss to false to go on with what is there"
+HINT = "set the option failOnDataLoss to false to continue with the remaining records"
 
 
 class Bounds(NamedTuple):
@@ -43,7 +43,7 @@ def available(
     goes_on: bool = False,
     recreated: Collection[str] = (),
 ) -> Found:
-    """Compare ranges with logs. A partition that `logs` does not have does not exist any more.
+    """Compare ranges with logs. A partition that `logs` does not have no longer exists.
 
     With `goes_on`, the starts are ends of earlier batches, and no user's choice (rule 3). The
     ranges of topics in `recreated` are those of a topic that was deleted.
@@ -58,7 +58,7 @@ def available(
                     f"topic {partition.topic} was deleted and created again: offsets "
                     f"{wanted_start} to {wanted_end - 1} of {in_words([partition])}, as it was,"
                     if partition.topic in recreated
-                    else f"{in_words([partition])} does not exist any more: "
+                    else f"{in_words([partition])} no longer exists: "
                     f"its offsets {wanted_start} to {wanted_end - 1}"
                 )
                 found.losses.append(f"{what} cannot be read")
@@ -67,21 +67,21 @@ def available(
         first, last = wanted_start, wanted_end
         if first > min(log.end, last):
             found.losses.append(
-                f"{in_words([partition])} was to be read from offset {first} on, "
+                f"{in_words([partition])} cannot be read from offset {first} on, "
                 f"but its log ends at offset {log.end}: the topic may have been created again"
             )
             last = min(last, log.end)
             first = log.first if goes_on and wanted_end < wanted_start else last
         elif last > log.end:
             found.losses.append(
-                f"{in_words([partition])} was to be read up to offset {last}, "
+                f"{in_words([partition])} cannot be read up to offset {last}, "
                 f"but its log ends at offset {log.end}"
             )
             last = log.end
         if first < log.first and first < last:
             found.losses.append(
                 f"offsets {first} to {min(log.first, last) - 1} of {in_words([partition])} "
-                f"are not there any more: its log starts at offset {log.first}"
+                f"no longer exist: the log starts at offset {log.first}"
             )
             first = log.first
         found.start[partition] = min(first, last)
@@ -92,8 +92,7 @@ def available(
 def vanished(known: Mapping[TopicPartition, int], there: Mapping[TopicPartition, int]) -> list[str]:
     """What can never be read of partitions that were known and are not there."""
     return [
-        f"{in_words([partition])} does not exist any more: what came after offset {offset} "
-        "cannot be read"
+        f"{in_words([partition])} no longer exists: what came after offset {offset} cannot be read"
         for partition, offset in sorted(known.items())
         if partition not in there
     ]

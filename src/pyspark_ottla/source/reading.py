@@ -109,7 +109,8 @@ def _gather(
 def _what_is_left(
     client: Client, settings: SourceSettings, wanted: Range, problem: KafkaError
 ) -> Range:
-    """Offsets, or all of a partition, went away after the batch was planned; else the problem."""
+    """Offsets, or all of a partition, were deleted after the batch was planned; else the
+    problem."""
     where = TopicPartition(wanted.topic, wanted.partition)
     start = wanted.start
     logs: dict[TopicPartition, Bounds] = {}

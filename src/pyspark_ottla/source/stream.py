@@ -68,7 +68,7 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         self._latest: Offsets | None = None
         """Where logs ended when that was last asked."""
         self._missing: Set[TopicPartition] = frozenset()
-        """Partitions that were read and do not exist any more."""
+        """Partitions that were read and no longer exist."""
         self._committed: Position | None = None
         least = settings.min_offsets_per_trigger
         self._patience = Patience(least or 0, settings.max_trigger_delay)

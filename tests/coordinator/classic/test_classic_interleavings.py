@@ -1,13 +1,13 @@
 """Thousands of random lives of a classic group: joins, crashes, timeouts, commits, restarts.
 
 Checked, beside what groups_invariants has after every step:
-1. In each generation a partition is given to one member: what each member is told is what one
+1. In each generation a partition is given to one member: the assignment of each member is what one
    leader decided.
 2. An offset whose commit was acknowledged is the one that is fetched, also after restarts; one of
    an ended transaction counts exactly if it was committed.
 3. Every parked request is answered once (groups_world refuses a second answer), and when members
    fall silent none stays parked.
-4. A coordinator that lost the unacknowledged end of its log goes on from what is left.
+4. A coordinator that lost the unacknowledged end of its log continues from what is left.
 5. All of this while the wall clock is set back and forward.
 """
 
@@ -44,7 +44,7 @@ class Life:
     joining: dict[int, ClassicClient] = field(default_factory=dict)
     syncing: dict[int, tuple[ClassicClient, int]] = field(default_factory=dict)
     divided: dict[str, list[str]] = field(default_factory=dict)
-    """The members that each leader was told of."""
+    """The members that each leader got."""
     owners: dict[tuple[int, int], str] = field(default_factory=dict)
     """Who was given a partition in a generation."""
     committed: dict[int, tuple[int, int]] = field(default_factory=dict)
@@ -198,7 +198,7 @@ class Life:
         self.load_again(len(self.world.log))
 
     def lose(self, member: ClassicClient) -> None:
-        """The coordinator dies with what one request wrote, before anyone was told."""
+        """The coordinator dies with what one request wrote, before any reply was sent."""
         length = len(self.world.log)
         before = member.member_id, member.generation, member.leader
         request = self.random.choice(["join", "sync", "leave"])

@@ -7,7 +7,7 @@ Checked, beside what groups_invariants has after every step:
 3. When members are left alone, all come to rest: each partition of each topic that is subscribed
    to has an owner, the members have their targets, and no request stays parked.
 4. An offset whose commit was acknowledged is the one that is fetched, also after restarts.
-5. A coordinator that lost the unacknowledged end of its log goes on from what is left.
+5. A coordinator that lost the unacknowledged end of its log continues from what is left.
 6. All of this while the wall clock is set back and forward.
 """
 
@@ -194,7 +194,7 @@ class Life:
         self.load_again(len(self.world.log))
 
     def lose(self, member: Consumer) -> None:
-        """The coordinator dies with what one request wrote, before anyone was told."""
+        """The coordinator dies with what one request wrote, before any reply was sent."""
         length = len(self.world.log)
         member.send(full=True)
         self.load_again(length)
@@ -212,7 +212,7 @@ class Life:
         check(self.world)
         group = self.group()
         if group is None:
-            # Empty, it may be taken over by classic members, who start it anew.
+            # Empty, it may be taken over by classic members, who start it again.
             self.epoch = 0
             return
         assert group.epoch >= self.epoch
@@ -235,7 +235,7 @@ class Life:
             assert fetch(self.world, partition) == self.committed.get(partition, -1)
 
     def come_to_rest(self) -> None:
-        """Nobody disturbs the members any more."""
+        """Stop disturbing the members."""
         for _ in range(24):
             self.world.advance(4_000)
             for reader in self.readers:

@@ -1,4 +1,4 @@
-"""The transaction coordinator: producers and their transactions, and who is told what.
+"""The transaction coordinator: producers, their transactions, and the replies.
 
 What is refused with which code in which version is in `test_transactions_as_kafka` too, by the
 answers of Kafka itself.

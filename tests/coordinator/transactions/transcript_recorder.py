@@ -2,7 +2,7 @@
 
     python -m tests.coordinator.transactions.transcript_recorder HOST:PORT
 
-makes `transcript.json` anew, from a single Kafka broker of version 4.3.0 that has a
+makes `transcript.json` again, from a single Kafka broker of version 4.3.0 that has a
 topic `transcript` with four partitions. It takes about a minute, most of it for the scripts in
 which a producer id has used up its 32,767 epochs.
 
@@ -90,7 +90,7 @@ class Kafka:
 
 
 def written_scripts() -> Iterator[tuple[str, list[Step]]]:
-    """The scripts that somebody thought of."""
+    """The scripts that someone thought of."""
     yield (
         "an id that nobody knows",
         [

@@ -64,7 +64,7 @@ class World(Driver):
         self.lost: list[TxnMarkers] = []
         """Markers that a coordinator before this one had asked for, still under way."""
         self.told: list[tuple[TransactionShard, TxnMarkers, dict[TopicPartition, ErrorCode]]] = []
-        """What a shard was told, and may be told again."""
+        """What a shard was given, and may be given again."""
         self.partitions: dict[TopicPartition, list[Written]] = {}
         self.given: list[Given] = []
         self.ended: list[Ended] = []
@@ -120,7 +120,7 @@ class World(Driver):
             self.held.popleft()[1]()
 
     def crash(self, keep: int) -> None:
-        """Go on with another coordinator."""
+        """Continue with another coordinator."""
         before = self.transactions() if keep == len(self.log) else None
         self.held.clear()
         self.lost += self.markers

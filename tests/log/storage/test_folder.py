@@ -262,6 +262,29 @@ def test_ids_are_written_as_kafka_writes_them() -> None:
             uuid_from_text(text)
 
 
+def test_a_lost_page_cache_takes_back_high_watermarks_above_the_recovery_points(
+    tmp_path: Path,
+) -> None:
+    # A truncation that was not synced is undone: at offsets up to the high watermark there may be
+    # records of an older leader epoch. Called committed, they would never be truncated again.
+    folder = DataFolder(tmp_path)
+    folder.storage_epoch("first boot")
+    folder.write_checkpoint("recovery-point-offset-checkpoint", {("t", 0): 268})
+    known = {("t", 0): 315, ("t", 1): 10}
+    folder.write_checkpoint("replication-offset-checkpoint", known)
+    folder.storage_epoch("first boot")
+    assert folder.read_checkpoint("replication-offset-checkpoint") == known
+    folder.storage_epoch("second boot")
+    assert folder.read_checkpoint("replication-offset-checkpoint") == {("t", 0): 268, ("t", 1): 0}
+
+
+def test_an_id_that_a_power_loss_left_as_zeros_counts_as_missing(tmp_path: Path) -> None:
+    folder = DataFolder(tmp_path)
+    (tmp_path / "t-0").mkdir()
+    (tmp_path / "t-0" / "partition.metadata").write_bytes(bytes(44))
+    assert folder.read_topic_id(tmp_path / "t-0") is None
+
+
 def test_a_restarted_machine_raises_the_storage_epoch(tmp_path: Path) -> None:
     folder = DataFolder(tmp_path)
     assert folder.storage_epoch("first boot") == 0

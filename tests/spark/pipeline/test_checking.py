@@ -108,7 +108,7 @@ def test_all_mistakes_are_found_at_once(check: Check) -> None:
     text = changed("format: json", "format: jsn").replace("from: minutes", "from: minuts")
     text = text.replace("checkpoint: state\n", "")
     assert check(text) == [
-        "1: checkpoint is missing: a folder for what the pipeline has done, as in "
+        "1: checkpoint is missing: a folder for the pipeline's progress, as in "
         "`checkpoint: checkpoints/shop`",
         "5: source clicks: format cannot be jsn: did you mean json?",
         "30: sink out: there is no source or step minuts: did you mean minutes?",
@@ -150,9 +150,9 @@ def test_all_mistakes_are_found_at_once(check: Check) -> None:
         ("lake: lake", "lake: state/lake", "27: sink lake: the checkpoint (line 2) and it share"),
         ("checkpoint: state", "checkpoint: lake/state", "27: sink lake: the checkpoint (line 2) a"),
         ("day(at)", "day(at), day(at)", "29: sink lake: partition_by: at_day is a duplicate"),
-        ("id, at,", "id, id AS At_day, at,", "29: sink lake: partition_by: day(at) makes the col"),
-        ("clicks-{lower(type)}", "clicks", "23: sink split: clicks is what its rows come from: th"),
-        ("topic: clicks\n", "pattern: clicks.*\n", "23: sink split: clicks-{lower(type)} is what"),
+        ("id, at,", "id, id AS At_day, at,", "29: sink lake: partition_by: day(at) adds the colu"),
+        ("clicks-{lower(type)}", "clicks", "23: sink split: its rows come from clicks: the pipel"),
+        ("topic: clicks\n", "pattern: clicks.*\n", "23: sink split: its rows come from clicks-{l"),
         ("clicks-{lower(type)}", "clicks-{ }", "23: sink split: topic:   does not parse: it must"),
         ("key: id", "key: id, type", "24: sink split: id, type does not parse: it must be one"),
         ("key: id", "key: '*'", "24: sink split: * does not parse: it must be one expression"),
@@ -161,7 +161,7 @@ def test_all_mistakes_are_found_at_once(check: Check) -> None:
         ("delay: 10 minutes", "delay: 1 hour 3 apples", "9: source clicks: watermark: delay is a"),
         ("schema: id BIGINT", "schema: Id INT, id BIGINT", "7: source clicks: the schema does not"),
         ("schema: id BIGINT", "metadata: true\n    schema: Kafka INT, id BIGINT",
-         "8: source clicks: metadata makes the column kafka, which the schema has already"),
+         "8: source clicks: metadata adds the column kafka, which the schema already has"),
         ("from: clicks", "from: Pages", "22: sink split: Pages is a table, not a stream"),
         ("from: clicks", "from: pages", "22: sink split: pages is a table, not a stream"),
         ("topic: clicks\n", "topic: cl icks\n", "5: source clicks: cl icks cannot be a topic"),
@@ -170,8 +170,8 @@ def test_all_mistakes_are_found_at_once(check: Check) -> None:
          "29: sink lake: table is a namespace and a name, as in shop.clicks"),
         ("format: delta", "format: iceberg\n    table: shop.", "29: sink lake: table is a"),
         ("console: true", "", "30: sink out: it needs one of topic, lake or console"),
-        ("  minutes:", "  clicks:", "15: the name clicks is taken (line 4)"),
-        ("  minutes:", "  2nd:", "15: 2nd cannot be a name"),
+        ("  minutes:", "  clicks:", "15: the name clicks is already used (line 4)"),
+        ("  minutes:", "  2nd:", "15: 2nd is not a valid name"),
         ("  out:", "  lake:", "30: sinks: lake is a duplicate"),
         ("steps:", "spark: {x: 1}\nsteps:", "13: spark: x is not a Spark setting"),
         ("steps:", "steps: [\n", "not YAML"),

@@ -98,7 +98,7 @@ def test_a_pipeline_that_is_killed_or_stopped_loses_and_doubles_nothing(
             if stopped.poll() is None:
                 kill(stopped)
         assert "rows/s" in out.read_text(), "it ends with a summary"
-        # The third run goes on from the same checkpoint, in another Spark.
+        # The third run continues from the same checkpoint, in another Spark.
         rest = run(spark, file, bootstrap)
         assert all(done.rows > 0 for done in rest.values()), "they were stopped before the end"
         values = [*committed(client, f"{topic}.a"), *committed(client, f"{topic}.b")]

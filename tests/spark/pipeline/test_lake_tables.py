@@ -171,7 +171,9 @@ def test_partition_by_cannot_change(
     other = changed(table, folders=folders, units=units, columns=columns)
     # Iceberg has no column for a day, so other units are other columns to it.
     schema = SCHEMA if "at_day" in other.folders or table.options.format == "delta" else WITHOUT_DAY
-    with pytest.raises(PipelineError, match="partition_by cannot change: the table is divided by"):
+    with pytest.raises(
+        PipelineError, match="partition_by cannot change: the table is partitioned by"
+    ):
         other.prepare(schema)
     again = changed(table, folders=["type", "at_day"], units=[None, "day"], columns=["type", "at"])
     again.prepare(SCHEMA)
@@ -267,7 +269,7 @@ def store() -> Iterator[subprocess.Popen[str]]:
 def test_storage_options_are_for_files_too(store: subprocess.Popen[str]) -> None:
     assert store.stdout is not None
     storage = {
-        "AWS_ACCESS_KEY_ID": "somebody",
+        "AWS_ACCESS_KEY_ID": "someone",
         "AWS_SECRET_ACCESS_KEY": "secret",
         "AWS_ENDPOINT_URL": f"http://127.0.0.1:{store.stdout.readline().strip()}",
         "AWS_REGION": "here",
@@ -281,7 +283,7 @@ def test_storage_options_are_for_files_too(store: subprocess.Popen[str]) -> None
     assert (file.path.partition("/")[0], file.size) == ("type=view", 7)
     said = store.stdout.readline()
     assert said.startswith(f"/lakes/clicks/{file.path}?".replace("=", "%3D"))
-    assert "Credential=somebody/" in said
+    assert "Credential=someone/" in said
 
 
 def test_rows_are_split_by_all_columns_together() -> None:

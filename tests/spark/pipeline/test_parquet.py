@@ -54,7 +54,7 @@ def test_a_lake_stays_divided_as_it_is(spark: SparkSession, tmp_path: Path) -> N
     path = written(rows, tmp_path / "a b" / "x=y", "kind", "day")
     must_stay_readable(spark, path, rows.schema, ["kind", "day"])
     for folders in ([], ["kind"], ["id"]):
-        with pytest.raises(PipelineError, match="is divided by kind, day, not by"):
+        with pytest.raises(PipelineError, match="is partitioned by kind, day, not by"):
             must_stay_readable(spark, path, rows.schema, folders)
 
 

@@ -68,7 +68,7 @@ def test_good_records_have_all_their_values(spark: SparkSession) -> None:
     ]
 
 
-MORE = "there is more behind the JSON"
+MORE = "unexpected data after the JSON"
 BROKEN: dict[str | None, str] = {
     None: "the value is null",
     '{"id":3}{"id":4}': MORE,

@@ -63,7 +63,7 @@ def test_a_query_whose_process_is_killed_is_started_again_and_loses_nothing(
     assert done[0].rows == 5
     assert sorted(map(int, committed(client, f"{topic}.out"))) == list(range(5))
     assert "sink out failed (" in said()
-    assert f"is started again from its checkpoint, 1 of {MOST_IN_A_ROW} times in a row" in said()
+    assert f"restarting it from its checkpoint (attempt 1 of {MOST_IN_A_ROW})" in said()
 
 
 def test_the_queries_of_a_pipeline_share_no_registration_that_spark_changes(

@@ -118,7 +118,7 @@ def test_a_pipeline_splits_counts_joins_loads_and_sorts_out(
         name: done.rows for name, done in first.items() if name != "clicks.dead_letters"
     }
 
-    # The next run goes on where this one ended. Two sinks are enough to see it.
+    # The next run continues where this one ended. Two sinks are enough to see it.
     text = pipeline.read_text()
     kept = text.index("  windows:\n"), text.index("  iceberg:\n")
     pipeline.write_text(text[: text.index("  split:\n")] + text[slice(*kept)])

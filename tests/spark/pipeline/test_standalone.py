@@ -72,7 +72,7 @@ def master(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     package = "org.apache.spark.deploy"
     web = ("--webui-port", "0", "--host", "127.0.0.1")
     log = folder / "master.log"
-    # The master binds the port that it is told, and announces it: 0 would be announced as 0.
+    # The master binds the port that it is given, and announces it: 0 would be announced as 0.
     port = str(free_port())
     running = [spark_class(log, f"{package}.master.Master", "--port", port, *web)]
     try:

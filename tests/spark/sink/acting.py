@@ -73,7 +73,7 @@ class Run:
 
 
 def forget_process() -> None:
-    """As if a new process went on."""
+    """As if a new process continued."""
     process._process = process._Process()
     marker_log._process = marker_log._Process()
 

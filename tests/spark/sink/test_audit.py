@@ -1,4 +1,5 @@
-"""What a sink wrote is told to the audit once, whoever finishes a batch: it agrees with the log."""
+"""What a sink wrote is reported to the audit once, by whatever finishes a batch: it agrees with the
+log."""
 
 from collections.abc import Callable, Iterator
 

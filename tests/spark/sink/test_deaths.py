@@ -64,7 +64,7 @@ def dies_at(where: Moment, work: Callable[[], object]) -> bool:
 
 
 def check_the_next_run(client: Client, run: Run) -> None:
-    """A new run writes the batch that Spark does not know of, and goes on."""
+    """A new run writes the batch that Spark does not know of, and continues."""
     again = Run(run.options, run.sink)
     again.batch(1, ROWS)
     assert visible(client, run.options.topic or "") == sorted(["before", *ALL])

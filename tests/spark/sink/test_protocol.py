@@ -305,7 +305,9 @@ def test_a_list_that_another_run_half_committed_is_completed_from_the_own_list(
 
 def test_a_later_batch_in_the_marker_fails(client: Client, topic: str, run: Run) -> None:
     run.batch(7, ROWS)
-    with pytest.raises(RolledBackError, match="write batch 5, but has written batch 7"):
+    with pytest.raises(
+        RolledBackError, match=r"batch 5 is to be written .*, but batch 7 was already written"
+    ):
         restarted(run).tasks(5, ROWS)
     assert visible(client, topic) == ALL
 
@@ -322,7 +324,7 @@ def test_a_fenced_run_may_not_decide(client: Client, topic: str, run: Run) -> No
     run.abort(1, reports)
     assert visible(client, topic) == [*ALL, "d"]
     forget_process()
-    # The newer run goes on: the abort of the older one has not taken the fence from it.
+    # The newer run continues: the abort of the older one has not taken the fence from it.
     new.batch(2, [["e"]])
     assert visible(client, topic) == [*ALL, "d", "e"]
 
@@ -468,7 +470,7 @@ def test_the_fence_works_with_transactions_of_version_1(client: Client, run: Run
     for batch in range(3):
         fence.decide(Done(batch, run.run))
     assert read_marker(client, run.sink).decision == Done(2, run.run)
-    # Another process of the run goes on, and the first one is fenced.
+    # Another process of the run continues, and the first one is fenced.
     Fence.take_once(client, transactions, run.sink, run.run).decide(Done(3, run.run))
     with pytest.raises(FencedError):
         fence.decide(Done(4, run.run))

@@ -184,7 +184,7 @@ def test_a_topic_that_does_not_exist_is_named(spark: SparkSession, bootstrap: st
 
 def test_a_name_that_no_topic_can_have_is_named(spark: SparkSession, bootstrap: str) -> None:
     message = refused(spark, named(bootstrap, {"subscribe": "no topic!"}))
-    assert "option subscribe: no topic has such a name: topic no topic!" in message
+    assert "option subscribe: invalid topic name: topic no topic!" in message
 
 
 def test_a_partition_that_does_not_exist_is_named(
@@ -196,7 +196,7 @@ def test_a_partition_that_does_not_exist_is_named(
 
 def test_a_pattern_that_fits_no_topic_is_named(spark: SparkSession, bootstrap: str) -> None:
     options = named(bootstrap, {"subscribePattern": "there-is-none.*"})
-    assert "option subscribePattern: no topic fits 'there-is-none.*'" in refused(spark, options)
+    assert "option subscribePattern: no topic matches 'there-is-none.*'" in refused(spark, options)
 
 
 def test_offsets_must_name_every_partition_and_no_other(

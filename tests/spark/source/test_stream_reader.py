@@ -138,9 +138,9 @@ def test_a_topic_that_was_made_anew_is_read_from_its_start(
     assert gone == first
     admin.create_topic(topic, partitions=1)
     write(client, topic, ["d"])
-    anew = stream.latestOffset(first, ReadAllAvailable())
-    assert offsets(anew) == {topic: {"0": 1}}
-    assert ranges(stream, first, anew) == [Range(topic, 0, 0, 1)]
+    again = stream.latestOffset(first, ReadAllAvailable())
+    assert offsets(again) == {topic: {"0": 1}}
+    assert ranges(stream, first, again) == [Range(topic, 0, 0, 1)]
 
 
 def test_a_topic_that_was_made_anew_under_a_planned_batch_is_read_once(
@@ -155,8 +155,8 @@ def test_a_topic_that_was_made_anew_under_a_planned_batch_is_read_once(
     admin.create_topic(topic, partitions=1)
     write(client, topic, ["e"])
     assert ranges(stream, first, planned) == []
-    anew = stream.latestOffset(planned, ReadAllAvailable())
-    assert ranges(stream, planned, anew) == [Range(topic, 0, 0, 1)]
+    again = stream.latestOffset(planned, ReadAllAvailable())
+    assert ranges(stream, planned, again) == [Range(topic, 0, 0, 1)]
 
 
 def recreate(client: Client, topic: str, values: list[str], partitions: int = 1) -> None:
@@ -178,9 +178,9 @@ def test_a_longer_topic_of_the_same_name_is_another_topic(
     strict = reader(bootstrap, **options)
     with pytest.raises(DataLossError, match=rf"topic {topic} was deleted and created again"):
         strict.latestOffset(first, ReadAllAvailable())
-    anew = stream.latestOffset(through_spark(first), ReadAllAvailable())
-    assert ranges(stream, first, anew) == [Range(topic, 0, 0, 3)]
-    assert stream.latestOffset(through_spark(anew), ReadAllAvailable()) == anew
+    again = stream.latestOffset(through_spark(first), ReadAllAvailable())
+    assert ranges(stream, first, again) == [Range(topic, 0, 0, 3)]
+    assert stream.latestOffset(through_spark(again), ReadAllAvailable()) == again
 
 
 def test_a_batch_that_was_planned_for_a_deleted_topic_reads_nothing_of_the_new_one(
@@ -195,8 +195,8 @@ def test_a_batch_that_was_planned_for_a_deleted_topic_reads_nothing_of_the_new_o
     with pytest.raises(DataLossError, match=rf"offsets 0 to 1 of {topic}-0, as it was, cannot"):
         ranges(reader(bootstrap, **options), start, planned)
     assert ranges(stream, start, planned) == []
-    anew = stream.latestOffset(planned, ReadAllAvailable())
-    assert ranges(stream, planned, anew) == [Range(topic, 0, 0, 3)]
+    again = stream.latestOffset(planned, ReadAllAvailable())
+    assert ranges(stream, planned, again) == [Range(topic, 0, 0, 3)]
 
 
 @pytest.mark.parametrize("fails", [True, False])
@@ -239,7 +239,7 @@ def test_a_topic_that_is_deleted_under_a_task_is_a_loss(
     (part,) = stream.partitions(start, stream.latestOffset(start, ReadAllAvailable()))
     Admin(client).delete_topic(topic)
     if fails:
-        with pytest.raises(DataLossError, match=rf"{topic}-0 does not exist any more: its offsets"):
+        with pytest.raises(DataLossError, match=rf"{topic}-0 no longer exists: its offsets"):
             list(stream.read(part))
     else:
         assert list(stream.read(part)) == []

@@ -5,7 +5,7 @@ Rules kept here:
    reported when they are committed there, and where that is this broker, on its disk.
 2. All events of a chain are in one partition, so they are read in the order they were written.
 3. In a cluster the topic itself says how far a log was counted: a new leader of a partition
-   goes on where the leader before it has ended. What is read is what is committed, all of it: a
+   continues where the leader before it has ended. What is read is what is committed, all of it: a
    new leader of the topic that does not know yet how much that is, is asked again later.
 4. An event of lost records sets back what was counted; any other only moves it on.
 """
@@ -239,7 +239,7 @@ def _take(batch: memoryview, offset: int, counted: Counted) -> None:
     try:
         records = decode_short_batch(batch)
     except KafkaError:
-        return  # anybody may write anything to the topic
+        return  # anyone may write anything to the topic
     for record in records:
         if record.offset < offset or not (record.key or b"").startswith(BROKERS):
             continue
@@ -261,7 +261,7 @@ async def _committed(partition: Partition) -> None:
     def once(tell: Callable[[], object]) -> Callable[[], object]:
         return lambda: None if written.done() else tell()
 
-    gone = KafkaError(ErrorCode.NOT_LEADER_OR_FOLLOWER, f"{partition} is not led here")
+    gone = KafkaError(ErrorCode.NOT_LEADER_OR_FOLLOWER, f"this broker does not lead {partition}")
     partition.when_committed(
         partition.log.end_offset,
         once(lambda: written.set_result(None)),

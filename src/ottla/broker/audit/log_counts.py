@@ -13,7 +13,7 @@ Rules kept here:
    log that ends before what was counted has lost records: an event says which.
 5. What fails is said once and tried again at the next time.
 6. A partition is counted by the broker that leads it. In a cluster each round begins with what
-   others have reported (`audit_topic`), so a new leader goes on where the one before it ended.
+   others have reported (`audit_topic`), so a new leader continues where the one before it ended.
 """
 
 from __future__ import annotations

@@ -38,4 +38,7 @@ class BrokerState:
     def check_lease(self) -> None:
         """Refuse to answer where the lease is over; raises KafkaError."""
         if not self.holds_lease():
-            raise KafkaError(ErrorCode.NOT_LEADER_OR_FOLLOWER, "this broker may have been replaced")
+            raise KafkaError(
+                ErrorCode.NOT_LEADER_OR_FOLLOWER,
+                "the lease of this broker has expired; another broker may have taken over",
+            )

@@ -22,7 +22,7 @@ class CoordinatorsByTopic:
             coordinators.opened(partition)
 
     def ends_to_lead(self, partition: Partition) -> None:
-        """A partition is led here no more."""
+        """A partition is no longer led here."""
         coordinators = self._by_topic.get(partition.topic)
         if coordinators is not None:
             coordinators.closed(partition)

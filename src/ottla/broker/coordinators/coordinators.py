@@ -98,7 +98,7 @@ class Coordinators(ABC, Generic[T]):
         runner.load()
 
     def closed(self, partition: Partition) -> None:
-        """This broker leads a partition no more."""
+        """This broker no longer leads a partition."""
         runner = self._runners.pop(partition.index, None)
         if runner is not None:
             runner.end()

@@ -7,11 +7,11 @@ Rules kept here (the shard's own are in `coordinator/shard.py`):
    it is committed, and on disk where `flush.messages` says so: no client sees what a failover or a
    failure of power could undo.
 3. Where an append fails, or the partition moves away, the shard is dropped: waiting requests get
-   NOT_COORDINATOR. It is loaded again from the log before it answers anybody. A shard that has not
+   NOT_COORDINATOR. It is loaded again from the log before it answers anyone. A shard that has not
    changed by deciding is kept: Kafka's goes back to what it was, and a full disk would have it
    loaded for every commit. Where that cannot be said, loading takes a small share of the time.
 4. While it loads, requests get COORDINATOR_LOAD_IN_PROGRESS. One loads after the other, so that
-   a broker which takes over many goes on serving everything else.
+   a broker which takes over many continues serving everything else.
 5. Records that linger (`ask_lingering`) are replayed at once and appended together a little later,
    in batches that fit: before the shard is asked anything else, and before any reply leaves the
    broker (`lingering.py`). Where that fails, the replies of those whose records they were do not
@@ -130,7 +130,10 @@ class ShardRunner(Generic[S]):
             raise KafkaError(ErrorCode.NOT_COORDINATOR)
         if not self._context.holds_lease():
             self._timers.refused()
-            raise KafkaError(ErrorCode.NOT_COORDINATOR, "this broker may have been replaced")
+            raise KafkaError(
+                ErrorCode.NOT_COORDINATOR,
+                "the lease of this broker has expired; another broker may have taken over",
+            )
         return self._shard
 
     @property
@@ -477,7 +480,7 @@ class ShardRunner(Generic[S]):
         self._held[later] = _Held(waiter, timer)
 
     def _release(self, later: Later[Any]) -> None:
-        """Hold a reply no more."""
+        """Stop holding a reply."""
         held = self._held.pop(later)
         held.timer.cancel()
         self.partition.give_up(held.waiter)

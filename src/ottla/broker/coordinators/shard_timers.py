@@ -107,5 +107,5 @@ class ShardTimers:
             self._expire(key)
 
     def _was_unheard(self, now: float, late: float) -> bool:
-        """Whether clients may have tried in vain to say something in time."""
+        """Whether clients may have tried without result to say something in time."""
         return late >= LATE_SECONDS or now - self._refused_at < SECOND_WAIT_SECONDS

@@ -143,7 +143,8 @@ class OffsetCheckpoints:
         await self._write(HIGH_WATERMARKS)
 
     async def write_recovery_points(self) -> None:
-        """Promise no more than is there, before a log is truncated; raises OSError."""
+        """Lower what the checkpoint promises to what is there, before a log is truncated; raises
+        OSError."""
         await self._write(RECOVERY_POINTS)
         await self._write(CLEANER_OFFSETS)
 
@@ -187,7 +188,7 @@ class OffsetCheckpoints:
             await self._write_now(name)
 
     async def _write_now(self, name: str, gone: Iterable[Key] = ()) -> None:
-        """The caller sees to it that nobody else writes."""
+        """The caller makes sure that nothing else writes."""
         offsets = await self._offsets(name)
         for key in gone:
             offsets.pop(key, None)
@@ -198,7 +199,7 @@ class OffsetCheckpoints:
         try:
             was_full = await asyncio.shield(writing)
         except asyncio.CancelledError:
-            await asyncio.wait((writing,))  # rule 3, also when nobody wants to know any more
+            await asyncio.wait((writing,))  # rule 3, also when no caller is left
             raise
         self._written[name] = offsets
         del self._uncertain[name]

@@ -1,8 +1,9 @@
 """What is done about a full disk: lines in the broker's log, and some room that was put by.
 
 Rules kept here:
-1. Clients hear of every batch that is refused (KAFKA_STORAGE_ERROR), and may ask a thousand times a
-   second. The log has one line for all of them, of all partitions, and the count in the last line.
+1. Clients get an error for every batch that is refused (KAFKA_STORAGE_ERROR), and may ask a
+   thousand times a second. The log has one line for all of them, of all partitions, and the count
+   in the last line.
 2. It is over when nothing was refused for some seconds and the disk takes a file of some size: the
    clients may have given up, and nobody else would notice.
 3. A lack of open files or of memory is met in the same places, passes in the same way, and is

@@ -5,7 +5,7 @@ Rules kept here:
    loop. The loop only renames files. At most `log.cleaner.threads` children work at a time, each
    log is given to one of them, and without work there is none.
 2. Before a log is touched it is flushed, and its recovery point is in the checkpoint: so a crash
-   never makes anybody read compacted batches to know the log's producers.
+   never makes anyone read compacted batches to know the log's producers.
 3. What was made for a log that was deleted, truncated, shortened by retention or reconfigured
    meanwhile is thrown away. Groups of segments are put in place in their order, each durable before
    the next.
@@ -187,7 +187,7 @@ class LogCleaner:
                 await child.end()
 
     async def _clean_log(self, job: _Job, child: Child) -> bool:
-        """Compact one log; False where that failed, and the child is no more."""
+        """Compact one log; False if that failed and the child has ended."""
         partition = job.partition
         self._children[partition] = child
         outcome: Finished | Failed | None = None
@@ -305,32 +305,32 @@ class LogCleaner:
         written = sum(each.bytes_written for each in last)
         yield (
             "kafka_log_logcleaner_cleaner_recopy_percent",
-            "How much of what was read in the last compactions was written again.",
+            "Percentage of the bytes read in the last compactions that were written again.",
             100 * written / read if read else 0,
         )
         yield (
             "kafka_log_logcleaner_max_buffer_utilization_percent",
-            "How full the map of keys was in the last compactions.",
+            "Highest utilization of the key map in the last compactions.",
             100 * max((each.map_fullness for each in last), default=0),
         )
         yield (
             "kafka_log_logcleaner_max_clean_time_secs",
-            "How long the longest of the last compactions took.",
+            "Time taken by the longest of the last compactions.",
             max((each.seconds for each in last), default=0),
         )
         yield (
             "kafka_log_logcleaner_max_compaction_delay_secs",
-            "For how long the latest log should have been compacted (max.compaction.lag.ms).",
+            "How far the most overdue log is past its compaction deadline (max.compaction.lag.ms).",
             self._most_overdue_ms / 1000,
         )
         yield (
             "kafka_log_logcleanermanager_max_dirty_percent",
-            "The dirty part of the dirtiest log.",
+            "Dirty ratio of the dirtiest log.",
             100 * self._dirtiest,
         )
         yield (
             "kafka_log_logcleanermanager_time_since_last_run_ms",
-            "When the cleaner last looked for dirty logs.",
+            "Milliseconds since the cleaner last checked for dirty logs.",
             self._clock.elapsed_ms() - self._last_run,
         )
         yield (

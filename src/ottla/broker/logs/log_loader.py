@@ -9,7 +9,7 @@ Rules kept here:
    Where the disk was only full, or too many files were open, it is tried again. A log that a full
    disk keeps from being recovered is recovered in memory, so that it can be read and deleted.
 4. Opening many gives way to clients, and to the session with the metadata store.
-5. What a checkpoint says was on disk and is not there any more is an error, never an empty log
+5. What a checkpoint says was on disk and is gone is an error, never an empty log
    without a word (see `lost_logs`).
 6. A folder belongs to a topic's id, not to its name (see `partition_folders`). Nobody works on a
    folder when its topic goes.
@@ -63,7 +63,7 @@ SCANNED_IN_PLACE: Final = 256 << 10
 child takes longer."""
 TRY_AGAIN_SECONDS: Final = 5.0
 MAY_PASS: Final = DISK_IS_FULL | {errno.EAGAIN}
-"""The last is what a system says that has no more room for processes."""
+"""The last is the error of a system that cannot start more processes."""
 
 
 class LogLoader:
@@ -211,7 +211,7 @@ class LogLoader:
         return gone
 
     async def _leave(self, places: list[LocalReplica]) -> None:
-        """Let nobody work on these folders any more."""
+        """Stop all work on these folders."""
         directories = {str(place.directory) for place in places}
         await self._child.leave(directories)
         await self._in_memory.leave(directories)
@@ -236,7 +236,7 @@ class LogLoader:
     def _bytes_to_scan(self, place: LocalReplica) -> int:
         try:
             return needs_recovery_bytes(place.directory, place.recovery_point, self._log_dir.files)
-        except OSError:  # scanning it says what is wrong, or finds that nothing is any more
+        except OSError:  # scanning it says what is wrong, or finds that nothing is wrong now
             return 1
 
     def _open(self, place: LocalReplica, *, clean: bool) -> None:

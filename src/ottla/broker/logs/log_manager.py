@@ -10,7 +10,7 @@ Rules kept here:
    very many are due there are rests between groups, which may take three minutes more: flushing
    is not what a broker is there for. Who has set a shorter `flush.ms` is not kept waiting.
 2. Waiting for a disk happens in threads; walks over all partitions give way to clients.
-3. A file is removed `file.delete.delay.ms` after it was renamed, whatever else goes on. A deleted
+3. A file is removed `file.delete.delay.ms` after it was renamed, whatever else continues. A deleted
    partition's folder, empty then, goes when the checkpoints have forgotten the partition: a start
    after a kill knows by it that the offsets there are not those of a topic made since.
 4. What fails for one partition is said in a line and tried again at its next time; the other

@@ -5,7 +5,7 @@ Rules kept here:
    sync after a restart. Until then its checkpoints stay, which show that records are missing.
 2. Where the folder is gone it begins empty then, as a new replica does, and copies everything from
    its leader. A damaged log stays offline: a person decides what becomes of it.
-3. The only replica of a partition goes on from the offset at which the lost records ended.
+3. The only replica of a partition continues from the offset at which the lost records ended.
 """
 
 from __future__ import annotations
@@ -58,7 +58,7 @@ class LostLogs:
                 self._begin_empty(topic, key[1])
 
     def failed(self, key: Key, topic: TopicImage, problem: Exception) -> None:
-        """A log cannot be opened: let the others go on without it."""
+        """A log cannot be opened: let the others continue without it."""
         is_lost = isinstance(problem, CorruptLog | FolderError)
         if is_lost:
             self._lost[key] = isinstance(problem, LostLogError)
@@ -77,7 +77,7 @@ class LostLogs:
             log.error(
                 "partition folder is missing; its records are lost",
                 partition=directory.name,
-                goes_on_from_offset=known,
+                next_offset=known,
             )
             return known
         if self._is_in_sync(key):

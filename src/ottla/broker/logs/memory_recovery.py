@@ -4,7 +4,7 @@ Rules kept here:
 1. Nothing is written: indexes, epochs and producers stay in memory until a flush finds room. So the
    log can be read, and deleted, while the disk is full.
 2. It runs in a thread, which slows the loop down; so it is done only then.
-3. The thread is waited for, also where nobody wants its log any more: after `leave`, or after the
+3. The thread is waited for, also where its log is no longer needed: after `leave`, or after the
    waiting was cancelled, nobody works on the folder.
 """
 

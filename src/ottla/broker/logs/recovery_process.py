@@ -48,7 +48,7 @@ class RecoveryProcess:
         return {"error": f"the recovery process ended unexpectedly, {ATTEMPTS} times", "errno": 0}
 
     async def leave(self, directories: Collection[str]) -> None:
-        """Work on none of these logs any more; when this returns nobody does."""
+        """Stop working on these logs; when this returns, nothing works on them."""
         if self._directory in directories:
             self._directory = None
             await self.end()

@@ -71,7 +71,7 @@ class ReplicaRemoval:
         await log_loader.delete_unopened(topic, kept)
 
     async def set_topic_aside(self, log_loader: LogLoader, topic: TopicImage) -> None:
-        """Serve a topic no more that the metadata lack, and keep its records."""
+        """Stop serving a topic that is missing from the metadata, and keep its records."""
         gone = self._end_topic(topic)
         turns = Turns()
         for partition in gone:

@@ -12,8 +12,8 @@ Rules kept here:
 3. A stray folder is deleted only where the metadata have a record that its topic was deleted. Any
    other is renamed, as in Kafka (`-stray`), and logged once: a metadata store restored from an
    old copy does not know the topics made since, and their records would be gone. So it is where
-   the deletion is so old that its record is not kept any more.
-4. A folder without an id may be anybody's. It is left alone.
+   the deletion is so old that its record is no longer kept.
+4. A folder without an id may be anyone's. It is left alone.
 5. What checkpoints say of it is forgotten first, or it would count for a topic made later.
 """
 

@@ -1,7 +1,7 @@
 """The broker's authorizer: it follows the metadata, and logs what it denied.
 
 Rules kept here:
-1. Without `authorizer.class.name` there is none, and everybody may do everything.
+1. Without `authorizer.class.name` there is none, and everyone may do everything.
 2. ACLs come from the image. A change counts on this broker as soon as the image has it.
 3. Denials go to the logger `kafka.authorizer.logger`, in Kafka's words, and not too many of them.
 """

@@ -4,7 +4,7 @@ Rules kept here:
 1. Who asks waits until the topics are there, but not for long: a store that does not answer must
    not keep the client from the topics that are there, nor from what it sends behind its question.
 2. What is being made already is not begun again: who asks for it waits for the same, and no longer
-   than the first who asked. Where that one has waited in vain, nobody else waits.
+   than the first who asked. Where that one has waited without result, nobody else waits.
 3. Why a topic could not be made is for the log. As from Kafka, the client only sees that it is not
    there.
 """
@@ -64,7 +64,7 @@ class AutoTopicCreation:
             await asyncio.wait([making.task for making in awaited], timeout=patience)
 
     def stop(self) -> None:
-        """Make nothing any more: nobody waits for it."""
+        """Stop creating topics: no request waits for them."""
         for making in self._under_way.values():
             making.task.cancel()
 

@@ -8,7 +8,7 @@ Rules kept here:
 4. A session that others have ended leaves no role. Where it can have been by mistake (silence), the
    broker begins another session, with a new broker epoch; where its process was declared dead, or
    another one has taken its id, it ends. The store tells of it, or another broker does while the
-   store is out of reach. Clients are sent away for as long as that is so: a client that is
+   store is out of reach. Clients are disconnected for as long as that is so: a client that is
    connected to this broker alone would ask it for ever who leads.
 5. A registration counts in the session that made it: what is heard of it after that session's end
    is nothing.
@@ -105,7 +105,7 @@ class BrokerLifecycleManager:
         self.advertised: tuple[Listener, ...] = ()
         """The listeners, as clients and other brokers reach them."""
         self.on_end: Callable[[str], object] = lambda _: None
-        """Called where the broker cannot go on, with the reason in one line."""
+        """Called where the broker cannot continue, with the reason in one line."""
         self.on_fenced: Callable[[], object] = lambda: None
         """Called when the broker is fenced and cannot serve clients."""
         self._latest_epoch = NO_EPOCH
@@ -163,7 +163,7 @@ class BrokerLifecycleManager:
         broker.epoch = NO_EPOCH
         if broker.lease is not None:
             broker.lease.ended()
-        self._metadata.version += 1  # what it led, it leads no more
+        self._metadata.version += 1  # it no longer leads what it led
         self._replica_manager.take_all()
         if is_cut_off:
             self._fence()
@@ -173,7 +173,7 @@ class BrokerLifecycleManager:
         self._rejoining = asyncio.get_running_loop().create_task(self._rejoin())
 
     async def stop(self) -> None:
-        """Join no more."""
+        """Stop joining."""
         await self._replacement.stop()
         if self._rejoining is not None:
             self._rejoining.cancel()

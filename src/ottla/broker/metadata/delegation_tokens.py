@@ -80,7 +80,10 @@ async def sweep_tokens(
                 try:
                     await remove_token(metadata, token.id)
                 except StoreError as problem:
-                    log.warning("could not remove an expired token", reason=str(problem))
+                    log.warning(
+                        "failed to delete an expired delegation token; retrying",
+                        reason=str(problem),
+                    )
                     break
                 log.info("delegation token expired", token=token.id, owner=str(token.owner))
 

@@ -1,7 +1,7 @@
 """Finding out that others have taken this broker's place, while it cannot reach the store.
 
 A leader whose session has ended without its knowing acknowledges nothing that it must not: nobody
-copies from it any more. But producers with acks=all would wait as long as it is cut off,
+copies from it. But producers with acks=all would wait as long as it is cut off,
 and clients that ask it for metadata would be sent back to it.
 
 Rules kept here:
@@ -56,7 +56,7 @@ class FencingProbe:
         self._watching.begin()
 
     async def stop(self) -> None:
-        """Look no more."""
+        """Stop looking."""
         await self._watching.stop()
 
     async def _watch(self) -> None:

@@ -22,7 +22,7 @@ log = structlog.get_logger()
 
 ELECTIONS_AT_ONCE: Final = 500
 ANY_IMBALANCE: Final = 0
-"""In percent. Kafka has no setting for it any more: every leader goes back."""
+"""In percent. Kafka removed its setting for it: every leader goes back."""
 
 
 class LeaderBalancer:

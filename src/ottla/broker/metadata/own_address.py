@@ -1,7 +1,7 @@
 """The advertised host of a broker that listens on all interfaces.
 
 Rules kept here:
-1. It is the machine's name, as in Kafka, unless that means "this machine" to everybody, as
+1. It is the machine's name, as in Kafka, unless that means "this machine" to everyone, as
    `localhost` does: clients elsewhere would be sent to themselves.
 2. Then it is the address from which the machine would reach others: that one they can reach, too.
    Nothing is sent to find it.

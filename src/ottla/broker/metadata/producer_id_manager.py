@@ -90,7 +90,7 @@ class ProducerIdManager:
         except StoreError as problem:
             log.warning("failed to allocate a block of producer ids", reason=str(problem))
             done.set_exception(problem)
-            done.exception()  # seen by who waits, if anybody does
+            done.exception()  # seen by who waits, if anyone does
         except BaseException:
             done.cancel()
             raise

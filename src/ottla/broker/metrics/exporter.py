@@ -58,12 +58,12 @@ def partition_families(node: MetricsSource) -> Iterator[Metric]:
         ("in_sync_replica", "Replicas of the partition that are in sync.", _in_sync),
         (
             "leader_is_preferred",
-            "1 where the preferred replica leads.",
+            "1 if the preferred replica leads.",
             lambda p: int(_assigned(node, p)[:1] == [node.id]),
         ),
         (
             "under_replicated_partition",
-            "1 where not all replicas are in sync.",
+            "1 if not all replicas are in sync.",
             lambda p: int(_in_sync(p) < _replicas(p)),
         ),
     ):
@@ -71,13 +71,13 @@ def partition_families(node: MetricsSource) -> Iterator[Metric]:
         yield from gauges(f"kafka_topic_partition_{name}", text, _PARTITION, rows)
     yield from gauges(
         "kafka_cluster_partition_underminisr",
-        "1 where fewer than min.insync.replicas are in sync.",
+        "1 if fewer than min.insync.replicas are in sync.",
         _PARTITION,
         ((_key(each), int(_in_sync(each) < _least(each))) for each in shown),
     )
     yield from gauges(
         "kafka_cluster_partition_atminisr",
-        "1 where exactly min.insync.replicas are in sync.",
+        "1 if exactly min.insync.replicas are in sync.",
         _PARTITION,
         ((_key(each), int(_in_sync(each) == _least(each))) for each in shown),
     )
@@ -90,7 +90,7 @@ def partition_families(node: MetricsSource) -> Iterator[Metric]:
     yield from _cluster_families(node)
     yield GaugeMetricFamily(
         "ottla_metrics_left_out_partitions",
-        "Partitions led here that have no samples of their own: there are too many.",
+        "Partitions led by this broker without samples of their own: there are too many.",
         value=len(led) - len(shown),
     )
 

@@ -45,7 +45,7 @@ _TOPIC_COUNTERS: Final = (
     ("messages_in", "messagesin", "Records appended by producers."),
     ("messages_out", "messagesout", "Records sent to readers; Kafka does not count them."),
     ("produces", "totalproducerequests", "Produce requests, counted for each partition."),
-    ("fetches", "totalfetchrequests", "Fetch answers, counted for each partition."),
+    ("fetches", "totalfetchrequests", "Fetch responses, counted for each partition."),
     ("failed_produces", "failedproducerequests", "Produce requests that got an error."),
     ("failed_fetches", "failedfetchrequests", "Fetch requests that got an error."),
 )
@@ -74,7 +74,7 @@ def families(node: MetricsSource, network: NetworkMetrics, memory: Memory) -> It
     yield from _request_families(network, memory.recent)
     parked = GaugeMetricFamily(
         "kafka_server_delayedoperationpurgatory_purgatorysize",
-        "Requests that wait.",
+        "Requests waiting in purgatory.",
         labels=["delayedOperation"],
     )
     parked.add_metric(["Fetch"], node.delayed.fetches)
@@ -103,22 +103,22 @@ def families(node: MetricsSource, network: NetworkMetrics, memory: Memory) -> It
         ),
         (
             "kafka_server_socket_server_metrics_outgoing_byte",
-            "Bytes of replies.",
+            "Bytes of responses.",
             network.bytes_sent,
         ),
         (
             "kafka_server_fetchsessioncache_incrementalfetchsessionevictions",
-            "Fetch sessions that made room for another.",
+            "Fetch sessions evicted to make room for new ones.",
             node.fetch_sessions.evictions,
         ),
         (
             "kafka_server_replicamanager_isrshrinks",
-            "Replicas that fell out of sync, of partitions that are led here.",
+            "Replicas removed from the ISR of partitions led by this broker.",
             node.replica_metrics.isr_shrinks,
         ),
         (
             "kafka_server_replicamanager_isrexpands",
-            "Replicas that came in sync, of partitions that are led here.",
+            "Replicas added to the ISR of partitions led by this broker.",
             node.replica_metrics.isr_expands,
         ),
         (
@@ -135,7 +135,7 @@ def _request_families(network: NetworkMetrics, recent: RecentCounts) -> Iterator
     requests = [(_api_name(key), key, each) for key, each in list(network.requests.items())]
     yield _histogram(
         "kafka_network_requestmetrics_totaltime_seconds",
-        "From a request's arrival to its answer.",
+        "Time from the arrival of a request to its response.",
         [([name], histogram) for name, _, histogram in requests],
         ["request"],
     )
@@ -148,7 +148,7 @@ def _request_families(network: NetworkMetrics, recent: RecentCounts) -> Iterator
     lately = [(name, recent.since(key, histogram)) for name, key, histogram in requests]
     yield from gauges(
         "kafka_network_requestmetrics_totaltimems",
-        "Milliseconds from a request's arrival to its answer, in the last minute.",
+        "Milliseconds from the arrival of a request to its response, in the last minute.",
         ("request", "quantile"),
         (
             ((name, str(share)), 1000 * quantile(counts, share))
@@ -182,12 +182,12 @@ def _gauges(
     ):
         yield (
             name,
-            "Share of the last ten seconds, 0 to 1, in which the event loop rested.",
+            "Fraction of the last ten seconds, 0 to 1, in which the event loop was idle.",
             loop.idle,
         )
     yield (
         "kafka_log_logmanager_offlinelogdirectorycount",
-        "1 where partitions of the data folder are offline because its disk failed.",
+        "1 if partitions of the data folder are offline because its disk failed.",
         int(node.partitions.offline_count() > 0),
     )
     yield (
@@ -213,24 +213,24 @@ def _gauges(
     )
     yield (
         "ottla_server_replicamanager_haltedreplicacount",
-        "Replicas that do not copy because their leader lacks committed records that they have.",
+        "Replicas that stopped replicating because their leader lacks committed records.",
         node.partitions.halted_count(),
     )
     leads, under_replicated, under_min_isr = node.partitions.replication()
-    yield "kafka_server_replicamanager_leadercount", "Partitions that are led here.", leads
+    yield "kafka_server_replicamanager_leadercount", "Partitions led by this broker.", leads
     yield (
         "kafka_server_replicamanager_underreplicatedpartitions",
-        "Partitions that are led here and have replicas that are not in sync.",
+        "Partitions led by this broker with replicas that are not in sync.",
         under_replicated,
     )
     yield (
         "kafka_server_replicamanager_underminisrpartitioncount",
-        "Partitions that are led here and have fewer replicas in sync than min.insync.replicas.",
+        "Partitions led by this broker with fewer in-sync replicas than min.insync.replicas.",
         under_min_isr,
     )
     yield (
         "kafka_controller_kafkacontroller_activecontrollercount",
-        "1 where this broker is the controller.",
+        "1 if this broker is the controller.",
         int(is_controller(node.image, node.id, node.broker_epoch)),
     )
     yield (

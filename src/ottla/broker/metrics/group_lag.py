@@ -36,7 +36,7 @@ class GroupPositions:
     positions: list[Position] = field(default_factory=list)
     ends: dict[TopicPartition, int] = field(default_factory=dict)
     left_out: int = 0
-    """What there was no room for."""
+    """What was left out, because there is too much."""
 
 
 class Lag(NamedTuple):

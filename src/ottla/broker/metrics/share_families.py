@@ -27,7 +27,7 @@ def share_families(sharing: SharingView) -> Iterator[Metric]:
     )
     yield CounterMetricFamily(
         "kafka_server_delayedsharefetchmetrics_expires",
-        "Share fetches whose wait ended before there were enough records.",
+        "Share fetches that timed out before there were enough records.",
         value=counts.expired_fetches,
     )
     acknowledged = CounterMetricFamily(
@@ -40,7 +40,7 @@ def share_families(sharing: SharingView) -> Iterator[Metric]:
     yield acknowledged
     yield SummaryMetricFamily(
         "kafka_server_sharegroupmetrics_partitionloadtimems",
-        "How long share partitions were loaded.",
+        "Time taken to load share partitions.",
         count_value=counts.loads,
         sum_value=counts.load_ms,
     )
@@ -56,7 +56,7 @@ def _partition_families(sharing: SharingView) -> Iterator[Metric]:
         f"{prefix}_inflightbatchcount", "Batches of records in flight.", labels=LABELS
     )
     timeouts = CounterMetricFamily(
-        f"{prefix}_acquisitionlocktimeout", "Records whose lock has ended.", labels=LABELS
+        f"{prefix}_acquisitionlocktimeout", "Records whose acquisition lock expired.", labels=LABELS
     )
     for each in sharing.partition_counts():
         labels = [each.group, each.topic, str(each.partition)]

@@ -66,7 +66,7 @@ class CommitWaiters:
                 waiter.committed()
 
     def lost(self) -> None:
-        """This broker cannot say any more whether the rest will be."""
+        """This broker can no longer say whether the rest will be."""
         places, self._places = self._places, []
         waiting, self._waiting = self._waiting, {}
         for _, number in sorted(places):

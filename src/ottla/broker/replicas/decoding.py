@@ -5,7 +5,7 @@ Rules kept here:
 2. The thread of batches hardly ever has the interpreter, and leaves the processor to the loop.
 3. One batch is decompressed at a time, and few long requests are in memory: a client may send
    kilobytes that become a hundred megabytes. Those that wait for the metadata store, or for other
-   replicas, have places of their own: while these do not answer, all others go on.
+   replicas, have places of their own: while these do not answer, all others continue.
 """
 
 import asyncio
@@ -68,7 +68,7 @@ class Decoding:
         self.long_requests = {kind: asyncio.Semaphore(LONG_REQUESTS) for kind in WaitsFor}
         """Held while a long request is in memory."""
         self.long_fetches = asyncio.Semaphore(LONG_REQUESTS)
-        """The same for fetches, which never wait for anybody else while they hold it."""
+        """The same for fetches, which never wait for anyone else while they hold it."""
 
     def of_batch(self, work: Callable[[], T]) -> asyncio.Future[T]:
         """Do what needs the records of a batch."""
@@ -79,6 +79,6 @@ class Decoding:
         return asyncio.get_running_loop().run_in_executor(self._messages, work)
 
     def stop(self) -> None:
-        """Begin nothing any more."""
+        """Begin nothing new."""
         self._batches.shutdown(wait=False)
         self._messages.shutdown(wait=False)

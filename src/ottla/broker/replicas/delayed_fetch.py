@@ -6,11 +6,11 @@ Rules kept here:
 2. `max.bytes` holds, except that the first batch found is returned whole (KIP-74).
 3. A partition of a session that gave records goes behind the others, so that none is starved.
 4. A partition leaves the session's ready ones only when the reader has all that it may read of it.
-   One whose next batch had no room this time, or is not in memory yet, stays: nothing else would
+   One whose next batch did not fit this time, or is not in memory yet, stays: nothing else would
    bring it back.
 5. A partition that a consumer's fetch names and that is not known when it comes answers it only
    where none of the others is known either, as in Kafka: else its client would ask in a busy loop.
-   Followers hear of it at once: they may be ahead of this broker.
+   Followers get it at once: they may be ahead of this broker.
 6. A parked fetch that is woken looks at the partitions that woke it, and adds up what they have. It
    looks at all of them once that is enough, and is answered with what it finds then, as in Kafka.
 7. Many partitions are looked at in turns of the loop. What changes in between is not missed: a
@@ -267,7 +267,7 @@ class DelayedFetch:
     ) -> tuple[int, bool]:
         """Look at partitions, behind others with `size` bytes.
 
-        Returns the bytes of all, and whether the reader has to hear of something else now.
+        Returns the bytes of all, and whether there is something else to report to the reader now.
         """
         look = self._looking.look
         most = self._max_bytes

@@ -34,7 +34,7 @@ def check_append(broker: BrokerState, leadership: Leadership, acks: int) -> None
 
 
 class Uncommitted:
-    """Records that are appended, not committed, and whose result stands in an answer."""
+    """Records that are appended, not committed, and whose result is in a response."""
 
     __slots__ = ("answers", "leader_epoch", "offset", "partition", "place")
 

@@ -80,6 +80,6 @@ class FetchContext:
         )
 
     def stop(self) -> None:
-        """Begin no work in threads any more."""
+        """Begin no new work in threads."""
         self.cold_readers.shutdown(wait=False)
         self.decoding.stop()

@@ -67,7 +67,7 @@ class CachedPartition:
         self.on: Partition | None = None
         """The partition on which this is registered as a reader, while it waits there."""
         self.gone = False
-        """True once the session wants it no more: a fetch may still be at work on it."""
+        """True once it is removed from the session: a fetch may still be at work on it."""
         self.told_high_watermark = -1
         self.told_start_offset = -1
         self.turn = session.next_turn()
@@ -112,12 +112,12 @@ class CachedPartition:
             self.wake()
 
     def leave(self) -> None:
-        """The session wants it no more."""
+        """It is removed from the session."""
         self.gone = True
         self.stop_waiting()
 
     def stop_waiting(self) -> None:
-        """Wake no more."""
+        """Stop waking."""
         if self.on is not None:
             self.on.remove_reader(self)
             self.on = None
@@ -203,7 +203,7 @@ class FetchSession:
                 self.ready[wanted] = None
 
     def forget(self, topics: Iterable[tuple[TopicKey, list[int]]]) -> None:
-        """Want these partitions no more."""
+        """Remove these partitions."""
         for topic, indexes in topics:
             for index in indexes:
                 wanted = self.wanted.pop((topic, index), None)

@@ -47,7 +47,7 @@ class IsrLeaving:
             self.leave((partition.topic, partition.index), partition.topic_id)
 
     def leave(self, key: PartitionKey, topic_id: UUID, *, is_lost: bool = False) -> None:
-        """A replica cannot be served here: let the others go on without it, if there are any."""
+        """A replica cannot be served here: let the others continue without it, if there are any."""
         if (key, topic_id) not in self._under_way:
             self._under_way.add((key, topic_id))
             self._background.run(self._leave(key, topic_id, is_lost))

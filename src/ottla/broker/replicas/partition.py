@@ -8,7 +8,7 @@ Rules kept here:
 3. Nothing is answered before what is promised is true: a produce, a coordinator or a marker that
    reaches `flush.messages` waits for the fsync. What a leader sends begins one without a waiter.
 4. It leads, follows or stands by. Only who leads appends; only who follows copies. Losing the
-   leadership fails everybody who waits for a commit; they are notified when the role is given up
+   leadership fails everyone who waits for a commit; they are notified when the role is given up
    everywhere, for their connections go on with the next request at once.
 5. `leadership` is None where there is one replica: it commits what it appends. With more, the high
    watermark is what the leadership says, and followers are woken by appends, consumers by it.
@@ -155,7 +155,7 @@ class Partition:
         self.log.high_watermark = self.high_watermark
 
     def fail_waiters(self) -> None:
-        """Tell those who wait for a commit that it cannot be promised here any more."""
+        """Fail the requests that wait for a commit: this broker can no longer promise it."""
         self._waiters.lost()
 
     def follow(self, leader_epoch: int, following: Following | None) -> None:
@@ -185,7 +185,7 @@ class Partition:
 
     def _check_leads(self) -> None:
         if not self.leads:
-            raise KafkaError(ErrorCode.NOT_LEADER_OR_FOLLOWER, f"{self} is not led here")
+            raise KafkaError(ErrorCode.NOT_LEADER_OR_FOLLOWER, f"this broker does not lead {self}")
 
     # Copying ------------------------------------------------------------------------------
 
@@ -287,7 +287,7 @@ class Partition:
 
     @property
     def safe_offset(self) -> int:
-        """Below this everything is committed, and on disk where a flush of it is owed."""
+        """Below this everything is committed, and on disk where a flush of it is required."""
         if not self._owed:
             return self.high_watermark
         return min(self.high_watermark, self.log.recovery_point)
@@ -300,7 +300,7 @@ class Partition:
     ) -> int:
         """Do something once all records below an offset are safe, or another if they get lost.
 
-        They may be lost when this broker leads no more. A caller that stops waiting says so
+        They may be lost when this broker no longer leads. A caller that stops waiting says so
         with `give_up` and the number that is returned.
         """
         if not self.leads:
@@ -435,7 +435,7 @@ class Partition:
         (self._followers if is_follower else self._readers)[reader] = None
 
     def remove_reader(self, reader: PartitionReader) -> None:
-        """Wake this reader no more."""
+        """Stop waking this reader."""
         self._readers.pop(reader, None)
         self._followers.pop(reader, None)
 
@@ -459,6 +459,6 @@ class Partition:
                 reader.wake()
 
     def retire(self) -> None:
-        """The partition, led no more, leaves this broker: those who wait learn it now."""
+        """The partition leaves this broker: requests that wait on it are answered now."""
         self.deleted = True
         self.wake_all()

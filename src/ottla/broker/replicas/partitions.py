@@ -1,7 +1,7 @@
 """All partitions of this broker, found by topic name or topic id in one step.
 
 Rules kept here:
-1. A partition that is not served yet (its log is being recovered) or not any more (its disk
+1. A partition that is not served yet (its log is being recovered) or no longer (its disk
    failed) stays known: asking for it gives the reason, not "unknown".
 2. Looking up costs the same whatever the number of topics.
 3. `find` finds what this broker leads, for clients; a replica that follows is found by `get` and
@@ -102,7 +102,7 @@ class Partitions:
         self._all[partition.topic, partition.index] = partition
 
     def remove(self, partition: Partition) -> None:
-        """This broker has no replica of the partition any more."""
+        """This broker no longer has a replica of the partition."""
         self.changes += 1
         self._topics[partition.topic][partition.index] = NOT_LED_HERE
         del self._all[partition.topic, partition.index]

@@ -11,7 +11,7 @@ Rules kept here (the decision is in `replication/follower.py`):
 4. A replica whose leader lacks records that are committed here keeps them: it halts, leaves the
    ISR, and asks again after a while. It is logged at the second time: the image may be behind.
 5. A log that lies below its leader's, and nothing explains that, is begun again all the same. Its
-   files are kept in a folder beside it (`-stray`), as hard links: that needs no room.
+   files are kept in a folder beside it (`-stray`), as hard links: that takes no space.
 6. What is known as committed is not truncated by a member of the ISR: it leaves
    first.
 """

@@ -51,7 +51,7 @@ class OlderEpochs:
         """Whether a role in this epoch is not to be taken."""
         key, latest = (partition.topic_id, partition.index), partition.log.epochs.latest
         if leads and partition.leads and partition.leader_epoch == state.leader_epoch:
-            return False  # it goes on
+            return False  # it continues
         if state.leader_epoch > latest or (state.leader_epoch == latest and not leads):
             self._told.pop(key, None)
             return False

@@ -91,7 +91,7 @@ class ReplicaFetcher:
             self._task = asyncio.get_running_loop().create_task(self._run())
 
     def remove(self, partition: Partition) -> None:
-        """Copy this partition no more."""
+        """Stop copying this partition."""
         key = (partition.topic_id, partition.index)
         if self._partitions.get(key) is partition:
             del self._partitions[key]
@@ -247,7 +247,7 @@ class ReplicaFetcher:
         if answer.error_code:
             if request.session_epoch == INITIAL_EPOCH:
                 raise LinkError(ErrorCode(answer.error_code).name)
-            self._session = (0, INITIAL_EPOCH)  # the leader knows our session no more
+            self._session = (0, INITIAL_EPOCH)  # the leader no longer has our session
             return
         if answer.session_id == 0:
             self._session = (0, INITIAL_EPOCH)

@@ -48,7 +48,7 @@ class ReplicaFetcherManager:
         fetcher.add(partition)
 
     def remove(self, partition: Partition) -> None:
-        """Copy a partition no more."""
+        """Stop copying a partition."""
         fetcher = self._of.pop(partition, None)
         if fetcher is not None:
             fetcher.remove(partition)

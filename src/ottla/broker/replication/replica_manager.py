@@ -43,7 +43,7 @@ class LeadershipListener(Protocol):
         """This broker leads a partition from now on."""
 
     def ends_to_lead(self, partition: Partition) -> None:
-        """This broker leads a partition no more."""
+        """This broker no longer leads a partition."""
 
 
 class ReplicaManager:
@@ -173,7 +173,7 @@ class ReplicaManager:
         grew = leadership.learned(state)
         if replicas != leadership.replicas:
             grew |= leadership.assigned(replicas, self.now())
-            partition.wake_followers()  # who was taken away, or has to be heard again, learns it
+            partition.wake_followers()  # replicas that were removed or must fetch again learn it
         if grew:
             partition.high_watermark_grew()
         self.alter_partition.look_at(partition)

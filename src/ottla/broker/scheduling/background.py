@@ -19,7 +19,7 @@ T = TypeVar("T")
 
 
 class Background:
-    """The tasks of one broker that go on by themselves."""
+    """The tasks of one broker that continue by themselves."""
 
     def __init__(self) -> None:
         self._tasks: set[asyncio.Task[Any]] = set()

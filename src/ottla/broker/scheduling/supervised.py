@@ -8,7 +8,7 @@ Rules kept here:
    and started again after a pause. So is work that waited for something which was cancelled.
 2. The pause doubles while the work fails at once, so that a failure that stays does not fill the
    log.
-3. At most one task runs the work, and `stop` ends it for good.
+3. At most one task runs the work, and `stop` ends it permanently.
 """
 
 import asyncio

@@ -1,4 +1,4 @@
-"""Who is told of partitions that are led here, or no more: coordinators, and share partitions."""
+"""Listeners for leadership of partitions on this broker: coordinators and share partitions."""
 
 from __future__ import annotations
 
@@ -19,6 +19,6 @@ class Leaderships:
         self._coordinators.begins_to_lead(partition)
 
     def ends_to_lead(self, partition: Partition) -> None:
-        """A partition is led here no more."""
+        """A partition is no longer led here."""
         self._sharing.ends_to_lead(partition)
         self._coordinators.ends_to_lead(partition)

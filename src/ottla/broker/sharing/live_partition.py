@@ -1,11 +1,11 @@
 """A share partition at work: how it is loaded, the timer of its locks, who waits on it.
 
 Rules kept here:
-1. It is loaded once, at its first use. Where that fails it is dropped, and the next use loads anew.
-   A start offset that is chosen then is stored before anything is delivered: otherwise the next
-   leader would choose again, and with `latest` skip what was delivered and not acknowledged.
+1. It is loaded once, at its first use. Where that fails it is dropped, and the next use loads
+   again. A start offset that is chosen then is stored before anything is delivered: otherwise the
+   next leader would choose again, and with `latest` skip what was delivered and not acknowledged.
 2. What changes it is reported to the fetches that wait on it, in the same turn.
-3. Once dropped it changes no more: outcomes of its writes only answer those who wait for them.
+3. Once dropped it no longer changes: outcomes of its writes only answer those who wait for them.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ DROPPED_BY: Final = (
     ErrorCode.GROUP_ID_NOT_FOUND,
     ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
 )
-"""Errors of the coordinator after which the state here counts no more."""
+"""Errors of the coordinator after which the state here is invalid."""
 
 
 class Waiter(Protocol):
@@ -207,7 +207,7 @@ class LivePartition:
         self._waiters[waiter] = None
 
     def remove_waiter(self, waiter: Waiter) -> None:
-        """Poke this fetch no more."""
+        """Stop poking this fetch."""
         self._waiters.pop(waiter, None)
 
     def arm(self) -> None:
@@ -239,7 +239,7 @@ class LivePartition:
         self.changed()
 
     def drop(self, reason: ErrorCode) -> None:
-        """Serve it no more."""
+        """Stop serving it."""
         if self.dropped is not None:
             return
         self.dropped = reason

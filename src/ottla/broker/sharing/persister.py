@@ -7,7 +7,7 @@ Rules kept here:
    write under way: those that come meanwhile go together after it. So the store gets them in their
    order, and the busier a share partition is, the more acknowledgements one append has.
 3. What is read is read after all that was written before.
-4. A leader gets Kafka's error of an outcome: FENCED_* means that this broker leads no more.
+4. A leader gets Kafka's error of an outcome: FENCED_* means that this broker no longer leads.
 """
 
 from __future__ import annotations

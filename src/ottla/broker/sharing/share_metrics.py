@@ -42,5 +42,5 @@ class ShareMetrics:
                 self.acknowledged.update(AcknowledgeType(kind) for kind in types)
 
     def dropped(self, key: ShareKey) -> None:
-        """A share partition is served no more."""
+        """A share partition is no longer served."""
         self.lock_timeouts.pop(key, None)

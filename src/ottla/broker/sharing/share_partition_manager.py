@@ -88,14 +88,14 @@ class SharePartitionManager:
             self.metrics.dropped(live.key)
 
     def ends_to_lead(self, partition: Partition) -> None:
-        """A partition is led here no more."""
+        """A partition is no longer led here."""
         where = TopicIdPartition(partition.topic_id, partition.index)
         for live in self.live_partitions:
             if live.key.where == where:
                 live.drop(ErrorCode.NOT_LEADER_OR_FOLLOWER)
 
     def stop(self) -> None:
-        """Serve nothing any more."""
+        """Stop serving."""
         for live in self.live_partitions:
             live.drop(ErrorCode.NOT_LEADER_OR_FOLLOWER)
 

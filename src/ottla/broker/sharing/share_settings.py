@@ -58,7 +58,7 @@ class ShareGroupSettings:
         return settings
 
     def forget(self, group: str) -> None:
-        """Nobody of the group is here any more."""
+        """No member of the group is left here."""
         self._known.pop(group, None)
 
 

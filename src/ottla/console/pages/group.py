@@ -5,8 +5,10 @@ from typing import NamedTuple
 
 from starlette.responses import Response
 
-from ottla.client import ConnectionFailed, KafkaError, TopicPartition
-from ottla.client.group_admin import GroupAdmin, GroupInfo, UnknownGroup
+from ottla.client import Client, ConnectionFailed, KafkaError, TopicPartition
+from ottla.client.group_admin import CommittedOffset, GroupAdmin, UnknownGroup
+from ottla.client.group_info import GroupInfo
+from ottla.client.share_groups import ShareGroupAdmin
 from ottla.console.calls import BadRequest, Call
 from ottla.console.lag import Lag, lag_seconds, lags, total
 from ottla.console.paging import page_of
@@ -51,7 +53,8 @@ def show(call: Call) -> Response:
             note = f"Its members cannot be shown: {problem}"
             kind, protocol = listed[0].type, listed[0].protocol_type
             info = GroupInfo(name, kind, protocol, listed[0].state, "", None, -1, [])
-        committed = admin.committed_offsets(name)
+        shares = info.type == "share"
+        committed = _starts(client, name) if shares else admin.committed_offsets(name)
         readers = {where: each for each in info.members for where in each.assignment}
         found = lags(client, committed)
         everything = sorted({*found, *readers})
@@ -75,6 +78,15 @@ def show(call: Call) -> Response:
         rows=rows,
         total=total(found),
         oldest=max(ages.values(), default=None),
-        resettable=info.state in RESETTABLE,
+        resettable=info.state in RESETTABLE and not shares,
         note=note,
     )
+
+
+def _starts(client: Client, name: str) -> dict[TopicPartition, CommittedOffset]:
+    """Where a share group is: everything before is done with."""
+    return {
+        where: CommittedOffset(own.offset, -1, "")
+        for where, own in ShareGroupAdmin(client).start_offsets(name).items()
+        if own.offset is not None
+    }

@@ -1,8 +1,8 @@
 """How a classic group comes to its next generation.
 
 Rules kept here:
-1. A rebalance starts by asking everyone to join again: who waits for an assignment is sent away
-   with REBALANCE_IN_PROGRESS, heartbeats answer the same.
+1. A rebalance starts by asking everyone to join again: members that wait for an assignment are sent
+   away with REBALANCE_IN_PROGRESS, heartbeats answer the same.
 2. It ends when all members and pending ids have joined, or at the longest rebalance timeout of
    the members; dynamic members that have not joined by then are removed, static ones stay.
 3. The first rebalance of an empty group is put off by `group.initial.rebalance.delay.ms`, again
@@ -64,7 +64,7 @@ def start_rebalance(config: GroupConfig, group: ClassicGroup, draft: ResultDraft
 
 
 def complete_join_if_all_joined(group: ClassicGroup, draft: ResultDraft) -> None:
-    """Go on where nobody is waited for. The first rebalance takes its time in any case."""
+    """Continue where nobody is waited for. The first rebalance takes its time in any case."""
     if (
         group.state is PREPARING_REBALANCE
         and not group.in_first_rebalance
@@ -149,7 +149,7 @@ def remove_member(group: ClassicGroup, member_id: str, draft: ResultDraft) -> No
 
 
 def after_removal(config: GroupConfig, group: ClassicGroup, draft: ResultDraft) -> None:
-    """Go on without those who were just removed."""
+    """Continue without those who were just removed."""
     if group.state in (STABLE, COMPLETING_REBALANCE):
         start_rebalance(config, group, draft)
     elif group.state is PREPARING_REBALANCE and group.all_have_joined:
@@ -157,7 +157,7 @@ def after_removal(config: GroupConfig, group: ClassicGroup, draft: ResultDraft) 
 
 
 def dismiss_all(group: ClassicGroup, draft: ResultDraft) -> None:
-    """Send everyone who waits away, and forget all timers: the group ends."""
+    """Send all waiting members away, and forget all timers: the group ends."""
     again = ErrorCode.REBALANCE_IN_PROGRESS
     for member_id in group.members:
         answer_join(

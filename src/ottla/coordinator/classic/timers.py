@@ -9,7 +9,7 @@ class ClassicTimer(GroupTimerKind):
     """What happens when the time is up."""
 
     SESSION = "a member that was silent, or never came back to join, is removed"
-    JOIN = "the rebalance goes on without the members that have not joined"
+    JOIN = "the rebalance continues without the members that have not joined"
     SYNC = "members that did not ask for their assignment are removed"
 
 

@@ -300,7 +300,7 @@ class ConsumerGroup(Group):
         self.assignment_timestamp = NO_TIME if value is None else value.assignment_timestamp
 
     def replay_regex(self, regex: str, value: ConsumerGroupRegularExpressionValue | None) -> None:
-        """A pattern was looked up, or is not used any more."""
+        """A pattern was looked up, or is no longer used."""
         if value is None:
             self.regexes.pop(regex, None)
         else:

@@ -88,7 +88,7 @@ def leave_for_now(group: ConsumerGroup, member: ConsumerMember, draft: ResultDra
     )
     draft.records.append(current_record(group.group_id, leaving))
     draft.check_fits()
-    # It has nothing to give up any more; only its session ends its absence.
+    # It has nothing left to give up; only its session ends its absence.
     draft.cancel_timer(GroupTimer(ConsumerTimer.REBALANCE, group.group_id, member.member_id))
 
 

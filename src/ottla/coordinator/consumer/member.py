@@ -36,7 +36,7 @@ class MemberState(IntEnum):
     STABLE = 0
     """It has all of it, in the epoch of the target."""
     UNREVOKED_PARTITIONS = 1
-    """It has to give up partitions before it can go on to the next epoch."""
+    """It has to give up partitions before it can continue to the next epoch."""
     UNRELEASED_PARTITIONS = 2
     """It is in the target's epoch, and waits for partitions that others have not given up."""
     UNKNOWN = 127

@@ -92,7 +92,7 @@ class MemberUpdate:
                 self._watch_revocation(moved)
             after = moved
         draft.check_fits()
-        # Only now: nothing can be refused any more.
+        # Only now: nothing can be refused from here on.
         group.seen_topics = self._state.topics.version
         if self._regexes_were_due:
             group.seen_regexes = (self._state.topics.version, draft.now)

@@ -5,7 +5,7 @@ Rules kept here:
    in its target; only then it moves to the target's epoch and gets new partitions.
 2. A partition is given only when nobody owns it. A member that waits for one is moved to the
    target's epoch all the same, with what is free.
-3. A member never keeps partitions of topics that it does not subscribe to any more, whatever an
+3. A member never keeps partitions of topics that it no longer subscribes to, whatever an
    older target says.
 4. What a member has given up is known from the partitions it says it owns; a heartbeat without
    them says nothing.

@@ -79,13 +79,13 @@ def regex_record(group_id: str, regex: str, resolved: ResolvedRegex) -> Coordina
 
 
 def regex_tombstone(group_id: str, regex: str) -> CoordinatorRecord:
-    """The pattern is not used any more."""
+    """The pattern is no longer used."""
     key = ConsumerGroupRegularExpressionKey(group_id=group_id, regular_expression=regex)
     return write_tombstone(key)
 
 
 def topics_tombstone(group_id: str) -> CoordinatorRecord:
-    """What a Kafka before 4.1 kept of the group's topics is not needed any more."""
+    """What a Kafka before 4.1 kept of the group's topics is no longer needed."""
     return write_tombstone(ConsumerGroupPartitionMetadataKey(group_id=group_id))
 
 
@@ -103,7 +103,7 @@ def member_tombstones(group_id: str, member_id: str) -> list[CoordinatorRecord]:
 
 
 def target_epoch_tombstone(group_id: str) -> CoordinatorRecord:
-    """There is no target assignment any more."""
+    """There is no target assignment left."""
     return write_tombstone(ConsumerGroupTargetAssignmentMetadataKey(group_id=group_id))
 
 

@@ -110,7 +110,7 @@ def replay_regex(
     value: ConsumerGroupRegularExpressionValue | None,
     producer_id: int,
 ) -> None:
-    """A pattern was looked up, or is not used any more."""
+    """A pattern was looked up, or is no longer used."""
     group = _group(state, key, value)
     if group is not None:
         group.replay_regex(key.regular_expression, value)

@@ -3,7 +3,7 @@
 Rules kept here:
 1. A pattern is looked up when a member brings it, when topics have changed (not more often than
    every ten seconds), and otherwise every `group.consumer.regex.refresh.interval.ms`.
-2. What a pattern matched is written only where it changed; a pattern that no member uses any more
+2. What a pattern matched is written only where it changed; a pattern that no member uses
    is deleted.
 3. The metadata hash changes with every topic that appears, disappears, is recreated or gets
    partitions among those that the group uses. It is compared only with hashes made here.

@@ -210,6 +210,6 @@ def _record(
     )
     if expire_at == NO_TIMESTAMP:
         return write_offset(key, value)
-    # That version has no room for these two.
+    # That version has no fields for these two.
     value.leader_epoch, value.topic_id = -1, NO_UUID
     return write_record(key, value, OFFSET_VALUE_VERSION_WITH_EXPIRY)

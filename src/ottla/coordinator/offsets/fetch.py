@@ -140,7 +140,7 @@ def _all_topics(
             )
         topics[name].partitions.append(_partition(number, committed, (name, number) in unstable))
     if version >= TOPIC_IDS_FROM:
-        # These replies cannot name a topic that has no id any more.
+        # These replies cannot name a topic that no longer has an id.
         return [topic for topic in topics.values() if topic.topic_id != NO_UUID]
     return list(topics.values())
 

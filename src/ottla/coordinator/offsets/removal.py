@@ -1,4 +1,4 @@
-"""OffsetDelete, DeleteGroups, and the end of offsets and groups that nobody uses any more.
+"""OffsetDelete, DeleteGroups, and the end of offsets and groups that are no longer used.
 
 Rules kept here:
 1. Offsets of a topic that a group's members use cannot be deleted (GROUP_SUBSCRIBED_TO_TOPIC), nor

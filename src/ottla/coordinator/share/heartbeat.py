@@ -8,7 +8,7 @@ Rules kept here:
 3. A member that joins, or subscribes to something else, waits for the share partitions that are
    being initialized for it, so that it can read at once (Kafka answers first: the member then
    reads after its next heartbeat, 5 s later). It waits a short while only; then it gets what there
-   is, and the rest with a later heartbeat. While somebody waits no target assignment is made.
+   is, and the rest with a later heartbeat. While someone waits no target assignment is made.
 4. The assignment is sent where it changed, and where the member sent its subscription.
 5. A refused request changes nothing.
 """
@@ -49,7 +49,7 @@ from ottla.wire.messages.share_group_heartbeat import (
 LONGEST_MEMBER_ID: Final = 36
 LONGEST_WAIT_MS: Final = 3_000
 """How long a member waits for its share partitions. Initialization takes milliseconds, unless the
-share coordinator is away."""
+share coordinator is unavailable."""
 
 
 def heartbeat(
@@ -88,7 +88,7 @@ def heartbeat(
         if moved != after:
             draft.records.append(current_record(group.group_id, moved))
     draft.check_fits()
-    # Only now: nothing can be refused any more.
+    # Only now: nothing can be refused from here on.
     group = state.find(request.group_id, ShareGroup) or _new_group(state, group)
     group.seen_topics = state.topics.version
     group.initializing_since.update(dict.fromkeys(missing, draft.now))
@@ -152,7 +152,7 @@ def initialization_ended(
 def answer_waiting(
     state: GroupState, group: ShareGroup, initialized: Partitions, draft: ResultDraft
 ) -> None:
-    """Give everybody who waits the share partitions that are initialized."""
+    """Give everyone who waits the share partitions that are initialized."""
     waiting, group.waiting = group.waiting, {}
     if not waiting:
         return

@@ -32,7 +32,7 @@ from ottla.wire.messages.delete_share_group_offsets import (
 
 
 class Alteration(Struct, frozen=True):
-    """What is to be initialized anew, and what is said of every topic of the request."""
+    """What is to be initialized again, and what is said of every topic of the request."""
 
     state_epoch: int
     offsets: dict[UUID, dict[int, int]]
@@ -55,7 +55,7 @@ def _empty_group(state: GroupState, group_id: str) -> ShareGroup:
 def begin_alteration(
     state: GroupState, request: AlterShareGroupOffsetsRequest, draft: ResultDraft
 ) -> Alteration:
-    """Note that the share partitions of an AlterShareGroupOffsets are initialized anew."""
+    """Note that the share partitions of an AlterShareGroupOffsets are initialized again."""
     if request.group_id in state.groups:
         group = _empty_group(state, request.group_id)
     else:

@@ -150,7 +150,7 @@ class ShareStateShard:
     def handle_initialize(
         self, key: SharePartitionKey, asked: initializing.PartitionData, now: int
     ) -> Result[initializing.PartitionResult]:
-        """InitializeShareGroupState: begin anew, at an offset or (-1) where the leader decides."""
+        """InitializeShareGroupState: begin again, at an offset or (-1) where the leader decides."""
         draft = ResultDraft(now, self._largest_batch)
         try:
             self._check_named(key)

@@ -3,7 +3,7 @@
 Rules kept here:
 1. Each producer gets an epoch above all that were given before, so that those who had them are
    fenced. When the epochs of a producer id are used up, it gets a new producer id.
-2. A producer that states the id and epoch it has (KIP-360) wants to go on after an error. It is
+2. A producer that states the id and epoch it has (KIP-360) wants to continue after an error. It is
    fenced if another one was given the transactional id since; its retry gets the same answer.
 3. An open transaction is aborted first, and while one is being ended nothing is given: the
    client gets CONCURRENT_TRANSACTIONS, and asks again.

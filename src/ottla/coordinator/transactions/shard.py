@@ -129,7 +129,7 @@ class TransactionShard:
             self._unmarked[transactional_id] = Unmarked(self._replayed, transaction.partitions)
 
     def loaded(self, now: int) -> Result[None]:
-        """Go on with what was left: ends to be carried out, open transactions to be watched."""
+        """Continue with what was left: ends to be carried out, open transactions to be watched."""
         result: Result[None] = Result(None, is_atomic=False)
         for transaction in self._transactions.values():
             if transaction.state is TransactionState.ONGOING:

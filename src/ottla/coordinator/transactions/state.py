@@ -143,7 +143,7 @@ class Transaction(Struct, frozen=True, kw_only=True):
     def initialized(self, expected_epoch: int | None, timeout_ms: int, now: int) -> "Transaction":
         """After InitProducerId: ready for a producer with a new epoch.
 
-        A producer that states the epoch it expects (KIP-360) wants to go on after an error. It
+        A producer that states the epoch it expects (KIP-360) wants to continue after an error. It
         keeps its place unless another one came since; its retry gets what it was given before.
         Raises PRODUCER_FENCED.
         """

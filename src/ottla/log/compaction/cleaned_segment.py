@@ -24,7 +24,7 @@ LARGEST_SEGMENT = 0x7FFFFFFF
 
 
 class SegmentTooLarge(Exception):  # noqa: N818 (it names a state of the segment)
-    """Recompressed batches took more room than the old ones, and there is no more."""
+    """Recompressed batches took more space than the old ones, and the disk is full."""
 
 
 class CleanedSegment:

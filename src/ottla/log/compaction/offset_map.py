@@ -37,7 +37,7 @@ class OffsetMap:
         return len(self._offsets) / self._capacity
 
     def put(self, key: bytes, offset: int) -> bool:
-        """A later record has this key; False if there is no more room for any key."""
+        """A later record has this key; False if the map is full."""
         offsets = self._offsets
         if len(offsets) >= self._capacity:
             return False

@@ -2,7 +2,7 @@
 
 Rules kept here:
 1. After a clean stop nothing is scanned: names, sizes, the end of the last segment, the newest
-   producer snapshot and the epochs are read, and no more.
+   producer snapshot and the epochs are read, and nothing else.
 2. Files that were being removed (`.deleted`) or made (`.cleaned`) when the process died go; a swap
    that had begun (`.swap`) is completed, as in Kafka.
 3. A log always has a segment, and never ends before it starts.

@@ -159,7 +159,7 @@ class LogSegment:
         self.note_largest_timestamp()
 
     def seal(self) -> None:
-        """No more appends."""
+        """Allow no more appends."""
         self.note_largest_timestamp()
         self.sealed = True
         self.file.on_close = self.indexes.drop_if_saved

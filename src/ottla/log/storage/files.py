@@ -201,7 +201,7 @@ class Files:
     def set_aside(self, path: str, new_path: str) -> str | None:
         """Rename a file that is to be removed later; the new name, or None if none is left.
 
-        A full disk may have no room for a longer name: then the file goes at once.
+        A full disk may have no space for a longer name: then the file goes at once.
         """
         try:
             self.rename(path, new_path)

@@ -11,6 +11,7 @@ Rules kept here:
    storage epoch. A start with another boot id that finds no mark of a clean stop raises the epoch:
    the page cache is gone, and with it what was not flushed. A damaged one gets an epoch that it
    never had. It has the directory id, too: the folder is the same one without meta.properties.
+   Where the epoch is raised, high watermarks are lowered to the recovery points first.
 """
 
 import base64
@@ -216,6 +217,7 @@ class DataFolder:
             epoch = int(values.get("storage.epoch", ""))
             if before and boot_id and before != boot_id and not is_clean:
                 epoch += 1
+                self._lower_high_watermarks()
         except ValueError:
             epoch = _UNUSED_EPOCHS + randbits(31)
             _log.warning(
@@ -230,6 +232,23 @@ class DataFolder:
         if data != text:
             self._replace_also_when_full(path, data)
         return epoch
+
+    def _lower_high_watermarks(self) -> None:
+        """Take back what is known as committed above the recovery points: the page cache is lost.
+
+        A truncation that was not synced is undone by that. Logs may end with records of an older
+        leader epoch, at offsets that the checkpoint, which is synced, calls committed.
+        """
+        flushed = self.read_checkpoint(RECOVERY_POINTS)
+        known = self.read_checkpoint(HIGH_WATERMARKS)
+        lowered = {key: min(offset, flushed.get(key, 0)) for key, offset in known.items()}
+        if lowered != known:
+            try:
+                self.write_checkpoint(HIGH_WATERMARKS, lowered)
+            except OSError as problem:
+                if problem.errno not in DISK_IS_FULL:
+                    raise
+                _log.warning("disk full; keeping the checkpoint", file=HIGH_WATERMARKS)
 
     def _replace_also_when_full(self, path: Path, data: bytes) -> None:
         """Replace a small file; on a full disk overwrite it, or do without one.
@@ -316,7 +335,7 @@ class DataFolder:
     def link_files(self, directory: Path, name: str) -> None:
         """Keep the files of a partition under another folder's name, too; raises OSError.
 
-        They must not be written to any more. Files that go meanwhile are left out.
+        They must not be written to from now on. Files that go meanwhile are left out.
         """
         target = self.path / name
         self._files.mkdir(str(target))
@@ -355,8 +374,8 @@ class DataFolder:
         """
         path = directory / PARTITION_METADATA
         data = self._read(path)
-        if not data:
-            return None
+        if not data or not data.strip(b"\0"):
+            return None  # what a power loss leaves of a file that was not synced
         words = [line.split() for line in data.decode(errors="replace").splitlines()]
         try:
             (version_key, version), (id_key, text) = words[:2]
@@ -370,7 +389,7 @@ class DataFolder:
         """Note the topic's id in a partition's folder, before its first record is.
 
         Not waited for by default: ten thousand partitions would wait ten thousand times, and what
-        a power loss leaves of the file is the id, or nothing.
+        a power loss leaves of the file is the id, nothing, or zeros.
         """
         text = f"version: 0\ntopic_id: {uuid_to_text(topic_id)}\n"
         path = str(directory / PARTITION_METADATA)

@@ -98,7 +98,9 @@ class Database:
         execute("PRAGMA secure_delete=ON")
         (made_by,) = execute("PRAGMA user_version").fetchone()
         if made_by > FORMAT:
-            raise StoreError(f"{self.path}: the metadata store was written by a newer Ottla")
+            raise StoreError(
+                f"{self.path}: the metadata store was written by a newer version of Ottla"
+            )
         if made_by == 0:
             # Two processes may find a new file at once: the lock decides who makes the tables.
             execute("BEGIN IMMEDIATE")
@@ -280,7 +282,7 @@ class Database:
         return StorePosition(last, self._token(last))
 
     def _token(self, seq: int) -> str:
-        """What identifies a change; empty if it is not in the journal any more."""
+        """What identifies a change; empty if it is no longer in the journal."""
         row = self._connection.execute(
             "SELECT key, version, epoch, value FROM changes WHERE seq = ?", (seq,)
         ).fetchone()

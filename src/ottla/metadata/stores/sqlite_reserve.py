@@ -3,8 +3,8 @@
 Rules kept here:
 1. A closed store has no WAL, and opening it needs one: on a full disk the broker would not start,
    and no topic could be deleted to free space. So the room for it is reserved.
-2. It is deleted where SQLite finds no room, and written again once there is some: at the next
-   opening or closing. Not being able to write it is no error.
+2. It is deleted when SQLite runs out of disk space, and written again once there is some: at the
+   next opening or closing. Not being able to write it is no error.
 """
 
 import os

@@ -173,7 +173,7 @@ class SqliteStore(Store):
 
         def close() -> None:
             self._listener = None
-            self._session_lives = False  # nothing is polled any more
+            self._session_lives = False  # nothing is polled from here on
             try:
                 self._database.close()
             finally:
@@ -235,7 +235,7 @@ class SqliteStore(Store):
         except HistoryLost as error:
             self._end(str(error))
         except Exception as error:  # noqa: BLE001 the loop gets it
-            # Whatever it was: the thread goes on, or every later call would wait for ever. Tried
+            # Whatever it was: the thread continues, or every later call would wait for ever. Tried
             # again at the next poll; logged once.
             if not self._poll_failed:
                 self._poll_failed = True
@@ -305,7 +305,7 @@ class SqliteStore(Store):
         try:
             self._loop.call_soon_threadsafe(function)
         except RuntimeError:
-            # The loop is closed: there is no listener any more.
+            # The loop is closed: there is no listener left.
             pass
 
 

@@ -41,7 +41,7 @@ log = structlog.get_logger()
 
 
 class _TrimmedError(Exception):
-    """An entry that is needed is not kept any more."""
+    """An entry that is needed is no longer kept."""
 
 
 class TreeFollower:
@@ -97,7 +97,7 @@ class TreeFollower:
                 self._session.end(f"can no longer read metadata changes: {error}")
                 return
             except Exception as error:
-                # Going on without it would be a broker that learns of no change any more.
+                # Going on without it would be a broker that no longer learns of changes.
                 log.exception("failed to read metadata changes; ending the session")
                 self._session.end(f"can no longer read metadata changes: {error!r}")
                 return

@@ -87,7 +87,7 @@ class Mirror:
         return changed
 
     def load(self, nodes: dict[int, list[Document]], registered: Iterable[Document]) -> None:
-        """Fill an empty mirror with what was read, node by node, while commits went on."""
+        """Fill an empty mirror with what was read, node by node, while commits continued."""
         for number, documents in nodes.items():
             for document in documents:
                 if self._load(document):

@@ -149,7 +149,7 @@ class ZooKeeperSession:
                     try:
                         await self._prepare(layout, owner)
                     except (ConnectionLost, NoNodeError):
-                        # Without a node: somebody removes the tree while it is being created.
+                        # Without a node: someone removes the tree while it is being created.
                         await asyncio.sleep(_PAUSE_AFTER_A_LOSS)
         except TimeoutError:
             complaint = self._complaint.text
@@ -179,7 +179,8 @@ class ZooKeeperSession:
         for name in await self.children(layout.folder) or ():
             if name.startswith("v") and name[1:].isdigit() and int(name[1:]) > FORMAT:
                 raise StoreError(
-                    f"ZooKeeper's {layout.folder}: the metadata store was written by a newer Ottla"
+                    f"ZooKeeper's {layout.folder}: the metadata store was written by a newer "
+                    "version of Ottla"
                 )
         for path in (layout.root, layout.changes, layout.documents, layout.registered):
             await self._make(path)
@@ -312,7 +313,7 @@ class ZooKeeperSession:
         try:
             self._loop.call_soon_threadsafe(function, *args)
         except RuntimeError:
-            # The loop is closed: there is no listener any more.
+            # The loop is closed: there is no listener left.
             pass
 
     def _connection_changed(self, connected: bool) -> None:

@@ -173,10 +173,10 @@ def must_have_types(name: str, wanted: Mapping[str, str], found: Mapping[str, st
 
 
 def must_be_divided(name: str, wanted: Collection[str], found: Collection[str]) -> None:
-    """PipelineError if a table is divided by other columns than the sink's."""
+    """PipelineError if a table is partitioned by other columns than the sink's."""
     if set(wanted) != set(found):
         raise PipelineError(
-            f"{name}: partition_by cannot change: the table is divided by "
+            f"{name}: partition_by cannot change: the table is partitioned by "
             f"{', '.join(found) or 'nothing'}, not by {', '.join(wanted) or 'nothing'}. "
             "Write to another folder or table"
         )
