@@ -77,21 +77,29 @@ class ClientSecurity(Struct, frozen=True):
     def _texts(self) -> dict[str, str]:
         return {name: resolve(text.reveal(), os.environ) for name, text in self.values}
 
-    def new_login(self, host: str) -> tuple[str, ClientMechanism]:
-        """The mechanism, and a login with it; may fetch a token. Raises ConfigError."""
+    def credentials(self) -> tuple[str, str, str]:
+        """Mechanism, user and password or token; may fetch a token. Raises ConfigError."""
         texts = self._texts()
         mechanism = texts.get("sasl.mechanism", GSSAPI)
         options = _jaas_options(texts)
-        if mechanism == OAUTHBEARER:
-            return mechanism, new_client(mechanism, "", _token(texts, options))
-        if mechanism == GSSAPI:
-            service = texts.get("sasl.kerberos.service.name")
-            login = kerberos_login(options, service, "sasl.jaas.config")
-            return mechanism, new_kerberos_client(login, host)
-        user, password = options.get("username"), options.get("password")
         check_mechanism(mechanism)
+        if mechanism == OAUTHBEARER:
+            return mechanism, "", _token(texts, options)
+        user, password = options.get("username"), options.get("password")
         if not user or password is None:
             raise ConfigError(f"{mechanism} needs sasl.jaas.config with a username and a password")
+        return mechanism, user, password
+
+    def new_login(self, host: str) -> tuple[str, ClientMechanism]:
+        """The mechanism, and a login with it; may fetch a token. Raises ConfigError."""
+        texts = self._texts()
+        options = _jaas_options(texts)
+        if texts.get("sasl.mechanism", GSSAPI) == GSSAPI:
+            service = texts.get("sasl.kerberos.service.name")
+            return GSSAPI, new_kerberos_client(
+                kerberos_login(options, service, "sasl.jaas.config"), host
+            )
+        mechanism, user, password = self.credentials()
         # With `tokenauth="true"` the user is the id of a delegation token (KIP-48).
         by_token = options.get(TOKEN_EXTENSION, "").lower() == "true"
         return mechanism, new_client(mechanism, user, password, by_token=by_token)
