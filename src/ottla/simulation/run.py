@@ -198,7 +198,8 @@ class Run:
         """All brokers serve, and all replicas are in sync."""
         image = image_of(self.world.zookeeper)
         return (
-            len(self.cluster.ready()) == self.brokers
+            not self.admin.changing
+            and len(self.cluster.ready()) == self.brokers
             and len(image.brokers) == self.brokers
             and all(
                 state.leader >= 0
