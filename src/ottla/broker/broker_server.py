@@ -50,6 +50,7 @@ from ottla.broker.metadata.own_address import log_started, own_host
 from ottla.broker.metadata.producer_id_manager import ProducerIdManager
 from ottla.broker.metadata.security import ensure_secret
 from ottla.broker.metadata.stores import own_file
+from ottla.broker.metadata.streams_topics import StreamsTopics
 from ottla.broker.metrics.counters import BrokerTopicMetrics, ReplicaMetrics
 from ottla.broker.metrics.group_lag import GroupPositions
 from ottla.broker.replicas.fetch_context import FetchContext
@@ -179,6 +180,7 @@ class BrokerServer:
         self.auto_topic_creation = AutoTopicCreation(
             self.metadata, self.background, self._by_topic.new_topic
         )
+        self.streams_topics = StreamsTopics(self.metadata, self.background, self.clock)
         self.coordinators.join(self.groups, self.auto_topic_creation, self.share_persister)
 
     def _build_sharing(self) -> None:

@@ -35,6 +35,14 @@ _ORDERED = (
     ("group.share.min.partition.max.record.locks", "group.share.partition.max.record.locks"),
     ("group.share.partition.max.record.locks", "group.share.max.partition.max.record.locks"),
     ("group.share.max.size", "group.share.max.share.sessions"),
+    ("group.streams.min.session.timeout.ms", "group.streams.session.timeout.ms"),
+    ("group.streams.session.timeout.ms", "group.streams.max.session.timeout.ms"),
+    ("group.streams.min.heartbeat.interval.ms", "group.streams.heartbeat.interval.ms"),
+    ("group.streams.heartbeat.interval.ms", "group.streams.max.heartbeat.interval.ms"),
+    ("group.streams.heartbeat.interval.ms", "group.streams.session.timeout.ms"),
+    ("group.streams.min.assignment.interval.ms", "group.streams.assignment.interval.ms"),
+    ("group.streams.assignment.interval.ms", "group.streams.max.assignment.interval.ms"),
+    ("group.streams.num.standby.replicas", "group.streams.max.standby.replicas"),
 )
 
 
@@ -57,6 +65,14 @@ def check_consistency(values: Mapping[str, Value]) -> None:
     assert isinstance(share, tuple)
     if share != ("simple",):
         raise invalid_value("group.share.assignors", ",".join(share), "Must be simple")
+    protocols = values["group.coordinator.rebalance.protocols"]
+    assert isinstance(protocols, tuple)
+    if "classic" not in protocols:
+        raise invalid_value(
+            "group.coordinator.rebalance.protocols",
+            ",".join(protocols),
+            "Disabling the 'classic' protocol is not supported.",
+        )
     folders = values["log.dirs"]
     assert isinstance(folders, tuple)
     if len(folders) != 1:
