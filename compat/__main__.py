@@ -3,7 +3,7 @@
 Sections: `clients` (the claims of tests/e2e with kcat and the Java client beside the Python ones),
 `tools` (Kafka's console tools), `java-groups` and `java-transactions` (its tools of those),
 `share-groups` (those of share groups, and kill -9 around their consumers and brokers),
-`java-apps` (Kafka Streams and Connect),
+`java-apps` (Kafka Streams and Connect), `streams-groups` (three instances of Streams, one killed),
 `franz-go` (that client's own tests) and `franz-go-cluster` (the same on three brokers), `dump`
 (DumpLogSegments over Ottla's files), `authorizer` (random decisions beside those of
 StandardAuthorizer), `kill` (kill -9 under load), `exactly-once` (kill -9 of broker and
@@ -32,6 +32,7 @@ import compat.java_transactions
 import compat.security_tools
 import compat.share_groups
 import compat.spark_official
+import compat.streams_groups
 import compat.tools  # noqa: F401  # as said above
 from compat import fuzz, kill, spark_cluster, spark_faults, spark_speculation
 from compat.checks import CHECKS, Check, CheckError, Ending, Result, try_check
@@ -44,7 +45,7 @@ from testkit.workers import WorkersProcess
 
 JAVA_SECTIONS = (
     *("clients", "tools", "java-groups", "java-transactions", "share-groups", "java-apps"),
-    *("dump", "authorizer"),
+    *("streams-groups", "dump", "authorizer"),
     differential.SECTION,
 )
 SECTIONS = (

@@ -62,6 +62,7 @@ from ottla.broker.replication.alter_partition import AlterPartitionManager
 from ottla.broker.replication.link_security import LinkSecurity
 from ottla.broker.replication.peers import Peers
 from ottla.broker.replication.replica_manager import ReplicaManager
+from ottla.broker.replication.throttles import leader_throttle
 from ottla.broker.scheduling.background import Background
 from ottla.broker.scheduling.supervised import SupervisedTask
 from ottla.broker.sharing.leadership import Leaderships
@@ -137,6 +138,7 @@ class BrokerServer:
             leaders=self.leaders,
             isr_watch=self.alter_partition,
             background=self.background,
+            throttle=leader_throttle(self.context),
         )
         self.fetch_sessions = self.fetches.sessions
         self.delayed = self.fetches.delayed

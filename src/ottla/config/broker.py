@@ -276,6 +276,7 @@ class BrokerConfig:
     group_streams_max_standby_replicas: int
     group_streams_max_size: int
     group_coordinator_rebalance_protocols: tuple[str, ...]
+    cordoned_log_dirs: tuple[str, ...]
     share_coordinator_state_topic_num_partitions: int
     share_coordinator_state_topic_replication_factor: int
     share_coordinator_state_topic_min_isr: int

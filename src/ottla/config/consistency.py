@@ -77,6 +77,15 @@ def check_consistency(values: Mapping[str, Value]) -> None:
     assert isinstance(folders, tuple)
     if len(folders) != 1:
         raise invalid_value("log.dirs", ",".join(folders), "Exactly one folder is supported")
+    cordoned = values["cordoned.log.dirs"]
+    assert isinstance(cordoned, tuple)
+    if cordoned != ("*",) and (missing := [each for each in cordoned if each not in folders]):
+        raise invalid_value(
+            "cordoned.log.dirs",
+            ",".join(cordoned),
+            "All entries must be present in log.dirs or log.dir. Missing entries: "
+            f"{', '.join(missing)}",
+        )
     _check_times(values)
     for smaller, larger in _ORDERED:
         if _number(values, smaller) > _number(values, larger):

@@ -29,7 +29,7 @@ _LISTED = """
     controlled.shutdown.max.retries controlled.shutdown.retry.backoff.ms
     controller.performance.always.log.threshold.ms controller.performance.sample.period.ms
     controller.socket.timeout.ms
-    cordoned.log.dirs delete.records.purgatory.purge.interval.requests early.start.listeners
+    delete.records.purgatory.purge.interval.requests early.start.listeners
     fetch.purgatory.purge.interval.requests follower.fetch.last.tiered.offset.enable
     follower.replication.throttled.rate group.coordinator.append.linger.ms
     group.coordinator.background.threads group.coordinator.cached.buffer.max.bytes
@@ -79,7 +79,6 @@ _LISTED_CLUSTER_WIDE = """
     remote.log.reader.threads replica.alter.log.dirs.io.max.bytes.per.second
     share.coordinator.cached.buffer.max.bytes
 """
-_PER_BROKER = frozenset({"cordoned.log.dirs"})
 _CLUSTER_WIDE = frozenset(_LISTED_CLUSTER_WIDE.split())
 
 
@@ -100,8 +99,6 @@ def warning(name: str) -> str:
 
 def dynamic_mode(name: str) -> DynamicMode:
     """How Kafka lets a setting change that is not in the table."""
-    if name in _PER_BROKER:
-        return DynamicMode.PER_BROKER
     if name in _CLUSTER_WIDE or not is_ignored(name):
         return DynamicMode.CLUSTER_WIDE
     return DynamicMode.READ_ONLY
