@@ -3,15 +3,16 @@
 Sections: `clients` (the claims of tests/e2e with kcat and the Java client beside the Python ones),
 `kerberos` (GSSAPI, with a KDC of its own), `tools` (Kafka's console tools), `java-groups` and
 `java-transactions` (its tools of those), `share-groups` (those of share groups, and kill -9 around
-their consumers and brokers), `java-apps` (Kafka Streams and Connect), `franz-go` (that client's own
-tests), `franz-go-cluster` (the same on three brokers) and `franz-go-secure` (the same over TLS and
-SCRAM), `dump` (DumpLogSegments over Ottla's files), `authorizer` (random decisions beside those of
-StandardAuthorizer), `permissions` (every API with and without ACLs beside Apache Kafka),
-`security-tools` (AclCommand and its kin beside Apache Kafka), `kill` (kill -9 under load),
-`exactly-once` (kill -9 of broker and application), `spark` (the same jobs through Spark's own
-connector and ours), `spark-faults` (kill -9 of Spark's processes and the broker), `spark-cluster`
-(the same and the audit, with kill -9 of one of three brokers), `fuzz`, and `differential` (random
-requests to Ottla and to Apache Kafka, replies compared).
+their consumers and brokers), `streams-groups` (three instances of Streams, one killed), `java-apps`
+(Kafka Streams and Connect), `franz-go` (that client's own tests), `franz-go-cluster` (the same on
+three brokers) and `franz-go-secure` (the same over TLS and SCRAM), `dump` (DumpLogSegments over
+Ottla's files), `authorizer` (random decisions beside those of StandardAuthorizer), `permissions`
+(every API with and without ACLs beside Apache Kafka), `security-tools` (AclCommand and its kin
+beside Apache Kafka), `kill` (kill -9 under load), `exactly-once` (kill -9 of broker and
+application), `spark` (the same jobs through Spark's own connector and ours), `spark-faults` (kill
+-9 of Spark's processes and the broker), `spark-cluster` (the same and the audit, with kill -9 of
+one of three brokers), `fuzz`, and `differential` (random requests to Ottla and to Apache Kafka,
+replies compared).
 The exit status is 1 if anything failed.
 """
 
@@ -36,6 +37,7 @@ import compat.permissions.section
 import compat.security_tools
 import compat.share_groups
 import compat.spark_official
+import compat.streams_groups
 import compat.tools  # noqa: F401  # as said above
 from compat import fuzz, kill, spark_cluster, spark_faults, spark_speculation
 from compat.checks import CHECKS, Check, CheckError, Ending, Result, Run, try_check
@@ -48,7 +50,7 @@ from testkit.workers import WorkersProcess
 
 JAVA_SECTIONS = (
     *("clients", "kerberos", "tools", "java-groups", "java-transactions", "share-groups"),
-    *("java-apps", "dump", "authorizer", "permissions", "security-tools"),
+    *("streams-groups", "java-apps", "dump", "authorizer", "permissions", "security-tools"),
     differential.SECTION,
 )
 SECTIONS = (

@@ -37,11 +37,13 @@ from tests.broker.nodes import running, topic, write
 
 from .authorization_cases import GROUP, NAME, TXN, Case, cases
 from .share_authorization_cases import SHARE_GROUP, share_cases
+from .streams_authorization_cases import JOIN, JOINED_EPOCH, MAY_JOIN, STREAMS_GROUP, streams_cases
 
 SETTINGS = {
     "offsets.topic.num.partitions": "1",
     "transaction.state.log.num.partitions": "1",
     "share.coordinator.state.topic.num.partitions": "1",
+    "group.streams.initial.rebalance.delay.ms": "0",
     "delegation.token.secret.key": "secret",
     "authorizer.class.name": STANDARD_AUTHORIZER,
 }
@@ -133,6 +135,10 @@ async def _prepared(node: BrokerServer) -> None:
     joined = await _ask(node, Case(ApiKey.SHARE_GROUP_HEARTBEAT, 1, share, None))
     assert not joined.error_code
     assert joined.assignment.topic_partitions
+    streams = await _ask(
+        node, Case(ApiKey.STREAMS_GROUP_HEARTBEAT, 0, JOIN, None), _Recording(MAY_JOIN)
+    )
+    assert (streams.error_code, streams.member_epoch) == (0, JOINED_EPOCH)
     begin = InitProducerIdRequest(transactional_id=TXN, transaction_timeout_ms=60_000)
     begun = await _ask(node, Case(ApiKey.INIT_PRODUCER_ID, 4, begin, None))
     assert not begun.error_code
@@ -156,7 +162,7 @@ def test_every_declared_check_is_asked_and_a_refusal_changes_nothing(tmp_path: P
             await _prepared(node)
             before = await _state(node)
             topic_id = node.image.topics[NAME].id
-            for case in [*cases(topic_id), *share_cases(topic_id)]:
+            for case in [*cases(topic_id), *share_cases(topic_id), *streams_cases()]:
                 access = _Recording(case.granted)
                 reply = await _ask(node, case, access)
                 if case.error is not None:
@@ -181,7 +187,11 @@ def test_lists_leave_out_what_a_client_may_not_see(tmp_path: Path) -> None:
             found = {case.key: case for case in cases(node.image.topics[NAME].id)}
             nobody = _Recording()
             listed = await _ask(node, found[ApiKey.LIST_GROUPS])
-            assert sorted(group.group_id for group in listed.groups) == [GROUP, SHARE_GROUP]
+            assert sorted(group.group_id for group in listed.groups) == [
+                STREAMS_GROUP,
+                GROUP,
+                SHARE_GROUP,
+            ]
             assert not (await _ask(node, found[ApiKey.LIST_GROUPS], nobody)).groups
             listed = await _ask(node, found[ApiKey.LIST_TRANSACTIONS])
             assert [each.transactional_id for each in listed.transaction_states] == [TXN]

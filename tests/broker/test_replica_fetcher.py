@@ -5,6 +5,7 @@ from pathlib import Path
 
 from ottla.broker.metadata.topics import create_topic
 from ottla.broker.replication.replica_fetcher import ReplicaFetcher
+from ottla.broker.replication.throttles import follower_throttle
 from ottla.metadata.controller import change_partition
 from ottla.metadata.elections import changed
 from ottla.metadata.topics import NewTopic
@@ -29,6 +30,7 @@ def test_a_leader_of_nothing_but_broken_logs_is_not_asked(tmp_path: Path) -> Non
                 node.image,
                 node.replica_manager.fetched_data,
                 node.peers.security,
+                follower_throttle(node.context),
             )
             fetcher.add(partition)
             try:

@@ -1,4 +1,4 @@
-"""The settings of consumer and share groups; the answers were seen on Apache Kafka 4.3.0."""
+"""The settings of groups of all kinds; the answers were seen on Apache Kafka 4.3.0."""
 
 import pytest
 
@@ -35,7 +35,14 @@ def test_set_and_delete() -> None:
         (ASSIGNMENT, "-1", "Value must be at least 0"),
         (SESSION, "x", "Not a number of type INT"),
         ("consumer.session.timeout", "50000", "did you mean consumer.session.timeout.ms"),
-        ("streams.num.standby.replicas", "1", "Unknown group config name"),
+        ("streams.num.standby.replicas", "3", "group.streams.max.standby.replicas"),
+        ("streams.num.standby.replicas", "-1", "Value must be at least 0"),
+        ("streams.session.timeout.ms", "44999", "group.streams.min.session.timeout.ms"),
+        ("streams.session.timeout.ms", "60001", "group.streams.max.session.timeout.ms"),
+        ("streams.heartbeat.interval.ms", "4999", "group.streams.min.heartbeat.interval.ms"),
+        ("streams.heartbeat.interval.ms", "15001", "group.streams.max.heartbeat.interval.ms"),
+        ("streams.assignment.interval.ms", "15001", "group.streams.max.assignment.interval.ms"),
+        ("streams.initial.rebalance.delay.ms", "-1", "Value must be at least 0"),
         ("share.auto.offset.reset", "none", "must be either 'earliest', 'latest'"),
         ("share.auto.offset.reset", "by_duration:1h", "Not a duration"),
         ("share.auto.offset.reset", "by_duration:PT", "Not a duration"),
@@ -88,6 +95,17 @@ def test_share_groups_have_kafkas_defaults() -> None:
         "share.record.lock.duration.ms": 30_000,
         "share.renew.acknowledge.enable": True,
         "share.session.timeout.ms": 45_000,
+    }
+
+
+def test_streams_groups_have_kafkas_defaults() -> None:
+    values = group_values({}, broker_values(BrokerSettings()))
+    assert {name: value for name, value in values.items() if name.startswith("streams.")} == {
+        "streams.assignment.interval.ms": 1000,
+        "streams.heartbeat.interval.ms": 5000,
+        "streams.initial.rebalance.delay.ms": 3000,
+        "streams.num.standby.replicas": 0,
+        "streams.session.timeout.ms": 45_000,
     }
 
 

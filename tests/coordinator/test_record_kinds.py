@@ -208,17 +208,17 @@ def test_kafkas_log_is_loaded() -> None:
     assert shard.handle_list_groups(ListGroupsRequest(), context(5), 0).reply == []
 
 
-STREAMS_GROUP = CoordinatorRecord(b"\x00\x11\x00\x01g", b"\x00\x00\x00")
+UNUSED = CoordinatorRecord(b"\x00\x12\x00\x01g", b"\x00\x00\x00")
 NEWER_OFFSET = CoordinatorRecord(b"\x00\x01\x00\x01g\x00\x01t\x00\x00\x00\x00", b"\x00\x05")
 
 
 def test_a_type_or_version_that_nobody_knows_is_skipped_and_counted() -> None:
     shard = World().shard
-    for record in (STREAMS_GROUP, NEWER_OFFSET, STREAMS_GROUP):
+    for record in (UNUSED, NEWER_OFFSET, UNUSED):
         with pytest.raises(UnknownRecordError):
             read_record(record)
         shard.replay(record)
-    assert shard.skipped == {"record type 17": 2, "version 5 of record type 1": 1}
+    assert shard.skipped == {"record type 18": 2, "version 5 of record type 1": 1}
     assert shard.handle_list_groups(ListGroupsRequest(), context(5), 0).reply == []
 
 
@@ -240,6 +240,12 @@ def test_the_numbers_of_records_are_kafkas() -> None:
         14: "ShareGroupCurrentMemberAssignmentKey",
         15: "ShareGroupStatePartitionMetadataKey",
         16: "ConsumerGroupRegularExpressionKey",
+        17: "StreamsGroupMetadataKey",
+        19: "StreamsGroupMemberMetadataKey",
+        20: "StreamsGroupTargetAssignmentMetadataKey",
+        21: "StreamsGroupTargetAssignmentMemberKey",
+        22: "StreamsGroupCurrentMemberAssignmentKey",
+        23: "StreamsGroupTopologyKey",
     }
 
 

@@ -5,7 +5,7 @@ from collections import Counter
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ottla.metadata.image import BrokerImage
+from ottla.metadata.image import BrokerImage, ConfigsImage, Image
 from ottla.metadata.placement import spread, usable
 
 
@@ -29,11 +29,27 @@ def test_a_broker_without_a_rack_makes_racks_not_count() -> None:
 
 
 def test_a_broker_that_is_about_to_stop_gets_nothing() -> None:
-    brokers = {
+    image = Image()
+    image.brokers = {
         1: BrokerImage(1, 1, [], "a"),
         2: BrokerImage(2, 2, [], "b", shutting_down=True),
     }
-    assert usable(brokers) == {1: "a"}
+    assert usable(image) == {1: "a"}
+
+
+def test_a_broker_that_is_cordoned_gets_nothing() -> None:
+    image = Image()
+    image.brokers = {
+        1: BrokerImage(1, 1, [], None),
+        2: BrokerImage(2, 2, [], None, cordoned=True),
+        3: BrokerImage(3, 3, [], None),
+        4: BrokerImage(4, 4, [], None, cordoned=True),
+    }
+    image.broker_configs = {
+        3: ConfigsImage({"cordoned.log.dirs": "*"}, 0),
+        4: ConfigsImage({"cordoned.log.dirs": ""}, 0),
+    }
+    assert list(usable(image)) == [1, 4]
 
 
 @given(

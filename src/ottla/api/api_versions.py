@@ -26,11 +26,12 @@ FEATURES = {
     "group.version": (0, 1),
     "metadata.version": (7, 30),
     "share.version": (0, 1),
+    "streams.version": (0, 1),
     "transaction.version": (0, 2),
 }
 """The least level and the one in use. Clients choose their protocol by group.version (KIP-848),
-share.version (KIP-932) and transaction.version (KIP-890); tools take from metadata.version,
-3.3-IV3 to 4.3-IV0, which Kafka it is."""
+share.version (KIP-932), streams.version (KIP-1071) and transaction.version (KIP-890); tools take
+from metadata.version, 3.3-IV3 to 4.3-IV0, which Kafka it is."""
 _SOFTWARE = re.compile(r"[a-zA-Z0-9](?:[a-zA-Z0-9\-.]*[a-zA-Z0-9])?")
 
 

@@ -1,8 +1,10 @@
 """ConsumerGroupDescribe, versions 0 and 1: state and members of new groups (KIP-848)."""
 
 from ottla.api.authorization import Inside
+from ottla.api.group_protocols import serves
 from ottla.api.pieces import pieces
 from ottla.api.registry import Request, api
+from ottla.coordinator.group import GroupType
 from ottla.security.operations import Operation, ResourceType
 from ottla.wire.apis import ApiKey
 from ottla.wire.errors import ErrorCode
@@ -30,6 +32,11 @@ async def consumer_group_describe(
     request: Request, asked: ConsumerGroupDescribeRequest
 ) -> ConsumerGroupDescribeResponse:
     """Describe each group."""
+    if not serves(request, GroupType.CONSUMER):
+        code = ErrorCode.UNSUPPORTED_VERSION
+        return ConsumerGroupDescribeResponse(
+            groups=[DescribedGroup(group_id=each, error_code=code) for each in asked.group_ids]
+        )
     access = request.access
     groups = await request.node.groups.ask_about(
         [each for each in asked.group_ids if access.allows(DESCRIBE, ResourceType.GROUP, each)],

@@ -1,7 +1,9 @@
 """ConsumerGroupHeartbeat, versions 0 and 1: all that a member of a new group says (KIP-848)."""
 
 from ottla.api.authorization import Inside
+from ottla.api.group_protocols import serves
 from ottla.api.registry import Request, api
+from ottla.coordinator.group import GroupType
 from ottla.later import Later
 from ottla.security.operations import Operation, ResourceType
 from ottla.wire.apis import ApiKey
@@ -25,6 +27,8 @@ def consumer_group_heartbeat(
     request: Request, asked: ConsumerGroupHeartbeatRequest
 ) -> ConsumerGroupHeartbeatResponse | Later[ConsumerGroupHeartbeatResponse]:
     """Join, stay, acknowledge or leave; the answer has the partitions."""
+    if not serves(request, GroupType.CONSUMER):
+        return ConsumerGroupHeartbeatResponse(error_code=ErrorCode.UNSUPPORTED_VERSION)
     access = request.access
     if not access.may(Operation.READ, ResourceType.GROUP, asked.group_id):
         return ConsumerGroupHeartbeatResponse(error_code=ErrorCode.GROUP_AUTHORIZATION_FAILED)

@@ -50,6 +50,7 @@ from ottla.broker.metadata.own_address import log_started, own_host
 from ottla.broker.metadata.producer_id_manager import ProducerIdManager
 from ottla.broker.metadata.security import ensure_secret
 from ottla.broker.metadata.stores import own_file
+from ottla.broker.metadata.streams_topics import StreamsTopics
 from ottla.broker.metrics.counters import BrokerTopicMetrics, ReplicaMetrics
 from ottla.broker.metrics.group_lag import GroupPositions
 from ottla.broker.replicas.fetch_context import FetchContext
@@ -62,6 +63,7 @@ from ottla.broker.replication.link_security import LinkSecurity
 from ottla.broker.replication.own_rights import report_own_rights
 from ottla.broker.replication.peers import Peers
 from ottla.broker.replication.replica_manager import ReplicaManager
+from ottla.broker.replication.throttles import leader_throttle
 from ottla.broker.scheduling.background import Background
 from ottla.broker.scheduling.supervised import SupervisedTask
 from ottla.broker.sharing.leadership import Leaderships
@@ -137,6 +139,7 @@ class BrokerServer:
             leaders=self.leaders,
             isr_watch=self.alter_partition,
             background=self.background,
+            throttle=leader_throttle(self.context),
         )
         self.fetch_sessions = self.fetches.sessions
         self.delayed = self.fetches.delayed
@@ -180,6 +183,7 @@ class BrokerServer:
         self.auto_topic_creation = AutoTopicCreation(
             self.metadata, self.background, self._by_topic.new_topic
         )
+        self.streams_topics = StreamsTopics(self.metadata, self.background, self.clock)
         self.coordinators.join(self.groups, self.auto_topic_creation, self.share_persister)
 
     def _build_sharing(self) -> None:

@@ -262,6 +262,21 @@ class BrokerConfig:
     group_share_min_partition_max_record_locks: int
     group_share_max_partition_max_record_locks: int
     group_share_max_share_sessions: int
+    group_streams_session_timeout_ms: int
+    group_streams_min_session_timeout_ms: int
+    group_streams_max_session_timeout_ms: int
+    group_streams_heartbeat_interval_ms: int
+    group_streams_min_heartbeat_interval_ms: int
+    group_streams_max_heartbeat_interval_ms: int
+    group_streams_assignment_interval_ms: int
+    group_streams_min_assignment_interval_ms: int
+    group_streams_max_assignment_interval_ms: int
+    group_streams_initial_rebalance_delay_ms: int
+    group_streams_num_standby_replicas: int
+    group_streams_max_standby_replicas: int
+    group_streams_max_size: int
+    group_coordinator_rebalance_protocols: tuple[str, ...]
+    cordoned_log_dirs: tuple[str, ...]
     share_coordinator_state_topic_num_partitions: int
     share_coordinator_state_topic_replication_factor: int
     share_coordinator_state_topic_min_isr: int

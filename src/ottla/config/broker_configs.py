@@ -18,6 +18,7 @@ from ottla.config.listener_configs import PREFIX
 from ottla.config.listener_configs import definition as listener_definition
 from ottla.config.security_configs import SECURITY_CONFIGS
 from ottla.config.share_configs import SHARE_CONFIGS
+from ottla.config.streams_configs import STREAMS_CONFIGS
 from ottla.config.topic_configs import TOPIC_CONFIGS
 
 BROKER_CONFIGS: dict[str, ConfigDef] = table(
@@ -28,6 +29,7 @@ BROKER_CONFIGS: dict[str, ConfigDef] = table(
     *REPLICA_CONFIGS,
     *COORDINATOR_CONFIGS,
     *SHARE_CONFIGS,
+    *STREAMS_CONFIGS,
     *AUDIT_CONFIGS,
 )
 

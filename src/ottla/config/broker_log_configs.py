@@ -13,6 +13,7 @@ from ottla.config.rows import (
     LONG,
     LOW,
     MEDIUM,
+    PER_BROKER,
     READ_ONLY,
     STRING,
     broker,
@@ -33,6 +34,11 @@ LOG_CONFIGS = (
     broker(
         "log.dirs", LIST, None, None, HIGH, READ_ONLY,
         "The data folder. Kafka takes several; Ottla keeps everything in one.",
+    ),
+    broker(
+        "cordoned.log.dirs", LIST, (), None, MEDIUM, PER_BROKER,
+        "With the data folder, or `*`, this broker gets no new replicas, except those that are "
+        "assigned to it by name (KIP-1066). Nothing that is there is moved.",
     ),
     broker(
         "log.segment.bytes", INT, 1_073_741_824, Range(1_048_576), HIGH, CLUSTER_WIDE,

@@ -35,6 +35,14 @@ _ORDERED = (
     ("group.share.min.partition.max.record.locks", "group.share.partition.max.record.locks"),
     ("group.share.partition.max.record.locks", "group.share.max.partition.max.record.locks"),
     ("group.share.max.size", "group.share.max.share.sessions"),
+    ("group.streams.min.session.timeout.ms", "group.streams.session.timeout.ms"),
+    ("group.streams.session.timeout.ms", "group.streams.max.session.timeout.ms"),
+    ("group.streams.min.heartbeat.interval.ms", "group.streams.heartbeat.interval.ms"),
+    ("group.streams.heartbeat.interval.ms", "group.streams.max.heartbeat.interval.ms"),
+    ("group.streams.heartbeat.interval.ms", "group.streams.session.timeout.ms"),
+    ("group.streams.min.assignment.interval.ms", "group.streams.assignment.interval.ms"),
+    ("group.streams.assignment.interval.ms", "group.streams.max.assignment.interval.ms"),
+    ("group.streams.num.standby.replicas", "group.streams.max.standby.replicas"),
 )
 
 
@@ -57,10 +65,27 @@ def check_consistency(values: Mapping[str, Value]) -> None:
     assert isinstance(share, tuple)
     if share != ("simple",):
         raise invalid_value("group.share.assignors", ",".join(share), "Must be simple")
+    protocols = values["group.coordinator.rebalance.protocols"]
+    assert isinstance(protocols, tuple)
+    if "classic" not in protocols:
+        raise invalid_value(
+            "group.coordinator.rebalance.protocols",
+            ",".join(protocols),
+            "Disabling the 'classic' protocol is not supported.",
+        )
     folders = values["log.dirs"]
     assert isinstance(folders, tuple)
     if len(folders) != 1:
         raise invalid_value("log.dirs", ",".join(folders), "Exactly one folder is supported")
+    cordoned = values["cordoned.log.dirs"]
+    assert isinstance(cordoned, tuple)
+    if cordoned != ("*",) and (missing := [each for each in cordoned if each not in folders]):
+        raise invalid_value(
+            "cordoned.log.dirs",
+            ",".join(cordoned),
+            "All entries must be present in log.dirs or log.dir. Missing entries: "
+            f"{', '.join(missing)}",
+        )
     _check_times(values)
     for smaller, larger in _ORDERED:
         if _number(values, smaller) > _number(values, larger):

@@ -69,6 +69,12 @@ COORDINATOR_CONFIGS = (
         "The assignors that the broker offers to consumer groups; the first is the default.",
     ),
     broker(
+        "group.coordinator.rebalance.protocols", LIST, ("classic", "consumer", "streams"),
+        OneOf(("consumer", "classic", "share", "streams")), MEDIUM, READ_ONLY,
+        "The protocols that groups may use. Without `consumer` or `streams` its requests are "
+        "refused with UNSUPPORTED_VERSION; `classic` is always there, and share groups are too.",
+    ),
+    broker(
         "group.consumer.migration.policy", STRING, "bidirectional",
         OneOf(("DISABLED", "DOWNGRADE", "UPGRADE", "BIDIRECTIONAL"), case_insensitive=True), MEDIUM,
         READ_ONLY,

@@ -20,7 +20,7 @@ from ottla.config.group_configs import GROUP_CONFIGS, check_group_configs
 from ottla.config.ignored_configs import dynamic_mode
 from ottla.config.listener_configs import PER_LISTENER, PREFIX, is_of_logins
 from ottla.config.listener_configs import definition as listener_definition
-from ottla.config.rows import AT_LEAST_1
+from ottla.config.rows import AT_LEAST_0, AT_LEAST_1
 from ottla.config.topic_configs import TOPIC_CONFIGS, check_topic_configs
 from ottla.config.types import ConfigType, Value, format_value
 from ottla.wire.errors import ErrorCode, KafkaError
@@ -39,6 +39,17 @@ THREADS = table(
     )
 )
 """Kafka lets none of these become 0 while it runs, also where they have no effect here."""
+RATES = table(
+    *(
+        ConfigDef(name, ConfigType.LONG, None, "", validator=AT_LEAST_0)
+        for name in (
+            "follower.replication.throttled.rate",
+            "leader.replication.throttled.rate",
+            "replica.alter.log.dirs.io.max.bytes.per.second",
+        )
+    )
+)
+"""Kafka has these as dynamic settings alone; without one there is no limit."""
 LONGEST_VALUE = 32767
 """No answer could tell a longer one."""
 
@@ -110,7 +121,7 @@ def check_dynamic_broker_configs(configs: Mapping[str, str], *, cluster_wide: bo
         elif name in PER_LISTENER and PER_LISTENER[name].dynamic is DynamicMode.PER_BROKER:
             unprefixed.append(name)
             continue
-        checked = THREADS.get(name, definition)
+        checked = THREADS.get(name) or RATES.get(name, definition)
         mode = dynamic_mode(name) if definition is None else definition.dynamic
         if mode is DynamicMode.READ_ONLY:
             fixed.append(name)

@@ -1,11 +1,10 @@
-"""The settings that a consumer group or a share group can have of its own, and their checks.
+"""The settings that a consumer, share or streams group can have of its own, and their checks.
 
 Rules kept here:
 1. A group without a value of its own has the broker's: its synonym in the broker's table. Four
    settings of share groups have none: there the default of this table counts.
-2. The broker's `group.consumer.min.*`, `group.share.min.*` and `.max.*` bound what a group may be
-   given; a value that they have come to exclude counts as the nearest that they allow.
-3. Settings of streams groups are unknown names: there are no such groups here.
+2. The broker's `group.consumer.min.*`, `group.share.min.*` and so on, and `.max.*`, bound what a
+   group may be given; a value that they have come to exclude counts as the nearest that they allow.
 """
 
 import re
@@ -27,8 +26,14 @@ SHARE_PARTITION_MAX_RECORD_LOCKS = "share.partition.max.record.locks"
 SHARE_AUTO_OFFSET_RESET = "share.auto.offset.reset"
 SHARE_ISOLATION_LEVEL = "share.isolation.level"
 SHARE_RENEW_ACKNOWLEDGE = "share.renew.acknowledge.enable"
+STREAMS_SESSION_TIMEOUT = "streams.session.timeout.ms"
+STREAMS_HEARTBEAT_INTERVAL = "streams.heartbeat.interval.ms"
+STREAMS_ASSIGNMENT_INTERVAL = "streams.assignment.interval.ms"
+STREAMS_INITIAL_REBALANCE_DELAY = "streams.initial.rebalance.delay.ms"
+STREAMS_NUM_STANDBY_REPLICAS = "streams.num.standby.replicas"
 SHARE_REDELIVERY_DELAY = "ottla.share.redelivery.delay.ms"
 
+_LARGEST = 2**31 - 1
 BY_DURATION = "by_duration:"
 _DURATION = re.compile(
     r"P(?=[0-9T])(?:(?P<days>[0-9]+)D)?"
@@ -153,11 +158,43 @@ GROUP_CONFIGS = table(
         "How long a record that was released, or whose acquisition lock expired, is held back "
         "before it is delivered again. Kafka has no such setting.",
     ),
+    _number(
+        STREAMS_SESSION_TIMEOUT,
+        45_000,
+        1,
+        "A member without a heartbeat for this long is removed from the streams group.",
+    ),
+    _number(
+        STREAMS_HEARTBEAT_INTERVAL,
+        5_000,
+        1,
+        "The heartbeat interval given to members.",
+    ),
+    _number(
+        STREAMS_ASSIGNMENT_INTERVAL,
+        1_000,
+        0,
+        "The shortest time between two assignments of the streams group.",
+    ),
+    _number(
+        STREAMS_INITIAL_REBALANCE_DELAY,
+        3_000,
+        0,
+        "How long a new streams group waits for more members before the first assignment.",
+    ),
+    _number(STREAMS_NUM_STANDBY_REPLICAS, 0, 0, "The number of standby replicas of each task."),
 )
+
+
+_UNBOUNDED = frozenset((STREAMS_INITIAL_REBALANCE_DELAY,))
+"""Those whose broker setting is no more than a default."""
+_MOST_REPLICAS = "group.streams.max.standby.replicas"
 
 
 def _bound(name: str, which: str) -> str:
     """The broker setting that bounds a group's: group.consumer.min.session.timeout.ms."""
+    if name == STREAMS_NUM_STANDBY_REPLICAS:
+        return _MOST_REPLICAS
     kind, _, rest = name.partition(".")
     return f"group.{kind}.{which}.{rest}"
 
@@ -166,7 +203,10 @@ BROKER_SETTINGS = tuple(
     setting
     for name, definition in GROUP_CONFIGS.items()
     if definition.synonyms
-    for setting in (definition.synonyms[0], _bound(name, "min"), _bound(name, "max"))
+    for setting in (
+        definition.synonyms[0],
+        *(() if name in _UNBOUNDED else (_bound(name, "min"), _bound(name, "max"))),
+    )
 )
 """The broker settings that groups inherit, and those that bound what a group may be given."""
 
@@ -207,13 +247,19 @@ def check_group_configs(configs: Mapping[str, str], broker: Mapping[str, Value])
     for session, heartbeat in (
         (SESSION_TIMEOUT, HEARTBEAT_INTERVAL),
         (SHARE_SESSION_TIMEOUT, SHARE_HEARTBEAT_INTERVAL),
+        (STREAMS_SESSION_TIMEOUT, STREAMS_HEARTBEAT_INTERVAL),
     ):
         if _int(values[session]) <= _int(values[heartbeat]):
             raise ConfigError(f"{session} must be greater than {heartbeat}")
 
 
 def _bounds(name: str, broker: Mapping[str, Value]) -> tuple[int, int]:
-    return _int(broker[_bound(name, "min")]), _int(broker[_bound(name, "max")])
+    if name in _UNBOUNDED:
+        return 0, _LARGEST
+    most = _int(broker[_bound(name, "max")])
+    if name == STREAMS_NUM_STANDBY_REPLICAS:
+        return 0, most
+    return _int(broker[_bound(name, "min")]), most
 
 
 def _int(value: Value) -> int:

@@ -9,11 +9,10 @@ does not know either: it keeps them for plug-ins, and tells their names but not 
 
 from ottla.config.definition import DynamicMode
 
-# Whole families: the quorum of KRaft, tiered storage, streams groups. Their
+# Whole families: the quorum of KRaft, tiered storage. Their
 # listeners or features are refused elsewhere.
 _PREFIXES = (
     "controller.quorum.",
-    "group.streams.",
     "metadata.log.",
     "password.encoder.",
     "remote.",
@@ -30,12 +29,12 @@ _LISTED = """
     controlled.shutdown.max.retries controlled.shutdown.retry.backoff.ms
     controller.performance.always.log.threshold.ms controller.performance.sample.period.ms
     controller.socket.timeout.ms
-    cordoned.log.dirs delete.records.purgatory.purge.interval.requests early.start.listeners
+    delete.records.purgatory.purge.interval.requests early.start.listeners
     fetch.purgatory.purge.interval.requests follower.fetch.last.tiered.offset.enable
     follower.replication.throttled.rate group.coordinator.append.linger.ms
     group.coordinator.background.threads group.coordinator.cached.buffer.max.bytes
-    group.coordinator.new.enable group.coordinator.rebalance.protocols group.coordinator.threads
-    group.share.persister.class.name inter.broker.protocol.version
+    group.coordinator.new.enable group.coordinator.threads group.share.persister.class.name
+    inter.broker.protocol.version
     internal.metadata.delete.delay.millis internal.metadata.log.segment.bytes
     internal.metadata.max.batch.size.in.bytes kafka.metrics.polling.interval.secs
     kafka.metrics.reporters leader.imbalance.per.broker.percentage
@@ -71,7 +70,6 @@ _NAMES = frozenset(_LISTED.split())
 _LISTED_CLUSTER_WIDE = """
     background.threads config.providers follower.fetch.last.tiered.offset.enable
     follower.replication.throttled.rate group.coordinator.cached.buffer.max.bytes
-    group.streams.assignment.interval.ms
     leader.replication.throttled.rate log.cleaner.io.buffer.load.factor log.cleaner.io.buffer.size
     metric.reporters num.io.threads num.network.threads num.recovery.threads.per.data.dir
     num.replica.fetchers remote.fetch.max.wait.ms remote.list.offsets.request.timeout.ms
@@ -81,7 +79,6 @@ _LISTED_CLUSTER_WIDE = """
     remote.log.reader.threads replica.alter.log.dirs.io.max.bytes.per.second
     share.coordinator.cached.buffer.max.bytes
 """
-_PER_BROKER = frozenset({"cordoned.log.dirs"})
 _CLUSTER_WIDE = frozenset(_LISTED_CLUSTER_WIDE.split())
 
 
@@ -102,8 +99,6 @@ def warning(name: str) -> str:
 
 def dynamic_mode(name: str) -> DynamicMode:
     """How Kafka lets a setting change that is not in the table."""
-    if name in _PER_BROKER:
-        return DynamicMode.PER_BROKER
     if name in _CLUSTER_WIDE or not is_ignored(name):
         return DynamicMode.CLUSTER_WIDE
     return DynamicMode.READ_ONLY

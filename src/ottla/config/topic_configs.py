@@ -130,8 +130,8 @@ TOPIC_CONFIGS: dict[str, ConfigDef] = table(
         (),
         ThrottledReplicas(),
         "",
-        "Replicas whose replication is throttled on the follower. Accepted without effect: Ottla "
-        "does not throttle replication.",
+        "Replicas whose followers take no more than the broker's "
+        "`follower.replication.throttled.rate` while they are not in sync.",
     ),
     _topic(
         "index.interval.bytes",
@@ -156,8 +156,8 @@ TOPIC_CONFIGS: dict[str, ConfigDef] = table(
         (),
         ThrottledReplicas(),
         "",
-        "Replicas whose replication is throttled on the leader. Accepted without effect: Ottla "
-        "does not throttle replication.",
+        "Replicas whose leaders send no more than the broker's "
+        "`leader.replication.throttled.rate` to followers that are not in sync.",
     ),
     _topic(
         "local.retention.bytes",

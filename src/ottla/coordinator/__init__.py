@@ -8,7 +8,7 @@
 | `group_kinds`, `record_kinds` | the tables: kinds of groups, types of records |
 | `group_state`, `group_timers`, `group_config`, `group_listing`, `topics` | what all kinds share |
 | `record_keys`, `record_codec` | how records of `__consumer_offsets` are written |
-| `classic/`, `consumer/`, `share/` | the kinds of groups |
+| `classic/`, `consumer/`, `share/`, `streams/` | the kinds of groups |
 | `offsets/` | committed offsets, whatever the kind of their group |
 | `transactions/` | the transaction coordinator of one partition |
 | `share_state/` | the share coordinator of one partition: the state of share partitions |

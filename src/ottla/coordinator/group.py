@@ -35,6 +35,7 @@ class GroupType(Enum):
     CLASSIC = "classic"
     CONSUMER = "consumer"
     SHARE = "share"
+    STREAMS = "streams"
 
     __hash__ = object.__hash__  # Enum's own is a function in Python, and every heartbeat needs it
 

@@ -11,11 +11,13 @@ from ottla.coordinator.consumer.kind import ConsumerKind
 from ottla.coordinator.group import Group, GroupType
 from ottla.coordinator.group_kind import GroupKind
 from ottla.coordinator.share.kind import ShareKind
+from ottla.coordinator.streams.kind import StreamsKind
 
 GROUP_KINDS: dict[GroupType, GroupKind[Any]] = {
     GroupType.CLASSIC: ClassicKind(),
     GroupType.CONSUMER: ConsumerKind(),
     GroupType.SHARE: ShareKind(),
+    GroupType.STREAMS: StreamsKind(),
 }
 
 

@@ -53,10 +53,13 @@ from ottla.coordinator.share import offsets as share_offsets
 from ottla.coordinator.share.describe import described as described_share_group
 from ottla.coordinator.share.effects import InitializeShareState
 from ottla.coordinator.share.member import Partitions
+from ottla.coordinator.streams import heartbeat as streams_heartbeat
+from ottla.coordinator.streams.describe import described as described_streams_group
 from ottla.coordinator.topics import TopicMatcher, TopicSummary, TopicView
 from ottla.wire.errors import ErrorCode, KafkaError
 from ottla.wire.messages import consumer_group_describe as consumer_messages
 from ottla.wire.messages import share_group_describe as share_messages
+from ottla.wire.messages import streams_group_describe as streams_messages
 from ottla.wire.messages.alter_share_group_offsets import AlterShareGroupOffsetsRequest
 from ottla.wire.messages.consumer_group_heartbeat import (
     ConsumerGroupHeartbeatRequest,
@@ -79,6 +82,10 @@ from ottla.wire.messages.offset_fetch import OffsetFetchRequestGroup, OffsetFetc
 from ottla.wire.messages.share_group_heartbeat import (
     ShareGroupHeartbeatRequest,
     ShareGroupHeartbeatResponse,
+)
+from ottla.wire.messages.streams_group_heartbeat import (
+    StreamsGroupHeartbeatRequest,
+    StreamsGroupHeartbeatResponse,
 )
 from ottla.wire.messages.sync_group import SyncGroupRequest, SyncGroupResponse
 from ottla.wire.messages.txn_offset_commit import TxnOffsetCommitRequest, TxnOffsetCommitResponse
@@ -300,6 +307,27 @@ class GroupShard:
             return ResultDraft(now).result(
                 ShareGroupHeartbeatResponse(error_code=problem.code, error_message=problem.message)
             )
+
+    def handle_streams_group_heartbeat(
+        self, request: StreamsGroupHeartbeatRequest, context: RequestContext, now: int
+    ) -> Result[streams_heartbeat.HeartbeatAnswer]:
+        """StreamsGroupHeartbeat, version 0."""
+        draft = self._draft(now)
+        try:
+            return draft.result(streams_heartbeat.heartbeat(self._state, request, context, draft))
+        except KafkaError as problem:
+            reply = StreamsGroupHeartbeatResponse(
+                error_code=problem.code, error_message=problem.message
+            )
+            return ResultDraft(now).result(streams_heartbeat.HeartbeatAnswer(reply))
+
+    def handle_streams_group_describe(
+        self, group_ids: Sequence[str], context: RequestContext, now: int
+    ) -> Result[list[streams_messages.DescribedGroup]]:
+        """The groups of a StreamsGroupDescribe that are in this shard."""
+        return ResultDraft(now).result(
+            [described_streams_group(self._state, group_id) for group_id in group_ids]
+        )
 
     def share_state_initialized(
         self, effect: InitializeShareState, failed: Partitions, now: int

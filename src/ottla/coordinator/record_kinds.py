@@ -62,6 +62,21 @@ from ottla.coordinator.share.schemas import (
     ShareGroupTargetAssignmentMetadataKey,
     ShareGroupTargetAssignmentMetadataValue,
 )
+from ottla.coordinator.streams import replay as streams
+from ottla.coordinator.streams.schemas import (
+    StreamsGroupCurrentMemberAssignmentKey,
+    StreamsGroupCurrentMemberAssignmentValue,
+    StreamsGroupMemberMetadataKey,
+    StreamsGroupMemberMetadataValue,
+    StreamsGroupMetadataKey,
+    StreamsGroupMetadataValue,
+    StreamsGroupTargetAssignmentMemberKey,
+    StreamsGroupTargetAssignmentMemberValue,
+    StreamsGroupTargetAssignmentMetadataKey,
+    StreamsGroupTargetAssignmentMetadataValue,
+    StreamsGroupTopologyKey,
+    StreamsGroupTopologyValue,
+)
 from ottla.wire.codec import DecodeError, decode
 from ottla.wire.message import Message
 
@@ -182,6 +197,42 @@ RECORD_KINDS = _by_number(
             ShareGroupStatePartitionMetadataValue,
             GroupType.SHARE,
             share.replay_partitions,
+        ),
+        RecordKind(
+            StreamsGroupMetadataKey,
+            StreamsGroupMetadataValue,
+            GroupType.STREAMS,
+            streams.replay_epoch,
+        ),
+        RecordKind(
+            StreamsGroupMemberMetadataKey,
+            StreamsGroupMemberMetadataValue,
+            GroupType.STREAMS,
+            streams.replay_member,
+        ),
+        RecordKind(
+            StreamsGroupTargetAssignmentMetadataKey,
+            StreamsGroupTargetAssignmentMetadataValue,
+            GroupType.STREAMS,
+            streams.replay_target_epoch,
+        ),
+        RecordKind(
+            StreamsGroupTargetAssignmentMemberKey,
+            StreamsGroupTargetAssignmentMemberValue,
+            GroupType.STREAMS,
+            streams.replay_target,
+        ),
+        RecordKind(
+            StreamsGroupCurrentMemberAssignmentKey,
+            StreamsGroupCurrentMemberAssignmentValue,
+            GroupType.STREAMS,
+            streams.replay_current,
+        ),
+        RecordKind(
+            StreamsGroupTopologyKey,
+            StreamsGroupTopologyValue,
+            GroupType.STREAMS,
+            streams.replay_topology,
         ),
     )
 )

@@ -35,7 +35,8 @@ class BrokerRegistration(msgspec.Struct, frozen=True):
     """A live broker. Registered, so it vanishes with the broker; its epoch is the document's.
 
     A broker that is `shutting_down` asks for its leaders to be moved first.
-    Brokers of older versions do not name their `storage`.
+    Brokers of older versions do not name their `storage`. One that is `cordoned` was started with
+    its folder in `cordoned.log.dirs`.
     """
 
     id: int
@@ -43,6 +44,7 @@ class BrokerRegistration(msgspec.Struct, frozen=True):
     rack: str | None = None
     shutting_down: bool = False
     storage: Storage | None = None
+    cordoned: bool = False
 
 
 class TopicDocument(msgspec.Struct, frozen=True):

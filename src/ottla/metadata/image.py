@@ -78,6 +78,7 @@ class BrokerImage(msgspec.Struct, frozen=True):
     rack: str | None
     shutting_down: bool = False
     storage: Storage | None = None
+    cordoned: bool = False
 
     def endpoint(self, listener: str) -> BrokerEndpoint | None:
         """Where this broker is reached by clients of that listener."""
@@ -271,7 +272,13 @@ class Image(SecurityImage):
             return
         state = _BROKER.decode(change.value)
         self.brokers[broker] = BrokerImage(
-            broker, change.epoch, state.endpoints, state.rack, state.shutting_down, state.storage
+            broker,
+            change.epoch,
+            state.endpoints,
+            state.rack,
+            state.shutting_down,
+            state.storage,
+            state.cordoned,
         )
 
     def _take_configs(self, owner: str, change: Change, before: "_Before") -> None:

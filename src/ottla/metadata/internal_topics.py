@@ -27,7 +27,7 @@ def raise_replicas(image: Image, wanted: Mapping[str, int], limit: int) -> list[
 
     At most `limit` partitions at once; the next call continues with the others.
     """
-    brokers = usable(image.brokers)
+    brokers = usable(image)
     targets: dict[PartitionKey, Sequence[int] | None] = {}
     for name, factor in wanted.items():
         topic = image.topics.get(name)
@@ -44,7 +44,7 @@ def _targets(
     lacking = [
         index
         for index, have in enumerate(replicas)
-        if len(have) < factor and all(one in brokers for one in have)
+        if len(have) < factor and all(one in image.brokers for one in have)
     ]
     moving = reassignments(image, [(topic.name, index) for index in lacking])
     load = Counter(one for have in replicas for one in have)

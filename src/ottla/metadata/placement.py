@@ -5,17 +5,38 @@
    shared by several others when it dies.
 3. No rack gets a second replica of a partition while another rack has none (`broker.rack`). When a
    broker has no rack, racks are ignored: each broker counts as its own rack.
+4. Replicas that somebody chooses may be on a broker that is cordoned, as in Kafka.
 """
 
 from collections.abc import Iterable, Mapping
 
-from ottla.metadata.image import BrokerImage
+from ottla.metadata.image import BrokerImage, Image
 from ottla.wire.errors import ErrorCode, KafkaError
 
+CORDONED = "cordoned.log.dirs"
 
-def usable(brokers: Mapping[int, BrokerImage]) -> dict[int, str | None]:
-    """The brokers that may get new replicas, with their racks: those that are not about to stop."""
-    return {broker.id: broker.rack for broker in brokers.values() if not broker.shutting_down}
+
+def usable(image: Image) -> dict[int, str | None]:
+    """The brokers that may get new replicas, with their racks.
+
+    Not those that are about to stop, nor those whose folder is cordoned (KIP-1066).
+    """
+    return {
+        broker.id: broker.rack
+        for broker in image.brokers.values()
+        if not broker.shutting_down and not is_cordoned(image, broker)
+    }
+
+
+def is_cordoned(image: Image, broker: BrokerImage) -> bool:
+    """Whether a broker takes no new replicas: `cordoned.log.dirs` names its one folder, or `*`.
+
+    A dynamic setting counts before what the broker was started with.
+    """
+    own = image.broker_configs.get(broker.id)
+    if own is not None and CORDONED in own.configs:
+        return bool(own.configs[CORDONED].strip())
+    return broker.cordoned
 
 
 def spread(

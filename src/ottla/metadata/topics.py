@@ -75,7 +75,7 @@ def create_topic(
         assignment = _explicit_assignment(image, new)
     else:
         partitions, factor = _checked_counts(new, default_partitions, default_replication_factor)
-        assignment = spread(usable(image.brokers), partitions, factor, start)
+        assignment = spread(usable(image), partitions, factor, start)
     configs = {name: text for name, text in new.configs.items() if text is not None}
     topic = TopicDocument(new.name, topic_id, assignment, configs)
     ops: list[Op] = [
@@ -188,7 +188,7 @@ def add_partitions(
         _too_many_partitions()
     factor = len(old.assignment[0])
     if assignment is None:
-        more = spread(usable(image.brokers), added, factor, start)
+        more = spread(usable(image), added, factor, start)
     else:
         if len(assignment) != added:
             _refuse(

@@ -87,7 +87,7 @@ class Server:
         self.arrivals_budget = FrameBudget(ARRIVALS_BYTES)
         self.arrivals = Arrivals(self.loop)
         self.handshakes = Handshakes(self.loop)
-        self.connections: set[Connection] = set()
+        self.connections: dict[Connection, None] = {}
         self._by_host: dict[str, int] = {}
         self._by_listener: Counter[str] = Counter()
         self._full_listeners: set[str] = set()
@@ -102,7 +102,7 @@ class Server:
         self._second_ends = 0.0
         self._accepted_in_second = 0
         self._files = _FileShares(node.file_cache.limit)
-        self._tasks: set[asyncio.Task[Any]] = set()
+        self._tasks: dict[asyncio.Task[Any], None] = {}
         self._to_send: dict[Connection, None] = {}
 
     def listen(self, listeners: Sequence[Listener]) -> dict[str, int]:
@@ -246,7 +246,7 @@ class Server:
             connection: Connection = TlsConnection(self, sock, host, door, self._numbers)
         else:
             connection = Connection(self, sock, host, door, self._numbers)
-        self.connections.add(connection)
+        self.connections[connection] = None
         self._by_listener[door.name] += 1
         if door.has_tls or door.has_sasl:
             self.arrivals.add(connection, config.ottla_handshake_timeout_ms / 1000)
@@ -261,7 +261,7 @@ class Server:
 
     def forget(self, connection: Connection) -> None:
         """A connection has closed."""
-        self.connections.discard(connection)
+        self.connections.pop(connection, None)
         self.arrivals.remove(connection)
         self._by_listener[connection.listener] -= 1
         self.node.sharing.connection_closed(connection.id)
@@ -379,8 +379,8 @@ class Server:
     def start_task(self, work: Coroutine[Any, Any, T]) -> asyncio.Task[T]:
         """Work on a request that has to wait for something."""
         task = self.loop.create_task(work)
-        self._tasks.add(task)
-        task.add_done_callback(self._tasks.discard)
+        self._tasks[task] = None
+        task.add_done_callback(self._tasks.pop)
         return task
 
     def _close_listening(self) -> None:
@@ -412,7 +412,8 @@ class Server:
         """Close, and let the requests that are being worked on end."""
         self.close()
         if self._tasks:
-            _, waiting = await asyncio.wait(self._tasks, timeout=REQUESTS_MAY_TAKE_SECONDS)
+            await asyncio.wait(self._tasks, timeout=REQUESTS_MAY_TAKE_SECONDS)
+            waiting = list(self._tasks)
             for task in waiting:
                 task.cancel()
             await asyncio.gather(*waiting, return_exceptions=True)

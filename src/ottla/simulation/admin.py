@@ -8,6 +8,7 @@ Rules kept here:
 
 from __future__ import annotations
 
+from random import Random
 from uuid import UUID
 
 from ottla.simulation.checker import Checker
@@ -32,6 +33,11 @@ from ottla.wire.messages.delete_records import (
     DeleteRecordsResponse,
     DeleteRecordsTopic,
 )
+from ottla.wire.messages.delete_topics import (
+    DeleteTopicsRequest,
+    DeleteTopicsResponse,
+    DeleteTopicState,
+)
 from ottla.wire.messages.elect_leaders import ElectLeadersRequest, ElectLeadersResponse
 
 
@@ -44,6 +50,9 @@ class Admin:
         self.process = SimulatedProcess("admin", "host-admin")
         self.topics: dict[str, int] = {}
         """How many partitions each has."""
+        self.changing = False
+        """Whether a topic is being created again, which goes on when the faults end."""
+        self._made: dict[str, tuple[int, int, dict[str, str]]] = {}
 
     async def create(
         self, name: str, partitions: int, factor: int, configs: dict[str, str]
@@ -62,13 +71,38 @@ class Admin:
                 answer = await client.ask(client.any_broker(), request, CreateTopicsResponse)
                 code = answer.topics[0].error_code
                 if code in (ErrorCode.NONE, ErrorCode.TOPIC_ALREADY_EXISTS):
+                    client.topics.pop(name, None)
                     await client.learn([name])
                     if name in client.topics:
                         self.topics[name] = partitions
+                        self._made[name] = partitions, factor, configs
                         return client.topics[name]
             except NoAnswer:
                 pass
             await client.pause()
+
+    async def recreate(self, chance: Random) -> None:
+        """Delete a topic, and create another one of its name."""
+        client = self._client
+        name = chance.choice(list(self.topics))
+        if self.changing:
+            return
+        self.changing = True
+        self._checker.recreated.add(name)
+        client.world.say(f"admin: recreate {name}")
+        request = DeleteTopicsRequest(topics=[DeleteTopicState(name=name)], timeout_ms=3000)
+        while True:
+            try:
+                answer = await client.ask(client.any_broker(), request, DeleteTopicsResponse)
+                code = answer.responses[0].error_code
+                if code in (ErrorCode.NONE, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION):
+                    break
+            except NoAnswer:
+                pass
+            await client.pause()
+        partitions, factor, configs = self._made[name]
+        await self.create(name, partitions, factor, configs)
+        self.changing = False
 
     def _some_partition(self) -> tuple[str, int]:
         chance = self._client.chance

@@ -9,20 +9,33 @@
 5. Nothing above the high watermark is sent to a reader, nor above the last stable offset with
    read_committed.
 6. Replicas are equal byte for byte below the lowest high watermark, and at the end everywhere.
-7. Once faults end everything is available again within a bounded time.
-
-Where an unclean election is allowed, 1, 2, 4 and 6 are not asked for.
+7. A committed transaction is visible as a whole with read_committed, an aborted one not at all, and
+   one whose end is not known is either. None stays open once faults end.
+8. Once faults end everything is available again within a bounded time.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from ottla.records import decode_batch
+from ottla.records.control import MarkerType, decode_marker
 from ottla.simulation.client import TopicPartition
 from ottla.simulation.world import World
 from ottla.wire.batch import headers
+
+
+@dataclass(slots=True)
+class Transaction:
+    """What a producer knows of one."""
+
+    values: list[tuple[TopicPartition, bytes]] = field(default_factory=list)
+    wanted: bool | None = None
+    """Whether its commit was asked for; None: neither commit nor abort."""
+    committed: bool | None = None
+    """How it ended; None: not known."""
 
 
 class Checker:
@@ -36,6 +49,12 @@ class Checker:
         """Up to where records were asked to be deleted."""
         self._offsets: dict[TopicPartition, dict[bytes, int]] = {}
         """Where each value was seen."""
+        self.recreated: set[str] = set()
+        """Topics that were deleted and created again: their transactions are not whole."""
+        self.transactions: dict[str, Transaction] = {}
+        self._committed: dict[TopicPartition, set[bytes]] = {}
+        """The values that read_committed shows, at the end."""
+        self._of_value: dict[tuple[TopicPartition, bytes], str] = {}
         self._latest: dict[tuple[TopicPartition, str, str], int] = {}
         """The last number of a producer that a reader has seen."""
 
@@ -94,6 +113,55 @@ class Checker:
         if log_start > position and log_start > self.deletable.get(where, 0):
             self.world.fail(f"{where}: the log begins at {log_start}, nobody deleted that far")
 
+    # Transactions -------------------------------------------------------------------------
+
+    def in_transaction(self, name: str, where: TopicPartition, value: bytes) -> None:
+        """A value is about to be sent, maybe again."""
+        transaction = self.transactions.setdefault(name, Transaction())
+        if (where, value) not in transaction.values:
+            transaction.values.append((where, value))
+            self._of_value[where, value] = name
+
+    def ending(self, name: str, *, committed: bool) -> None:
+        """The end of a transaction is about to be asked for."""
+        self.transactions.setdefault(name, Transaction()).wanted = committed
+
+    def ended(self, name: str, *, committed: bool) -> None:
+        """A transaction's end was answered."""
+        self.world.count("transactions committed" if committed else "transactions aborted")
+        self.transactions[name].committed = committed
+
+    def unfinished_ended(self, producer: str) -> None:
+        """A new epoch: what was never asked to be committed is aborted now."""
+        for name, transaction in self.transactions.items():
+            if name.rpartition("-")[0] == producer and not transaction.wanted:
+                transaction.committed = False
+
+    def read_committed(self, where: TopicPartition, reader: str, value: bytes) -> None:
+        """A reader with read_committed got a value."""
+        transaction = self.transactions.get(self._of_value.get((where, value), ""))
+        if transaction is not None and (
+            transaction.committed is False or transaction.wanted is False
+        ):
+            self.world.fail(f"{where}: {reader} read {value!r} of an aborted transaction")
+
+    def check_transactions(self) -> None:
+        """All or nothing, by what the logs hold; after `compare_replicas` of all partitions."""
+        for name, transaction in self.transactions.items():
+            if any(where.topic in self.recreated for where, _ in transaction.values):
+                continue
+            here = [self._committed.get(where, set()) for where, _ in transaction.values]
+            visible = [
+                value in values for (_, value), values in zip(transaction.values, here, strict=True)
+            ]
+            deleted = any(where in self.deletable for where, _ in transaction.values)
+            if transaction.committed and not all(visible) and not deleted:
+                self.world.fail(f"transaction {name} was committed, and is visible as {visible}")
+            elif transaction.committed is False and any(visible):
+                self.world.fail(f"transaction {name} was aborted, and is visible as {visible}")
+            elif any(visible) != all(visible) and not deleted:
+                self.world.fail(f"transaction {name} is visible in parts: {visible}")
+
     # At the end ---------------------------------------------------------------------------
 
     def compare_replicas(self, where: TopicPartition, folders: Iterable[Path]) -> None:
@@ -120,16 +188,25 @@ class Checker:
     def _has_all(self, where: TopicPartition, start: int, batches: dict[int, bytes]) -> None:
         values: dict[int, bytes] = {}
         once: dict[bytes, int] = {}
-        for batch in batches.values():
+        committed = self._committed.setdefault(where, set())
+        unfinished: dict[int, set[bytes]] = {}
+        for _, batch in sorted(batches.items()):
             for _, header in headers(memoryview(batch)):
                 if header.is_control:
+                    ended = unfinished.pop(header.producer_id, set())
+                    if decode_marker(batch).type == MarkerType.COMMIT:
+                        committed |= ended
                     continue
                 for record in decode_batch(batch):
                     value = record.value or b""
                     values[record.offset] = value
+                    if header.is_transactional:
+                        unfinished.setdefault(header.producer_id, set()).add(value)
                     at = once.setdefault(value, record.offset)
                     if at != record.offset:
                         self.world.fail(f"{where}: {value!r} is at {at} and at {record.offset}")
+        if unfinished:
+            self.world.fail(f"{where}: transactions are open at the end: {sorted(unfinished)}")
         for offset, value in sorted(self.acked.get(where, {}).items()):
             if offset >= start and values.get(offset) != value:
                 self.world.fail(

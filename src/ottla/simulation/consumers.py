@@ -1,14 +1,15 @@
 """Readers: each follows one partition from its start, and tells the checker what it sees.
 
 Rules kept here:
-1. A reader asks for what comes after the last record that it got. Out of range, it begins at what
-   the broker says is the start.
+1. A reader asks for what comes after the last record that it got. Out of range, it begins at the
+   earliest offset.
 2. Control batches are skipped; with read_committed so are records of aborted transactions.
 """
 
 from __future__ import annotations
 
 import asyncio
+from typing import Final
 
 from ottla.records import decode_batch
 from ottla.records.control import MarkerType, decode_marker
@@ -20,8 +21,15 @@ from ottla.wire.errors import ErrorCode
 from ottla.wire.fetch_answer import PartitionAnswer, read_answer
 from ottla.wire.fields import DecodeError
 from ottla.wire.messages.fetch import FetchPartition, FetchRequest, FetchTopic
+from ottla.wire.messages.list_offsets import (
+    ListOffsetsPartition,
+    ListOffsetsRequest,
+    ListOffsetsResponse,
+    ListOffsetsTopic,
+)
 
-VERSION = 16
+VERSION: Final = 16
+EARLIEST: Final = -2
 
 
 class Reader:
@@ -95,9 +103,9 @@ class Reader:
     async def _take(self, where: TopicPartition, data: PartitionAnswer) -> bool:
         code = ErrorCode(data.error_code)
         if code == ErrorCode.OFFSET_OUT_OF_RANGE:
-            self._checker.out_of_range(where, self.position, data.log_start_offset)
-            if data.log_start_offset > self.position:
-                self.position = data.log_start_offset
+            start = await self._earliest()
+            self._checker.out_of_range(where, self.position, start)
+            self.position = max(self.position, start)
             return False
         if code in MOVED:
             self._client.forget_leader(self._topic, self._partition)
@@ -108,8 +116,20 @@ class Reader:
         before = self.position
         for offset, value in self._records(where, data):
             self._checker.read(where, self.name, offset, value)
+            if self._committed:
+                self._checker.read_committed(where, self.name, value)
         await asyncio.sleep(0)
         return self.position > before
+
+    async def _earliest(self) -> int:
+        """Where the log starts; -1 where the broker does not say."""
+        broker = await self._client.leader(self._topic, self._partition)
+        wanted = ListOffsetsPartition(partition_index=self._partition, timestamp=EARLIEST)
+        request = ListOffsetsRequest(
+            replica_id=-1, topics=[ListOffsetsTopic(name=self._topic, partitions=[wanted])]
+        )
+        answer = await self._client.ask(broker, request, ListOffsetsResponse, 7)
+        return answer.topics[0].partitions[0].offset
 
     def _records(self, where: TopicPartition, data: PartitionAnswer) -> list[tuple[int, bytes]]:
         """The records of an answer that this reader may see; moves the position past it."""

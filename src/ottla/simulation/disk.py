@@ -231,6 +231,15 @@ class SimulatedDisk:
                 result[start : start + len(piece)] = piece
         return bytes(result)
 
+    def remove_folder(self, name: str) -> None:
+        """What an operator does to a damaged partition: its folder is gone, for good."""
+        path = str(self.root / name)
+        shutil.rmtree(path, ignore_errors=True)
+        self._folders.pop(path, None)
+        root = self._folders.setdefault(str(self.root), _Folder())
+        root.synced.pop(name, None)
+        root.changes = [change for change in root.changes if change[0] != name]
+
     def replace(self) -> None:
         """An empty disk in its place."""
         for name in os.listdir(self.root):

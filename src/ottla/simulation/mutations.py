@@ -25,25 +25,36 @@ class Mutation(NamedTuple):
     old: str
     new: str
 
-    def apply(self) -> None:
-        """Replace the function by its mutant."""
+    def _find(self) -> tuple[Any, str, Any]:
+        """What has the function, its name, and the function."""
         module_name, _, path = self.where.partition(":")
-        module = importlib.import_module(module_name)
-        owner: Any = module
+        owner: Any = importlib.import_module(module_name)
         *classes, function = path.split(".")
         for name in classes:
             owner = getattr(owner, name)
-        plain = inspect.unwrap(inspect.getattr_static(owner, function))
-        kind = type(plain)
-        target = plain.__func__ if kind in (staticmethod, classmethod) else plain
-        if kind is property:
-            target = plain.fget
-        source = textwrap.dedent(inspect.getsource(target))
+        found = inspect.getattr_static(owner, function)
+        return owner, function, found.fget if isinstance(found, property) else found
+
+    def source(self) -> str:
+        """The function's text as it is."""
+        return textwrap.dedent(inspect.getsource(self._find()[2]))
+
+    def mutant(self, source: str) -> str:
+        """The text that it becomes."""
+        return "from __future__ import annotations\n" + source.replace(self.old, self.new)
+
+    def apply(self) -> None:
+        """Replace the function by its mutant, also where it was imported by name."""
+        owner, function, plain = self._find()
+        source = self.source()
         if self.old not in source:
             raise LookupError(f"{self.name}: {self.where} has no {self.old!r}")
         names: dict[str, Any] = {}
-        code = "from __future__ import annotations\n" + source.replace(self.old, self.new)
-        exec(compile(code, f"<{self.name}>", "exec"), module.__dict__, names)
+        code = compile(self.mutant(source), f"<{self.name}>", "exec")
+        exec(code, plain.__globals__, names)
+        if isinstance(inspect.getattr_static(owner, function), property):
+            setattr(owner, function, names[function])
+            return
         setattr(owner, function, names[function])
         for user in [one for name, one in sys.modules.items() if name.startswith("ottla")]:
             if getattr(user, function, None) is plain:
@@ -158,6 +169,97 @@ RULES: Final = (
         "ottla.replication.lease:Lease.held",
         "return self._until is not None and now < self._until",
         "return True",
+    ),
+    Mutation(
+        "roles-are-not-checked",
+        "a deposed controller's commits are accepted",
+        "ottla.metadata.controller:check_role",
+        "return Check(documents.CONTROLLER, image.controller_version)",
+        'return Check("no/such/document", None)',
+    ),
+    Mutation(
+        "forgets-epochs-between",
+        "the end of an epoch is the log's end, whatever epochs came after it",
+        "ottla.log.leader_epochs:LeaderEpochFileCache.end_offset_for",
+        "if epoch == self.latest:",
+        "if True:",
+    ),
+    Mutation(
+        "reads-past-the-high-watermark",
+        "readers get what is not committed",
+        "ottla.broker.replicas.partition:Partition.readable_to",
+        "return self.high_watermark",
+        "return self.log.end_offset",
+    ),
+    Mutation(
+        "reads-open-transactions",
+        "read_committed goes to the high watermark, not to the last stable offset",
+        "ottla.broker.replicas.partition:Partition.readable_to",
+        "return min(self.high_watermark, self.log.last_stable_offset)",
+        "return self.high_watermark",
+    ),
+    Mutation(
+        "writes-duplicates",
+        "a batch that is sent again is written again",
+        "ottla.log.producers.states:ProducerStates.check",
+        "if first_sequence != expected:",
+        "if False:",
+    ),
+    Mutation(
+        "coordinators-answer-at-once",
+        "a coordinator's reply leaves before its records are committed",
+        "ottla.broker.coordinators.shard_runner:ShardRunner._committed",
+        "return self.partition.safe_offset >= self.partition.log.end_offset",
+        "return True",
+    ),
+    Mutation(
+        "markers-before-the-decision",
+        "markers are written before the transaction's end is committed",
+        "ottla.broker.coordinators.shard_runner:ShardRunner._execute_when_committed",
+        "self.partition.log.end_offset,",
+        "0,",
+    ),
+    Mutation(
+        "believes-old-coordinators",
+        "a marker of an earlier coordinator is taken",
+        "ottla.log.producers.states:ProducerStates.check_marker",
+        "if marker.coordinator_epoch < producer.coordinator_epoch:",
+        "if False:",
+    ),
+    Mutation(
+        "keeps-high-watermarks-after-power-loss",
+        "high watermarks above what was flushed are believed after a power loss",
+        "ottla.log.storage.folder:DataFolder._lower_high_watermarks",
+        "if lowered != known:",
+        "if False:",
+    ),
+    Mutation(
+        "renames-are-not-synced",
+        "a checkpoint's folder is not synced after the rename",
+        "ottla.log.storage.files:Files.replace_file",
+        "if sync:",
+        "if False:",
+    ),
+    Mutation(
+        "checkpoints-are-not-synced",
+        "a checkpoint is renamed before its content is on disk",
+        "ottla.log.storage.files:Files.write_file",
+        "if sync:",
+        "if False:",
+    ),
+    Mutation(
+        "recovers-nothing",
+        "a torn tail is not looked for after a crash",
+        "ottla.log.storage.folder:DataFolder.read_checkpoint",
+        "return offsets",
+        "return {key: 1 << 40 for key in offsets} if 'recovery' in name else offsets",
+    ),
+    Mutation(
+        "low-log-starts-pass",
+        "a follower whose log does not reach the leader's start goes on",
+        "ottla.replication.epochs:check_start",
+        "offset < log_start",
+        "False",
     ),
 )
 

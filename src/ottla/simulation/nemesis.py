@@ -40,6 +40,8 @@ FAULTS: Final = (
     "elect",
     "move",
     "delete records",
+    "folder",
+    "recreate",
 )
 
 
@@ -78,6 +80,8 @@ class Nemesis:
             "slow network": self._slow_network,
             "elect": lambda host, chance: self._do(self.admin.elect()),
             "move": lambda host, chance: self._do(self.admin.move()),
+            "folder": self._folder,
+            "recreate": lambda host, chance: self._do(self.admin.recreate(chance)),
             "delete records": lambda host, chance: self._do(self.admin.delete_records()),
         }
 
@@ -145,6 +149,17 @@ class Nemesis:
         host.kill()
         host.disk.replace()
         self._start_later(host, chance)
+
+    def _folder(self, host: Host, chance: Random) -> None:
+        """The documented repair of a damaged partition: its folder is removed."""
+        if host.process is None or not self._may_lose(host):
+            return
+        here = sorted(path.name for path in host.disk.root.glob("t[0-9]*-[0-9]*"))
+        if here:
+            self._declare_dead(host)
+            host.kill()
+            host.disk.remove_folder(chance.choice(here))
+            self._start_later(host, chance)
 
     def _declare_dead(self, host: Host) -> None:
         image = image_of(self.world.zookeeper)

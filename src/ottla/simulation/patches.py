@@ -143,16 +143,17 @@ def _modules() -> list[Any]:
 
 def _install_randomness(chance: Random) -> None:
     """The system's randomness, and the generators that modules have made for themselves."""
+    seed = chance.random()
     real = uuid.uuid4
     os.urandom = chance.randbytes
     random._urandom = chance.randbytes  # type: ignore[attr-defined]  # SystemRandom uses it
     uuid.uuid4 = lambda: uuid.UUID(int=chance.getrandbits(128), version=4)
     _replace_where_imported(real, uuid.uuid4)
     for module in _modules():
-        for _, value in sorted(vars(module).items()):
-            if type(value) is Random:
-                value.seed(chance.random())
-    random.seed(chance.random())
+        for name, value in sorted(vars(module).items()):
+            if type(value) is Random:  # by its name: others may have been imported, or not
+                value.seed(f"{seed} {module.__name__}.{name}")
+    random.seed(seed)
     gc.disable()
 
 

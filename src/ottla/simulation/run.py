@@ -18,6 +18,7 @@ from pathlib import Path
 from typing import Final
 
 from ottla.api import load_all
+from ottla.config.topic_names import INTERNAL_TOPICS
 from ottla.simulation import patches
 from ottla.simulation.admin import Admin
 from ottla.simulation.checker import Checker
@@ -29,10 +30,13 @@ from ottla.simulation.metadata import image_of
 from ottla.simulation.nemesis import Nemesis
 from ottla.simulation.process import SimulatedProcess
 from ottla.simulation.producers import Producer
+from ottla.simulation.transactors import Transactor
 from ottla.simulation.world import World
 
 READY_SECONDS: Final = 60.0
 PATIENCE_SECONDS: Final = 120.0
+TRANSACTIONS_END_SECONDS: Final = 30.0
+"""What was left open is aborted by its timeout."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,6 +80,7 @@ class Run:
         self.nemesis = Nemesis(world, self.cluster, self.admin, without)
         self.producers: list[Producer] = []
         self.readers: list[Reader] = []
+        self.transactors: list[Transactor] = []
 
     def _client(self, name: str) -> SimulatedClient:
         return SimulatedClient(self.world, self.cluster, self.world.chance(f"client {name}"))
@@ -117,13 +122,16 @@ class Run:
         self.nemesis.end()
         await hurting
         await self._until(self._is_well, PATIENCE_SECONDS, "the cluster is well again")
-        for producer in self.producers:
-            producer.ends = True
+        writers: list[Producer | Transactor] = [*self.producers, *self.transactors]
+        for writer in writers:
+            writer.ends = True
         await self._until(
-            lambda: all(producer.done for producer in self.producers),
+            lambda: all(writer.done for writer in writers),
             PATIENCE_SECONDS,
             "producers end",
         )
+        if self.transactors:
+            await asyncio.sleep(TRANSACTIONS_END_SECONDS)
         await self._until(self._is_quiet, PATIENCE_SECONDS, "replicas and readers catch up")
         self._compare()
 
@@ -143,6 +151,14 @@ class Run:
                 for _ in range(self.chance.choice((1, 1, 2))):
                     self._start_producer(name, index)
                 self._start_reader(name, index)
+        everywhere = [
+            (name, index) for name, count in self.admin.topics.items() for index in range(count)
+        ]
+        for number in range(self.chance.choice((0, 0, 1, 2))):
+            name = f"x{number}"
+            transactor = Transactor(self._client(name), self.checker, name, everywhere)
+            self.transactors.append(transactor)
+            SimulatedProcess(name, f"host-{name}").start(transactor.run(), name)
 
     def _start_producer(self, topic: str, index: int) -> None:
         name = f"p{len(self.producers)}"
@@ -182,7 +198,8 @@ class Run:
         """All brokers serve, and all replicas are in sync."""
         image = image_of(self.world.zookeeper)
         return (
-            len(self.cluster.ready()) == self.brokers
+            not self.admin.changing
+            and len(self.cluster.ready()) == self.brokers
             and len(image.brokers) == self.brokers
             and all(
                 state.leader >= 0
@@ -221,6 +238,8 @@ class Run:
     def _compare(self) -> None:
         image = image_of(self.world.zookeeper)
         for name, index in sorted(image.partitions):
+            if name in INTERNAL_TOPICS:
+                continue
             topic = image.topics[name]
             where = TopicPartition(name, topic.id, index)
             folders = [
@@ -228,6 +247,7 @@ class Run:
                 for number in topic.assignment[index]
             ]
             self.checker.compare_replicas(where, folders)
+        self.checker.check_transactions()
 
 
 def run_seed(

@@ -30,6 +30,11 @@ from ottla.config.group_configs import (
     SHARE_ASSIGNMENT_INTERVAL,
     SHARE_HEARTBEAT_INTERVAL,
     SHARE_SESSION_TIMEOUT,
+    STREAMS_ASSIGNMENT_INTERVAL,
+    STREAMS_HEARTBEAT_INTERVAL,
+    STREAMS_INITIAL_REBALANCE_DELAY,
+    STREAMS_NUM_STANDBY_REPLICAS,
+    STREAMS_SESSION_TIMEOUT,
     group_values,
 )
 from ottla.config.topic_names import GROUP_METADATA
@@ -173,6 +178,11 @@ class GroupCoordinator(Coordinators[GroupRunner]):
             group_share_session_timeout_ms=_int(values[SHARE_SESSION_TIMEOUT]),
             group_share_heartbeat_interval_ms=_int(values[SHARE_HEARTBEAT_INTERVAL]),
             group_share_assignment_interval_ms=_int(values[SHARE_ASSIGNMENT_INTERVAL]),
+            group_streams_session_timeout_ms=_int(values[STREAMS_SESSION_TIMEOUT]),
+            group_streams_heartbeat_interval_ms=_int(values[STREAMS_HEARTBEAT_INTERVAL]),
+            group_streams_assignment_interval_ms=_int(values[STREAMS_ASSIGNMENT_INTERVAL]),
+            group_streams_initial_rebalance_delay_ms=_int(values[STREAMS_INITIAL_REBALANCE_DELAY]),
+            group_streams_num_standby_replicas=_int(values[STREAMS_NUM_STANDBY_REPLICAS]),
         )
 
     def ask(
@@ -304,6 +314,12 @@ def _settings(context: CoordinatorContext) -> GroupConfig:
         group_share_assignment_interval_ms=config.group_share_assignment_interval_ms,
         group_share_max_size=config.group_share_max_size,
         group_share_initialize_retry_interval_ms=config.group_share_initialize_retry_interval_ms,
+        group_streams_session_timeout_ms=config.group_streams_session_timeout_ms,
+        group_streams_heartbeat_interval_ms=config.group_streams_heartbeat_interval_ms,
+        group_streams_assignment_interval_ms=config.group_streams_assignment_interval_ms,
+        group_streams_initial_rebalance_delay_ms=config.group_streams_initial_rebalance_delay_ms,
+        group_streams_num_standby_replicas=config.group_streams_num_standby_replicas,
+        group_streams_max_size=config.group_streams_max_size,
         offset_metadata_max_bytes=config.offset_metadata_max_bytes,
         offsets_retention_ms=config.offsets_retention_minutes * 60_000,
         offsets_retention_check_interval_ms=config.offsets_retention_check_interval_ms,

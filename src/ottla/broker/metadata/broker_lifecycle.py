@@ -254,4 +254,5 @@ class BrokerLifecycleManager:
             self._config.current.broker_rack,
             shutting_down,
             self.storage,
+            bool(self._config.current.cordoned_log_dirs),
         )

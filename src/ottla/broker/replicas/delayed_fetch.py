@@ -344,6 +344,8 @@ class DelayedFetch:
                         partition.metrics.messages_out += (
                             partition.log.end_of(offset, records) - offset
                         )
+                elif records is not None and self._looking.is_throttled(partition):
+                    self._context.throttle.used(data.size)
                 if kept and not settled and self._looking.has_read_all(wanted, partition, data):
                     ready.pop(wanted, None)
                     wanted.wait_on(partition)

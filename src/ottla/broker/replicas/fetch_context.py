@@ -16,6 +16,7 @@ from ottla.broker.replicas.leaders import Leaders
 from ottla.broker.replicas.partition import Partition
 from ottla.broker.replicas.partitions import Partitions
 from ottla.broker.scheduling.background import Background
+from ottla.metadata.image import PartitionKey
 
 _CHANCE = Random()  # of its own: a program that embeds a broker may seed the other
 COLD_READERS: Final = 2
@@ -28,6 +29,19 @@ class IsrWatch(Protocol):
 
     def look_at(self, partition: Partition) -> None:
         """A follower that is not in the ISR has fetched."""
+
+
+class LeaderThrottle(Protocol):
+    """Holds back what followers that are not in sync are sent."""
+
+    def is_throttled(self, key: PartitionKey, replica: int) -> bool:
+        """Whether what is sent of a partition to a broker counts."""
+
+    def wait(self) -> float:
+        """For how many seconds nothing that counts may be sent."""
+
+    def used(self, amount: int) -> None:
+        """Bytes that count were sent."""
 
 
 class DelayedOperations:
@@ -55,6 +69,7 @@ class FetchContext:
         "leaders",
         "partitions",
         "sessions",
+        "throttle",
     )
 
     def __init__(
@@ -65,11 +80,13 @@ class FetchContext:
         leaders: Leaders,
         isr_watch: IsrWatch,
         background: Background,
+        throttle: LeaderThrottle,
     ) -> None:
         _, self.config, self.clock, self.image = context
         self.partitions = partitions
         self.leaders = leaders
         self.isr_watch = isr_watch
+        self.throttle = throttle
         self.background = background
         self.delayed = DelayedOperations()
         self.decoding = Decoding()

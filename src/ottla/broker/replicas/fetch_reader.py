@@ -106,7 +106,10 @@ class FetchReader:
                         preferred_read_replica=better,
                     )
             records: Slice | bytes | None = None
-            if ask.fetch_offset != limit:
+            if self.follower is not None and self._is_held_back(partition):
+                # It asks again after its longest wait.
+                records = None
+            elif ask.fetch_offset != limit:
                 # Past the limit, but in the log: an earlier leader may have shown it. It waits.
                 copied = limit > partition.high_watermark
                 most = min(ask.max_bytes, room)
@@ -144,6 +147,17 @@ class FetchReader:
             return partition, PartitionData(
                 ask.partition, code, -1, -1, start, aborted, leader=leader
             )
+
+    def _is_held_back(self, partition: Partition) -> bool:
+        """Whether a follower gets nothing of a partition for the moment."""
+        return self.is_throttled(partition) and self._context.throttle.wait() > 0
+
+    def is_throttled(self, partition: Partition) -> bool:
+        """Whether what the follower gets of a partition counts."""
+        follower = self.follower
+        return follower is not None and self._context.throttle.is_throttled(
+            (partition.topic, partition.index), follower.broker
+        )
 
     def _not_allowed(self, topic: str) -> KafkaError:
         """The refusal of a client that may not read a topic; it is logged."""

@@ -8,7 +8,8 @@ Rules kept here (what an answer means is in `replication/follower.py`):
    `replica.fetch.backoff.ms`, also where the session starts over meanwhile. A connection that
    failed is reopened after as long, or when the image tells of brokers.
 3. What a partition answers concerns that partition alone.
-4. A broker that is not registered asks for nothing: whatever it asked would be refused. Nor does
+4. A partition that is throttled and not in sync is not asked for until there is room again.
+5. A broker that is not registered asks for nothing: whatever it asked would be refused. Nor does
    one that could only ask for nothing: it would be answered at once.
 """
 
@@ -26,6 +27,7 @@ from ottla.broker.replicas.partition import Partition
 from ottla.broker.replication.fetched_data import FetchedData
 from ottla.broker.replication.link import Link, LinkError
 from ottla.broker.replication.link_security import LinkSecurity
+from ottla.broker.replication.throttles import ReplicationThrottle
 from ottla.metadata.image import NO_EPOCH, BrokerImage, Image
 from ottla.replication.follower import FollowerFetch
 from ottla.wire.errors import ErrorCode
@@ -60,8 +62,10 @@ class ReplicaFetcher:
         image: Image,
         fetched_data: FetchedData,
         security: LinkSecurity,
+        throttle: ReplicationThrottle,
     ) -> None:
         self._leader = leader
+        self._throttle = throttle
         self._security = security
         self._broker = broker
         self._config = config
@@ -272,9 +276,9 @@ class ReplicaFetcher:
         if partition is None or fetch is None:
             return
         if not await self._fetched_data.take(partition, fetch, data):
-            self._forget(key)
-            self._resting.add(key)
-            asyncio.get_running_loop().call_later(self._back_off(), self._ask_again, key)
+            self._rest(key, self._back_off())
+        elif wait := self._held_back(partition, len(data.records)):
+            self._rest(key, wait)
         elif (
             partition.log.end_offset != fetch.offset
             or partition.log.start_offset != fetch.log_start
@@ -282,6 +286,18 @@ class ReplicaFetcher:
             or data.error_code
         ):
             self._changed[key] = None
+
+    def _held_back(self, partition: Partition, taken: int) -> float:
+        """For how many seconds a partition is not asked for, because of what was taken."""
+        if not self._throttle.is_throttled((partition.topic, partition.index), self._broker.id):
+            return 0.0
+        self._throttle.used(taken)
+        return self._throttle.wait()
+
+    def _rest(self, key: Key, seconds: float) -> None:
+        self._forget(key)
+        self._resting.add(key)
+        asyncio.get_running_loop().call_later(seconds, self._ask_again, key)
 
     def _ask_again(self, key: Key) -> None:
         self._resting.discard(key)

@@ -10,6 +10,7 @@ from ottla.broker.replicas.partition import Partition
 from ottla.broker.replication.fetched_data import FetchedData
 from ottla.broker.replication.link_security import LinkSecurity
 from ottla.broker.replication.replica_fetcher import ReplicaFetcher
+from ottla.broker.replication.throttles import ReplicationThrottle
 from ottla.metadata.image import Image
 
 
@@ -23,8 +24,10 @@ class ReplicaFetcherManager:
         image: Image,
         fetched_data: FetchedData,
         security: LinkSecurity,
+        throttle: ReplicationThrottle,
     ) -> None:
         self._security = security
+        self._throttle = throttle
         self._broker = broker
         self._config = config
         self._image = image
@@ -43,6 +46,7 @@ class ReplicaFetcherManager:
                 self._image,
                 self._fetched_data,
                 self._security,
+                self._throttle,
             )
         self._of[partition] = fetcher
         fetcher.add(partition)

@@ -29,6 +29,7 @@ from ottla.broker.replication.leader_claims import LeaderClaims
 from ottla.broker.replication.older_epochs import OlderEpochs
 from ottla.broker.replication.peers import Peers
 from ottla.broker.replication.replica_fetcher_manager import ReplicaFetcherManager
+from ottla.broker.replication.throttles import follower_throttle
 from ottla.broker.scheduling.background import Background
 from ottla.metadata.elections import NO_LEADER, leads
 from ottla.metadata.image import Delta, PartitionImage, TopicImage
@@ -77,7 +78,12 @@ class ReplicaManager:
             isr_leaving=isr_leaving,
         )
         self.fetchers = ReplicaFetcherManager(
-            broker, config, image, self.fetched_data, peers.security
+            broker,
+            config,
+            image,
+            self.fetched_data,
+            peers.security,
+            follower_throttle(context),
         )
         self.alter_partition = alter_partition
         self.claims = LeaderClaims(broker, config, image, partitions, metadata, isr_leaving)

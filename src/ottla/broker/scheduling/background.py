@@ -22,7 +22,7 @@ class Background:
     """The tasks of one broker that continue by themselves."""
 
     def __init__(self) -> None:
-        self._tasks: set[asyncio.Task[Any]] = set()
+        self._tasks: dict[asyncio.Task[Any], None] = {}
 
     def __iter__(self) -> Iterator[asyncio.Task[Any]]:
         return iter([*self._tasks])
@@ -33,12 +33,12 @@ class Background:
     def run(self, work: Coroutine[Any, Any, T]) -> asyncio.Task[T]:
         """Start something."""
         task = asyncio.get_running_loop().create_task(work)
-        self._tasks.add(task)
+        self._tasks[task] = None
         task.add_done_callback(self._ended)
         return task
 
     def _ended(self, task: asyncio.Task[Any]) -> None:
-        self._tasks.discard(task)
+        self._tasks.pop(task, None)
         problem = None if task.cancelled() else task.exception()
         if isinstance(problem, KafkaError):
             if problem.code != ErrorCode.KAFKA_STORAGE_ERROR:

@@ -86,7 +86,7 @@ class ZooKeeperStore(Store):
             self._session, self._layout, kept, self._entry_was_read, self._entries_were_trimmed
         )
         self._end_callbacks: list[SessionEndCallback] = []
-        self._tasks: set[asyncio.Task[None]] = set()
+        self._tasks: dict[asyncio.Task[None], None] = {}
         self._waiting: list[_Waiting] = []
         self._committer: asyncio.Task[None] | None = None
         self._entry_numbers = count()
@@ -320,8 +320,8 @@ class ZooKeeperStore(Store):
 
     def _spawn(self, work: Coroutine[object, object, None]) -> "asyncio.Task[None]":
         task = asyncio.get_running_loop().create_task(work)
-        self._tasks.add(task)
-        task.add_done_callback(self._tasks.discard)
+        self._tasks[task] = None
+        task.add_done_callback(self._tasks.pop)
         return task
 
 
