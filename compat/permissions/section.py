@@ -24,6 +24,7 @@ def every_API_with_and_without_rights(_: BrokerProcess) -> str:  # noqa: N802 th
         )
         for side in (ottla, kafka):
             side.grant(asked)
+            side.find_coordinators()
             side.create_topics(asked)
         found, explained = _compare(asked, ottla, kafka)
         for side in (ottla, kafka):

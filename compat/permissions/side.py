@@ -23,6 +23,7 @@ from ottla.wire.messages.create_topics import (
     CreateTopicsResponse,
 )
 from ottla.wire.messages.describe_acls import DescribeAclsRequest, DescribeAclsResponse
+from ottla.wire.messages.find_coordinator import FindCoordinatorRequest, FindCoordinatorResponse
 from ottla.wire.messages.init_producer_id import InitProducerIdRequest, InitProducerIdResponse
 from ottla.wire.messages.metadata import MetadataRequest, MetadataRequestTopic, MetadataResponse
 from ottla.wire.messages.produce import (
@@ -80,14 +81,23 @@ class Side:
         answer = self._admin.ask(CreateAclsRequest(creations=acls), CreateAclsResponse, 3)
         assert not any(each.error_code for each in answer.results), answer
         every = DescribeAclsRequest(
-            resource_type_filter=1, pattern_type_filter=1, operation=1, permission_type=1
-        )
+            resource_type_filter=1, resource_name_filter=None, pattern_type_filter=1,
+            principal_filter=None, host_filter=None, operation=1, permission_type=1,
+        )  # fmt: skip
 
         def are_known() -> bool:
             found = self._admin.ask(every, DescribeAclsResponse, 3)
             return sum(len(each.acls) for each in found.resources) == len(acls)
 
         until(are_known, f"{self.name} knows the ACLs", SECONDS)
+
+    def find_coordinators(self) -> None:
+        """Have the coordinators' topics made."""
+        for kind, key in ((0, "any"), (1, "any"), (2, f"any:{MEMBER}:0")):
+            self._until_done(
+                FindCoordinatorRequest(key_type=kind, coordinator_keys=[key]),
+                FindCoordinatorResponse, 6, lambda answer: answer.coordinators[0].error_code,
+            )  # fmt: skip
 
     def create_topics(self, scenarios: Sequence[Scenario]) -> None:
         """Make each scenario's topic."""

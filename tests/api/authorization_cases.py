@@ -334,7 +334,10 @@ def _cluster() -> list[Case]:
     )
     every_acl: dict[str, Any] = {
         "resource_type_filter": 1,
+        "resource_name_filter": None,
         "pattern_type_filter": 1,
+        "principal_filter": None,
+        "host_filter": None,
         "operation": 1,
         "permission_type": 1,
     }
