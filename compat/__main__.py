@@ -14,6 +14,7 @@ application), `spark` (the same jobs through Spark's own connector and ours), `s
 one of three brokers), `fuzz`, and `differential` (random requests to Ottla and to Apache Kafka,
 replies compared).
 The exit status is 1 if anything failed.
+    *("scanners", "kernel-tls"),
 """
 
 import subprocess
@@ -33,7 +34,9 @@ import compat.franz_go
 import compat.java_apps
 import compat.java_groups
 import compat.java_transactions
+import compat.kernel_tls
 import compat.permissions.section
+import compat.scanners
 import compat.security_tools
 import compat.share_groups
 import compat.spark_official
@@ -56,6 +59,7 @@ JAVA_SECTIONS = (
 SECTIONS = (
     *JAVA_SECTIONS,
     *("franz-go", "franz-go-cluster", "franz-go-secure"),
+    *("scanners", "kernel-tls"),
     *("kill", "exactly-once"),
     *("spark", "spark-faults", "spark-cluster"),
     "fuzz",
