@@ -7,6 +7,7 @@ import time
 from collections.abc import Iterator
 from pathlib import Path
 from struct import pack, unpack
+from weakref import ref
 
 import pytest
 from structlog.testing import capture_logs
@@ -15,6 +16,7 @@ from ottla.client.connection import Connection as ClientConnection
 from ottla.client.security import client_security
 from ottla.client.settings import ClientSettings, addresses
 from ottla.embedded import Broker
+from ottla.server.tls_connection import TlsConnection
 from ottla.wire import codec
 from ottla.wire.errors import ErrorCode
 from ottla.wire.headers import write_request_header
@@ -382,3 +384,18 @@ def test_a_certificate_is_altered_while_the_broker_runs_and_a_bad_one_is_refused
         on_loop(broker, server(broker).reload_certificates)
         until(broker, lambda: not server(broker)._reloading)
         assert shown(broker) != first
+
+
+@pytest.mark.parametrize("name", ["SSL", "SASL_SSL"])
+def test_a_connection_that_has_ended_keeps_nothing_of_openssl(
+    broker: Broker, certificates: Certificates, name: str
+) -> None:
+    until(broker, lambda: not server(broker).connections)
+    with tls_socket(broker, certificates, name) as sock:
+        ask(sock)
+        (connection,) = connections(broker)
+        assert isinstance(connection, TlsConnection)
+        openssl = ref(connection._tls)
+        assert openssl() is not None
+    until(broker, connection.closed)
+    until(broker, lambda: openssl() is None)

@@ -43,6 +43,9 @@ MOST_HANDSHAKE_BYTES: Final = 256 << 10
 TLS_HANDSHAKE: Final = 0x16
 
 
+_NOTHING: Final = ssl.MemoryBIO()
+
+
 class TlsConnection(Connection):
     """Moves bytes between a socket, OpenSSL and a protocol."""
 
@@ -298,6 +301,16 @@ class TlsConnection(Connection):
             self._drain()
 
     # Ending -------------------------------------------------------------------------------
+
+    def close(self) -> None:
+        """End the connection; OpenSSL's memory goes now, not when garbage is looked for.
+
+        The collector counts objects, and these few are large: a flood would leave most of them.
+        """
+        super().close()
+        self._tls = None
+        self._incoming = self._outgoing = _NOTHING
+        self._sender = Sender(self._socket, self.protocol.outbox)
 
     def _say_goodbye(self) -> None:
         if not self._handshaken or self._tls is None or not isinstance(self._sender, TlsSender):
