@@ -132,7 +132,11 @@ class GuardedOttla(Ottla):
         admin = _admin(self)
         for answer in admin.create_acls(list(_acls())).values():
             answer.result(ANSWER_SECONDS)
-        quotas = ["producer_byte_rate=1000GB", "consumer_byte_rate=1000GB", "request_percentage=100000"]
+        quotas = [
+            "producer_byte_rate=1000GB",
+            "consumer_byte_rate=1000GB",
+            "request_percentage=100000",
+        ]
         command = [sys.executable, "-m", "ottla", "quota", "set", "user=<default>", *quotas]
         done = subprocess.run(
             [*command, "--bootstrap", self.bootstrap], check=False, capture_output=True, text=True

@@ -8,13 +8,12 @@ their consumers and brokers), `streams-groups` (three instances of Streams, one 
 three brokers) and `franz-go-secure` (the same over TLS and SCRAM), `dump` (DumpLogSegments over
 Ottla's files), `authorizer` (random decisions beside those of StandardAuthorizer), `permissions`
 (every API with and without ACLs beside Apache Kafka), `security-tools` (AclCommand and its kin
-beside Apache Kafka), `kill` (kill -9 under load), `exactly-once` (kill -9 of broker and
-application), `spark` (the same jobs through Spark's own connector and ours), `spark-faults` (kill
+beside Apache Kafka), `scanners` (sslyze and testssl.sh), `kernel-tls` (on a kernel that has it, in
+User Mode Linux), `kill` (kill -9 under load), `exactly-once` (kill -9 of broker and application), `spark` (the same jobs through Spark's own connector and ours), `spark-faults` (kill
 -9 of Spark's processes and the broker), `spark-cluster` (the same and the audit, with kill -9 of
 one of three brokers), `fuzz`, and `differential` (random requests to Ottla and to Apache Kafka,
 replies compared).
 The exit status is 1 if anything failed.
-    *("scanners", "kernel-tls"),
 """
 
 import subprocess
