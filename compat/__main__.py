@@ -9,10 +9,11 @@ three brokers) and `franz-go-secure` (the same over TLS and SCRAM), `dump` (Dump
 Ottla's files), `authorizer` (random decisions beside those of StandardAuthorizer), `permissions`
 (every API with and without ACLs beside Apache Kafka), `security-tools` (AclCommand and its kin
 beside Apache Kafka), `scanners` (sslyze and testssl.sh), `kernel-tls` (on a kernel that has it, in
-User Mode Linux), `kill` (kill -9 under load), `exactly-once` (kill -9 of broker and application), `spark` (the same jobs through Spark's own connector and ours), `spark-faults` (kill
--9 of Spark's processes and the broker), `spark-cluster` (the same and the audit, with kill -9 of
-one of three brokers), `fuzz`, and `differential` (random requests to Ottla and to Apache Kafka,
-replies compared).
+User Mode Linux), `kill` (kill -9 under load), `exactly-once` (kill -9 of broker and application),
+`spark` (the same jobs through Spark's own connector and ours), `spark-faults` (kill -9 of Spark's
+processes and the broker), `spark-cluster` (the same and the audit, with kill -9 of one of three
+brokers), `fuzz`, and `differential` (random requests to Ottla and to Apache Kafka, replies
+compared).
 The exit status is 1 if anything failed.
 """
 

@@ -59,7 +59,10 @@ class Runner:
         if outcome.violation is not None:
             self.failed.append(outcome)
             self._clear()
-            print(f"seed {outcome.seed} failed {outcome.violation} (trace {outcome.digest})", flush=True)
+            print(
+                f"seed {outcome.seed} failed {outcome.violation} (trace {outcome.digest})",
+                flush=True,
+            )
         self._show_progress()
 
     def _clear(self) -> None:
