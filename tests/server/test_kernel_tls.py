@@ -108,7 +108,7 @@ def test_a_client_that_leaves_is_told_goodbye(through_tls: Connection) -> None:
 
 
 @pytest.mark.skipif(shutil.which("openssl") is None, reason="needs the openssl command")
-def test_a_key_update_of_the_client_changes_nothing(
+def test_a_key_update_of_the_client_changes_nothing_or_ends_the_connection(
     broker: Broker, certificates: Certificates
 ) -> None:
     asked = frame(request_bytes(ApiVersionsRequest(), 0, 7))
@@ -125,6 +125,8 @@ def test_a_key_update_of_the_client_changes_nothing(
             client.stdin.write(asked)
             client.stdin.flush()
             size = client.stdout.read(4)
+            if KERNEL_HAS_IT and first and not size:
+                break  # a kernel before 6.14 cannot change the key: the client connects again
             reply = size + client.stdout.read(int.from_bytes(size, "big"))
             assert reply == (first or reply)
             first = reply
@@ -133,3 +135,5 @@ def test_a_key_update_of_the_client_changes_nothing(
             while client.stderr.readline() not in (b"KEYUPDATE\n", b""):
                 pass
         client.kill()
+    with Connection(broker.bootstrap_servers) as plain:
+        plain.ask(ApiVersionsRequest(), ApiVersionsResponse, 0)
