@@ -59,7 +59,7 @@ bench: $(READY)
 	@$(BIN)/python -m bench
 
 compat: $(READY)
-	@$(BIN)/python -m compat
+	@$(BIN)/python -m compat $(COMPAT)
 
 faults: $(READY)
 	@$(BIN)/python -m faults
