@@ -17,7 +17,7 @@ $(READY): pyproject.toml constraints.txt setup.py $(wildcard src/ottla/*/native/
 	@echo "Setting up $(VENV) ..."
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { echo "Ottla needs Python 3.11 or newer; $(PYTHON) is $$($(PYTHON) --version). Try: make PYTHON=python3.11"; exit 1; }
 	@$(PYTHON) -m venv --without-pip $(VENV)
-	@$(PYTHON) -m pip --python $(BIN)/python install --quiet --disable-pip-version-check -c constraints.txt -e '.[test,spark,lake,plot,registry]'
+	@$(PYTHON) -m pip --python $(BIN)/python install --quiet --disable-pip-version-check -c constraints.txt -e '.[test,spark,lake,plot,registry,avro]'
 	@touch $@
 
 demo: java $(READY)
@@ -59,7 +59,7 @@ bench: $(READY)
 	@$(BIN)/python -m bench
 
 compat: $(READY)
-	@$(BIN)/python -m compat
+	@$(BIN)/python -m compat $(COMPAT)
 
 faults: $(READY)
 	@$(BIN)/python -m faults

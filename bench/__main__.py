@@ -28,6 +28,8 @@ from bench import (
     machine,
     needs,
     report,
+    security_checks,
+    security_works,
     spark,
     stalls,
     works,
@@ -37,8 +39,10 @@ from bench.client import Client
 from bench.clusters import KafkaCluster, OttlaCluster
 from bench.ottla import EARLIER, Ottla
 from bench.rows import Row
+from bench.secured import GuardedOttla, TlsKafka, TlsOttla
 from bench.sizes import FULL, QUICK
 from testkit import java_runtime, kafka, proc
+from testkit.certificates import Certificates
 from testkit.errors import HarnessError
 from testkit.kafka import Kafka
 from testkit.server import Server
@@ -75,12 +79,31 @@ CLUSTER_GROUP: dict[str, Work] = {
     "cluster-memory": cluster_works.memory,
     "cluster-failover": cluster_works.failover,
 }
+# With TLS on both sides; tls-start runs its own.
+TLS_GROUP: dict[str, Work] = {
+    "tls-produce": security_works.tls_produce,
+    "tls-unbatched": security_works.tls_unbatched,
+    "tls-consume": security_works.tls_consume,
+    "tls-logins": security_works.tls_logins,
+    "tls-idle": security_works.tls_idle,
+    "tls-flood": security_works.tls_flood,
+}
+# Ottla on both sides, on the second with an authorizer, ACLs and quotas.
+GUARDED_GROUP: dict[str, Work] = {
+    "guarded-produce": security_works.guarded(works.produce),
+    "guarded-unbatched": security_works.guarded(works.unbatched),
+    "guarded-consume": security_works.guarded(works.consume),
+}
 NAMES = [
     "start",
     *(name for group in GROUPS for name in group),
     *CLUSTER_GROUP,
     "cluster-scale",
     "cluster-start",
+    "tls-start",
+    *TLS_GROUP,
+    *GUARDED_GROUP,
+    "security-checks",
     "kernel",
 ]
 AGAIN = "Kafka again"
@@ -95,6 +118,12 @@ class Again(Kafka):
 
 class ClusterAgain(KafkaCluster):
     """Three of it in Ottla's place."""
+
+    name = AGAIN
+
+
+class TlsAgain(TlsKafka):
+    """It with TLS in Ottla's place."""
 
     name = AGAIN
 
@@ -127,8 +156,18 @@ class Outcome(NamedTuple):
     failures: dict[str, str]
 
 
-def run(arena: Arena, clusters: Arena, chosen: list[str]) -> Outcome:
+class Arenas(NamedTuple):
+    """Where the works meet: single brokers, clusters, brokers with TLS, and Ottla with Ottla."""
+
+    single: Arena
+    clusters: Arena
+    tls: Arena
+    guarded: Arena
+
+
+def run(arenas: Arenas, chosen: list[str]) -> Outcome:
     """The rows of each of the chosen works, and why others have none."""
+    arena, clusters, tls, guarded = arenas
     rows: dict[str, list[Row]] = {}
     stolen: dict[str, str] = {}
     failures: dict[str, str] = {}
@@ -163,6 +202,12 @@ def run(arena: Arena, clusters: Arena, chosen: list[str]) -> Outcome:
         attempt("cluster-scale", partial(cluster_works.scale, clusters))
     if "cluster-start" in chosen:
         attempt("cluster-start", partial(cluster_works.start, arena))
+    if "tls-start" in chosen:
+        attempt("tls-start", partial(security_works.tls_start, tls))
+    attempt_group(tls, TLS_GROUP)
+    attempt_group(guarded, GUARDED_GROUP)
+    if "security-checks" in chosen:
+        attempt("security-checks", security_checks.rows)
     if "kernel" in chosen:
         attempt("kernel", kernel.rows)
     return Outcome(rows, stolen, failures)
@@ -255,9 +300,26 @@ def main(
             def second_three(place: Path) -> Server:
                 return ClusterAgain(place, libs) if noise else OttlaCluster(place)
 
+            certificates = Certificates(folder)
+
+            def first_tls(place: Path) -> Server:
+                if against:
+                    return TlsOttla(place, certificates, against)
+                return TlsKafka(place, libs, certificates)
+
+            def second_tls(place: Path) -> Server:
+                if noise:
+                    return TlsAgain(place, libs, certificates)
+                return TlsOttla(place, certificates)
+
             arena = Arena((first, second), client, sizes, folder, say)
-            clusters = replace(arena, sides=(first_three, second_three))
-            rows, stolen, failures = run(arena, clusters, only)
+            arenas = Arenas(
+                arena,
+                replace(arena, sides=(first_three, second_three)),
+                replace(arena, sides=(first_tls, second_tls)),
+                replace(arena, sides=(Ottla, GuardedOttla)),
+            )
+            rows, stolen, failures = run(arenas, only)
             described = machine.describe(kafka.VERSION, client.versions().librdkafka)
             described["at rest"] = machine.rest(arena.at_rest)
             quiet = machine.is_quiet(arena.at_rest)

@@ -105,7 +105,9 @@ class Client:
     def _command(
         self, mode: str, server: Server, topic: str, options: dict[str, int | str]
     ) -> list[str]:
-        given = {"bootstrap": server.bootstrap, "topic": topic, **options}
+        given = {"bootstrap": server.measured_bootstrap, "topic": topic}
+        given |= {f"rd.{name}": value for name, value in server.client_settings.items()}
+        given |= {name: str(value) for name, value in options.items()}
         return [str(self.program), mode, *(f"{name}={value}" for name, value in given.items())]
 
     def _run(self, kind: type[Result], command: list[str]) -> Result:

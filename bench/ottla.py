@@ -25,12 +25,22 @@ class Ottla(ProcessServer):
         if installed is not None:
             self.name = EARLIER
 
+    def address(self) -> list[str]:
+        """Where it listens."""
+        return ["--port", str(self.port)]
+
+    def settings(self) -> dict[str, str]:
+        """None: its defaults."""
+        return {}
+
     def prepare(self) -> None:
         """Nothing: Ottla makes its data folder itself."""
 
     def command(self) -> list[str]:
         """The same command that a person types."""
-        arguments = ["serve", "--port", str(self.port), "--data", str(self.data)]
+        arguments = ["serve", *self.address(), "--data", str(self.data)]
+        for name, value in self.settings().items():
+            arguments += ["--set", f"{name}={value}"]
         command = [sys.executable, "-m", "ottla", *arguments]
         if self._installed is None:
             return command

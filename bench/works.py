@@ -57,6 +57,11 @@ def produce(arena: Arena, pair: Pair) -> list[Row]:
 
 
 def unbatched(arena: Arena, pair: Pair) -> list[Row]:
+    """One message a request, with and without a client library."""
+    return [*unbatched_by_library(arena, pair), *_raw_unbatched(arena, pair)]
+
+
+def unbatched_by_library(arena: Arena, pair: Pair) -> list[Row]:
     """One message a request, as many requests on their way as the client likes."""
 
     def once(server: Server, number: int) -> Run:
@@ -65,7 +70,7 @@ def unbatched(arena: Arena, pair: Pair) -> list[Row]:
 
     kafka, ottla = arena.take_turns("unbatched", pair, once, _rate)
     goals = Goal(ratio_at_least=4.0), Goal(ratio_at_most=0.2)
-    return [*_throughput(UNBATCHED, kafka, ottla, goals), *_raw_unbatched(arena, pair)]
+    return _throughput(UNBATCHED, kafka, ottla, goals)
 
 
 def _raw_unbatched(arena: Arena, pair: Pair) -> list[Row]:

@@ -8,11 +8,12 @@ their consumers and brokers), `streams-groups` (three instances of Streams, one 
 three brokers) and `franz-go-secure` (the same over TLS and SCRAM), `dump` (DumpLogSegments over
 Ottla's files), `authorizer` (random decisions beside those of StandardAuthorizer), `permissions`
 (every API with and without ACLs beside Apache Kafka), `security-tools` (AclCommand and its kin
-beside Apache Kafka), `kill` (kill -9 under load), `exactly-once` (kill -9 of broker and
-application), `spark` (the same jobs through Spark's own connector and ours), `spark-faults` (kill
--9 of Spark's processes and the broker), `spark-cluster` (the same and the audit, with kill -9 of
-one of three brokers), `fuzz`, and `differential` (random requests to Ottla and to Apache Kafka,
-replies compared).
+beside Apache Kafka), `scanners` (sslyze and testssl.sh), `kernel-tls` (on a kernel that has it, in
+User Mode Linux), `kill` (kill -9 under load), `exactly-once` (kill -9 of broker and application),
+`spark` (the same jobs through Spark's own connector and ours), `spark-faults` (kill -9 of Spark's
+processes and the broker), `spark-cluster` (the same and the audit, with kill -9 of one of three
+brokers), `fuzz`, and `differential` (random requests to Ottla and to Apache Kafka, replies
+compared).
 The exit status is 1 if anything failed.
 """
 
@@ -33,7 +34,9 @@ import compat.franz_go
 import compat.java_apps
 import compat.java_groups
 import compat.java_transactions
+import compat.kernel_tls
 import compat.permissions.section
+import compat.scanners
 import compat.security_tools
 import compat.share_groups
 import compat.spark_official
@@ -56,6 +59,7 @@ JAVA_SECTIONS = (
 SECTIONS = (
     *JAVA_SECTIONS,
     *("franz-go", "franz-go-cluster", "franz-go-secure"),
+    *("scanners", "kernel-tls"),
     *("kill", "exactly-once"),
     *("spark", "spark-faults", "spark-cluster"),
     "fuzz",

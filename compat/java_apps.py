@@ -68,7 +68,8 @@ def java_command(*arguments: str) -> list[str]:
     """The command that runs one of the programs here, of Streams or of Connect."""
     class_path = _class_path()
     settings = f"-Dlog4j2.configurationFile={WORK / 'log4j2.properties'}"
-    return ["java", "-Xmx512m", settings, "-cp", class_path, *arguments]
+    # Short lives: the first compiler is enough.
+    return ["java", "-Xmx512m", "-XX:TieredStopAtLevel=1", settings, "-cp", class_path, *arguments]
 
 
 def _count_words(broker: BrokerProcess, protocol: str) -> tuple[int, str]:

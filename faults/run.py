@@ -195,7 +195,7 @@ def _late(load: Load, injected: list[Injected], stalls: Stalls, report: Report) 
             written = load.probes[index].acknowledged_at
             gap = longest_gap(written, one.began, one.ended, following)
             gaps[one.label].append(gap)
-            allowed = BOUND_SECONDS + stalls.within(one.began, one.ended)
+            allowed = allowed_seconds(one, following, stalls)
             if one.is_bounded and gap > allowed:
                 late.append(
                     f"{one.label}, {one.began - report.began:.1f} s after the start: "
@@ -203,3 +203,8 @@ def _late(load: Load, injected: list[Injected], stalls: Stalls, report: Report) 
                 )
     report.gaps = dict(gaps)
     return late
+
+
+def allowed_seconds(one: Injected, following: float, stalls: Stalls) -> float:
+    """How long writes may fail in a step; a gap that is open at its end lasts into the calm."""
+    return BOUND_SECONDS + stalls.within(one.began, max(one.ended, following))

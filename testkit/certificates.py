@@ -3,6 +3,12 @@
 from pathlib import Path
 
 import trustme
+from cryptography.hazmat.primitives.serialization import (
+    Encoding,
+    NoEncryption,
+    PrivateFormat,
+    load_pem_private_key,
+)
 
 PLAIN_MODULE = "org.apache.kafka.common.security.plain.PlainLoginModule"
 SCRAM_MODULE = "org.apache.kafka.common.security.scram.ScramLoginModule"
@@ -21,7 +27,7 @@ class Certificates:
         """A file with a key and its chain; `name` is the certificate's common name."""
         issued = self._authority.issue_cert(*(hosts or (f"{name}@test",)), common_name=name)
         chain = b"".join(blob.bytes() for blob in issued.cert_chain_pems)
-        return self._file(f"{name}.pem", issued.private_key_pem.bytes() + chain)
+        return self._file(f"{name}.pem", _pkcs8(issued.private_key_pem.bytes()) + chain)
 
     def _file(self, name: str, content: bytes) -> Path:
         path = self._folder / name
@@ -37,6 +43,13 @@ class Certificates:
             "ssl.truststore.type": "PEM",
             "ssl.truststore.location": str(self.ca),
         }
+
+
+def _pkcs8(key: bytes) -> bytes:
+    """The form of a private key that Kafka reads."""
+    return load_pem_private_key(key, None).private_bytes(
+        Encoding.PEM, PrivateFormat.PKCS8, NoEncryption()
+    )
 
 
 def plain_users(**passwords: str) -> str:

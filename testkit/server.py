@@ -13,6 +13,7 @@ import socket
 import subprocess
 import time
 from abc import ABC, abstractmethod
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Self
 
@@ -54,6 +55,8 @@ class Server(ABC):
 
     name: str
     ports: list[int]
+    client_settings: Mapping[str, str] = {}
+    """What librdkafka must be told to reach it, beside the address."""
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
@@ -68,6 +71,11 @@ class Server(ABC):
     def bootstrap(self) -> str:
         """Where clients connect."""
         return ",".join(f"127.0.0.1:{port}" for port in self.ports)
+
+    @property
+    def measured_bootstrap(self) -> str:
+        """Where the clients connect whose work is measured."""
+        return self.bootstrap
 
     @abstractmethod
     def start(self) -> float:

@@ -99,6 +99,35 @@ OPTIONS = (
         "by which name; default: commitGroup or the sink's name, else the query's id",
     ),
     Option("auditWindowMs", Use.READ | Use.WRITE, "the length of the audit's windows (60000)"),
+    Option(
+        "value.format",
+        Use.READ | Use.WRITE,
+        "avro, json-schema or protobuf: the column value is decoded, or encoded, by schemas of the "
+        "registry; binary (default): it is left as it is",
+    ),
+    Option("schema.registry.url", Use.READ | Use.WRITE, "where the registry is"),
+    Option(
+        "schema.registry.basic.auth.user.info",
+        Use.READ | Use.WRITE,
+        "user:password for the registry; ${env:NAME} and ${file:/path:key} are resolved in tasks",
+    ),
+    Option(
+        "value.subject",
+        Use.READ | Use.WRITE,
+        "the subject of the schema (default: the topic's name and -value)",
+    ),
+    Option(
+        "value.schema.version",
+        Use.READ | Use.WRITE,
+        "latest or a number: the version that gives the columns (default: latest), or that rows "
+        "are written by (default: one made from the columns is registered)",
+    ),
+    Option(
+        "value.mode",
+        Use.READ,
+        "failfast (default): a value that cannot be decoded is an error; permissive: value is "
+        "null, and the columns valueError and valueBytes tell of it; keep: valueBytes of all rows",
+    ),
     Option("groupIdPrefix", Use.READ, "the beginning of the client id that brokers see"),
     Option("kafkaConsumer.pollTimeoutMs", Use.READ, "the longest wait for one answer of a broker"),
     Option("fetchOffset.numRetries", Use.READ, "without effect: retries follow kafka.retry.*"),

@@ -7,6 +7,8 @@ from playwright.sync_api import Browser, Page, sync_playwright
 
 from tests.console.shots import CHROMIUM, PAGES, PATIENCE_MS, demo, launched
 
+FORM = "/topics/orders/produce"
+
 pytestmark = [
     pytest.mark.skipif(not CHROMIUM.exists(), reason="needs Chromium (apt-get install chromium)"),
     pytest.mark.long,
@@ -46,6 +48,19 @@ def test_a_page_fits_into_400_pixels(page: Page, url: str, path: str) -> None:
     page.goto(url + path)
     assert page.evaluate("document.documentElement.scrollWidth") <= 400
     assert page.locator("h1").count() == 1
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_axe_finds_no_violation(browser: Browser, url: str, scheme: str) -> None:
+    axe = pytest.importorskip("axe_playwright_python.sync_playwright").Axe()
+    context = browser.new_context(bypass_csp=True)  # axe is a script of the test's own
+    page = context.new_page()
+    page.emulate_media(color_scheme="dark" if scheme == "dark" else "light")
+    for path in [*PAGES.values(), "/access", "/transactions?hanging=1", "/brokers/1", FORM, "/no"]:
+        page.goto(url + path)
+        found = axe.run(page)
+        assert found.violations_count == 0, f"{path}: {found.generate_report()}"
+    context.close()
 
 
 def test_charts_are_drawn(page: Page, url: str) -> None:

@@ -32,12 +32,6 @@ from ottla.wire.messages.elect_leaders import (
     ElectLeadersResponse,
     TopicPartitions,
 )
-from ottla.wire.messages.incremental_alter_configs import (
-    AlterableConfig,
-    AlterConfigsResource,
-    IncrementalAlterConfigsRequest,
-    IncrementalAlterConfigsResponse,
-)
 from ottla.wire.messages.unregister_broker import (
     UnregisterBrokerRequest,
     UnregisterBrokerResponse,
@@ -183,19 +177,6 @@ def test_only_the_metadata_has_a_quorum(
 def unregister(connection: Connection, broker: int) -> int:
     request = UnregisterBrokerRequest(broker_id=broker)
     return connection.ask(request, UnregisterBrokerResponse, 0).error_code
-
-
-def test_a_broker_that_is_gone_can_be_unregistered(connection: Connection) -> None:
-    resource = AlterConfigsResource(
-        resource_type=4,
-        resource_name="77",
-        configs=[AlterableConfig(name="cordoned.log.dirs", config_operation=0, value="*")],
-    )
-    request = IncrementalAlterConfigsRequest(resources=[resource])
-    assert unregister(connection, 77) == ErrorCode.BROKER_ID_NOT_REGISTERED
-    answer = connection.ask(request, IncrementalAlterConfigsResponse, 1)
-    if answer.responses[0].error_code == ErrorCode.NONE:  # there is something left of it
-        assert unregister(connection, 77) == ErrorCode.NONE
 
 
 def test_only_brokers_that_are_gone_can_be_unregistered(connection: Connection) -> None:

@@ -5,6 +5,8 @@ import subprocess
 import sys
 from pathlib import Path
 
+from faults.injector import Injected
+from faults.run import BOUND_SECONDS, allowed_seconds
 from faults.stalls import Stalls, waited
 from testkit.waiting import until
 
@@ -31,6 +33,15 @@ def test_cores_that_stand_still_together_count_once(tmp_path: Path) -> None:
     stalls.note(1.0, 2.0)
     assert stalls.within(0.0, 10.0) == 1.5
     assert stalls.total == 1.5
+
+
+def test_a_machine_that_stands_still_behind_a_fault_is_not_blamed_on_it(tmp_path: Path) -> None:
+    """A gap that is open when all are in sync again counts until the next fault."""
+    stalls = Stalls(tmp_path)
+    stalls.note(4.0, 7.0)
+    stalls.note(9.0, 10.0)
+    step = Injected("leader: cut", began=1.0, ended=5.0, is_bounded=True)
+    assert allowed_seconds(step, 8.0, stalls) == BOUND_SECONDS + 3.0
 
 
 def test_a_process_that_is_ready_and_does_not_run_has_waited() -> None:

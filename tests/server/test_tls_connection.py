@@ -5,8 +5,10 @@ import socket
 import ssl
 import time
 from collections.abc import Iterator
+from contextlib import ExitStack
 from pathlib import Path
 from struct import pack, unpack
+from weakref import ref
 
 import pytest
 from structlog.testing import capture_logs
@@ -15,6 +17,8 @@ from ottla.client.connection import Connection as ClientConnection
 from ottla.client.security import client_security
 from ottla.client.settings import ClientSettings, addresses
 from ottla.embedded import Broker
+from ottla.server import arrivals
+from ottla.server.tls_connection import TlsConnection
 from ottla.wire import codec
 from ottla.wire.errors import ErrorCode
 from ottla.wire.headers import write_request_header
@@ -382,3 +386,30 @@ def test_a_certificate_is_altered_while_the_broker_runs_and_a_bad_one_is_refused
         on_loop(broker, server(broker).reload_certificates)
         until(broker, lambda: not server(broker)._reloading)
         assert shown(broker) != first
+
+
+@pytest.mark.parametrize("name", ["SSL", "SASL_SSL"])
+def test_a_connection_that_has_ended_keeps_nothing_of_openssl(
+    broker: Broker, certificates: Certificates, name: str
+) -> None:
+    until(broker, lambda: not server(broker).connections)
+    with tls_socket(broker, certificates, name) as sock:
+        ask(sock)
+        (connection,) = connections(broker)
+        assert isinstance(connection, TlsConnection)
+        openssl = ref(connection._tls)
+        assert openssl() is not None
+    until(broker, connection.closed)
+    until(broker, lambda: openssl() is None)
+
+
+def test_a_flood_is_told_of_once_and_its_oldest_connections_are_closed(
+    broker: Broker, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    until(broker, lambda: not server(broker).connections)
+    monkeypatch.setattr(arrivals, "MOST_ARRIVALS", 3)
+    with capture_logs() as logs, ExitStack() as stack:
+        socks = [stack.enter_context(plain_socket(broker, "SASL_SSL")) for _ in range(10)]
+        assert [sock.recv(1) for sock in socks[:7]] == [b""] * 7
+    told = [line for line in logs if "too many unauthenticated" in str(line["event"])]
+    assert len(told) == 1

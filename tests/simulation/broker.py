@@ -113,7 +113,7 @@ class SimulatedBroker(ReplicaHost):
         self.timer(TICK, self._tick)
         for replica in self.replicas.values():
             if replica.leadership is not None:
-                replica.leadership.passes(self.world.now)
+                replica.leadership.passes(self.now())
             self.propose(replica)
             log = replica.log
             if self.world.chance.random() < 0.5:
@@ -231,7 +231,7 @@ class SimulatedBroker(ReplicaHost):
         if replica is None or term is None:
             answer(ErrorCode.NOT_LEADER_OR_FOLLOWER, -1)
             return
-        if acks == 1 and not self.lease.held(self.world.now):
+        if acks == 1 and not self.lease.held(self.now()):
             answer(ErrorCode.NOT_LEADER_OR_FOLLOWER, -1)
             return
         try:

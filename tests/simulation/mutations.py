@@ -238,6 +238,15 @@ class CountsFromTheAnswer(Lease):
         super().answered(sent_at + 10, timeout * 3 / 2)
 
 
+class HasNoMargin(Lease):
+    """The lease is as long as the session: too long for a broker whose clock is slow."""
+
+    __slots__ = ()
+
+    def answered(self, sent_at: float, timeout: float) -> None:
+        super().answered(sent_at, timeout * 3 / 2)
+
+
 # Rule 5 -------------------------------------------------------------------------------------------
 
 
@@ -347,6 +356,7 @@ MUTATIONS: dict[str, type[SimulatedBroker]] = {
     "3 elects anyone": ElectsAnyone,
     "4 trusts forever": broker_with(lease=TrustsForever),
     "4 counts from the answer": broker_with(lease=CountsFromTheAnswer),
+    "4 has no margin": broker_with(lease=HasNoMargin),
     "5 trusts the bounced": broker_with(controller=TrustsTheBounced),
     "5 leads after a bounce": LeadsAfterABounce,
     "5 leads with a new disk": LeadsWithANewDisk,

@@ -207,7 +207,7 @@ class Nemesis:
             and not broker.stopping
             and broker.to_store is not None
             and not broker.to_store.broken
-            and broker.lease.left(self.world.now) > SESSION_TIMEOUT / 3
+            and broker.lease.left(broker.now()) > SESSION_TIMEOUT / 3
             and not any(self.world.is_cut(broker.name, other) for other in others)
         )
 

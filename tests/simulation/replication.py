@@ -130,7 +130,7 @@ class ReplicaHost(StoreSession):
         if term is not None and term.leader_epoch == state.leader_epoch:
             advanced = term.learned(state)
             if list(term.replicas) != list(assigned):
-                advanced |= term.assigned(assigned, self.world.now)
+                advanced |= term.assigned(assigned, self.now())
             self.moved_on(replica, advanced)
             return
         self._retire(replica)  # it stops fetching before it leads
@@ -146,7 +146,7 @@ class ReplicaHost(StoreSession):
             high_watermark=replica.high_watermark,
             min_isr=self.min_isr,
             lag=LAG,
-            now=self.world.now,
+            now=self.now(),
         )
         self.moved_on(replica, advanced=True)
 
@@ -229,7 +229,7 @@ class ReplicaHost(StoreSession):
         if replica is None or term is None:
             self._reply(asked, LeaderAnswer(ErrorCode.NOT_LEADER_OR_FOLLOWER))
             return
-        log, now = replica.log, self.world.now
+        log, now = replica.log, self.now()
         try:
             term.check_fetch(follower.number, follower_epoch, fetch.leader_epoch)
             check_start(
@@ -279,7 +279,7 @@ class ReplicaHost(StoreSession):
         term = replica.leadership
         if term is None:
             return
-        proposal = term.propose(self.image.brokers, self.world.now)
+        proposal = term.propose(self.image.brokers, self.now())
         if proposal is None:
             return
 

@@ -1,11 +1,13 @@
 """A simulated broker's session with the store: connected, cut off, ended and begun again.
 
 Its own clock and the connection tell a broker nothing of the session but what the store has
-answered: it learns that the session has ended only when it reaches the store again.
+answered: it learns that the session has ended only when it reaches the store again. That clock is
+no other's: with each process it begins anywhere, and it runs slower or faster than the store's.
 """
 
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
+from random import Random
 from typing import Any
 
 from ottla.metadata import documents
@@ -16,6 +18,10 @@ from ottla.replication.lease import Lease
 
 from .store import SESSION_TIMEOUT, SimulatedStore, difference
 from .world import Connection, Endpoint, World
+
+CLOCK_SPEEDS = (0.75, 1.25)
+"""A lease must hold with these: its margin is a third of the session's timeout."""
+FARTHEST_CLOCK = 1_000_000.0
 
 
 class StoreSession(Endpoint, ABC):
@@ -41,6 +47,13 @@ class StoreSession(Endpoint, ABC):
         self.to_store: Connection | None = None
         self.unanswered: list[Any] = []
         self.pinged = 0
+        chance = Random(f"clock of {self.number} in life {self.life} of {self.world.seed}")
+        self._clock_began = chance.uniform(-FARTHEST_CLOCK, FARTHEST_CLOCK)
+        self._clock_speed = chance.uniform(*CLOCK_SPEEDS)
+
+    def now(self) -> float:
+        """What this process takes for the time that has passed."""
+        return self._clock_began + self._clock_speed * self.world.now
 
     def lives(self, epoch: int) -> bool:
         """Whether this process runs, and was registered with that epoch."""
@@ -64,7 +77,7 @@ class StoreSession(Endpoint, ABC):
         self.session = 0
         self.lease.ended()
         connection = self._connect()
-        sent = self.world.now
+        sent = self.now()
 
         def opened(number: int | None, snapshot: list[Document]) -> None:
             assert number is not None
@@ -80,7 +93,7 @@ class StoreSession(Endpoint, ABC):
 
     def _reconnect(self) -> None:
         connection = self._connect()
-        sent = self.world.now
+        sent = self.now()
 
         def resumed(number: int | None, snapshot: list[Document]) -> None:
             if number is None:
@@ -106,7 +119,7 @@ class StoreSession(Endpoint, ABC):
 
         return answer
 
-    def _answered(self, connection: Connection, sent: int) -> None:
+    def _answered(self, connection: Connection, sent: float) -> None:
         self.pinged += 1
         self.lease.answered(sent, SESSION_TIMEOUT)
         self.timer(SESSION_TIMEOUT // 2, self._check_connection, connection, self.pinged)
@@ -115,7 +128,7 @@ class StoreSession(Endpoint, ABC):
         if connection is not self.to_store:
             return
         self.timer(SESSION_TIMEOUT // 4, self._ping, connection)
-        sent = self.world.now
+        sent = self.now()
         answer = self._on(connection, lambda: self._answered(connection, sent))
         connection.send(self.store, self.store.ping, connection, self, self.session, answer)
 

@@ -23,6 +23,7 @@ class World:
     """The clock with what is to happen, and which links are cut."""
 
     def __init__(self, seed: int, trace: bool = False) -> None:
+        self.seed = seed
         self.chance = Random(seed)
         self.now = 0
         self.steps = 0

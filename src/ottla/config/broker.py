@@ -128,6 +128,7 @@ class BrokerConfig:
     sasl_oauthbearer_sub_claim_name: str
     ottla_allow_unsecured_jwt: bool
     ottla_handshake_timeout_ms: int
+    ottla_tls_offload: str
     ottla_registry_password: str
     ottla_worker_password: str
     principal_builder_class: str

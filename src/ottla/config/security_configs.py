@@ -213,6 +213,11 @@ SASL_CONFIGS = (
         "How long a client may take to finish its TLS handshake and to authenticate. Ottla only.",
     ),
     broker(
+        "ottla.tls.offload", STRING, "auto", OneOf(("auto", "off")), LOW, READ_ONLY,
+        "Whether the kernel encrypts what TLS connections send, so that records leave by sendfile. "
+        "With auto it does where it can (Linux with the module tls). Ottla only.",
+    ),
+    broker(
         "ottla.registry.password", PASSWORD, "", None, LOW, READ_ONLY,
         "The password with which the schema registry of --registry logs in; set by `ottla serve` "
         "at each start, and never stored. Ottla only.",

@@ -21,6 +21,8 @@ log = structlog.get_logger()
 
 MOST_ARRIVALS: Final = 1000
 LOOK_SECONDS: Final = 0.5
+TELL_SECONDS: Final = 5.0
+"""A flood does not fill the log: between two lines of it there is as much time."""
 
 
 class Arrivals:
@@ -31,6 +33,9 @@ class Arrivals:
         self._deadlines: dict[Connection, float] = {}
         self._by_host: dict[str, int] = {}
         self._timer: asyncio.TimerHandle | None = None
+        self._closed = 0
+        """For there being too many, since that was last logged."""
+        self._told_at = -TELL_SECONDS
 
     def __len__(self) -> int:
         return len(self._deadlines)
@@ -65,11 +70,16 @@ class Arrivals:
     def _close_one(self) -> None:
         busiest = max(self._by_host, key=self._by_host.__getitem__)
         oldest = next(each for each in self._deadlines if each.client_host == busiest)
-        log.warning(
-            "too many unauthenticated connections; closing the oldest",
-            client=busiest,
-            connections=len(self._deadlines),
-        )
+        self._closed += 1
+        now = self._loop.time()
+        if now - self._told_at >= TELL_SECONDS:
+            log.warning(
+                "too many unauthenticated connections; closing the oldest",
+                client=busiest,
+                connections=len(self._deadlines),
+                closed=self._closed,
+            )
+            self._closed, self._told_at = 0, now
         oldest.close()
 
     def _look(self) -> None:

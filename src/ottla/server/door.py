@@ -56,8 +56,13 @@ class Door:
         find_token: FindToken,
         secret: Callable[[], bytes],
         own_processes: Mapping[str, tuple[Principal, str]] | None = None,
+        *,
+        offload: bool = False,
     ) -> None:
-        """`own_processes`: who logs in by a private mechanism, and with which password."""
+        """`own_processes`: who logs in by a private mechanism, and with which password.
+
+        `offload`: the kernel may encrypt, where it can.
+        """
         self.name = security.name
         self._security = security
         self._rules = security.rules()
@@ -65,6 +70,8 @@ class Door:
         self._gate: GateSettings | None = None
         self.context: ssl.SSLContext | None = None
         self._material: Material | None = None
+        self.offloads = False
+        """Whether the kernel is to encrypt what is sent."""
         self._tried: object = None
         """The TLS settings and the state of their files that were loaded last, or could not be."""
         if security.tls is not None:
@@ -72,6 +79,11 @@ class Door:
 
             self._tried = (security.tls, file_state(security.tls))
             self.context, self._material = server_context(security.tls, self._prefix)
+            if offload:
+                from ottla.server.kernel_tls import is_available
+
+                self.offloads = is_available()
+            self._allow_offload()
             _warn_of_expiry(self.name, self._material)
         if security.sasl is not None:
 
@@ -96,7 +108,8 @@ class Door:
         if config.ottla_registry_password and listener == config.bound_listeners[0]:
             own[REGISTRY_MECHANISM] = (REGISTRY, config.ottla_registry_password)
         security = listener_security(config, listener)
-        return cls(security, find_credential, find_token, secret, own)
+        offload = config.ottla_tls_offload == "auto"
+        return cls(security, find_credential, find_token, secret, own, offload=offload)
 
     @property
     def has_tls(self) -> bool:
@@ -170,12 +183,19 @@ class Door:
             )
             return
         self._security, self.context, self._material = security, context, material
+        self._allow_offload()
         log.info(
             "certificate reloaded",
             listener=self.name,
             subject=material.certificate.subject,
             expires=material.certificate.not_after.isoformat(),
         )
+
+    def _allow_offload(self) -> None:
+        if self.offloads and self.context is not None:
+            from ottla.server.kernel_tls import ENABLE_KTLS
+
+            self.context.options |= ENABLE_KTLS
 
     # Logins -------------------------------------------------------------------------------
 

@@ -12,7 +12,7 @@ Rules kept here:
 import os
 import socket
 from time import monotonic
-from typing import Final
+from typing import Final, Protocol
 
 from ottla.log.storage.file_cache import Slice
 from ottla.log.storage.page_cache import in_page_cache
@@ -25,12 +25,28 @@ MOST_VECTORS: Final = 64
 _MSG_MORE: Final = getattr(socket, "MSG_MORE", 0)
 
 
+class PlainSocket(Protocol):
+    """What is written to it leaves as it is, or the kernel encrypts it."""
+
+    def fileno(self) -> int:
+        """The descriptor."""
+
+    def send(self, data: bytes | memoryview, flags: int = 0, /) -> int:
+        """Send what there is room for; raises BlockingIOError where there is none."""
+
+    def sendmsg(self, parts: list[bytes | memoryview], ancillary: tuple[()], flags: int, /) -> int:
+        """The same with several parts."""
+
+
 class Sender:
     """Sends one connection's replies."""
 
+    has_unsent = False
+    """Nothing waits for the socket outside of the outbox."""
+
     __slots__ = ("_cold_until", "_outbox", "_socket", "_warm_to", "_warm_until")
 
-    def __init__(self, sock: socket.socket, outbox: Outbox) -> None:
+    def __init__(self, sock: PlainSocket, outbox: Outbox) -> None:
         self._socket = sock
         self._outbox = outbox
         self._warm_to = 0

@@ -131,6 +131,8 @@ class Server:
         self._accept_again()
         for door in self._doors.values():
             door.start()
+        if any(door.offloads for door in self._doors.values()):
+            log.info("the kernel encrypts what TLS connections send (ottla.tls.offload)")
         self._sweep = self.loop.call_later(SWEEP_SECONDS, self._sweep_idle)
 
     def _accept_again(self) -> None:
@@ -240,12 +242,7 @@ class Server:
             return
         self._numbers += 1
         self._by_host[host] = here + 1
-        if door.has_tls:
-            from ottla.server.tls_connection import TlsConnection  # its library costs start-up time
-
-            connection: Connection = TlsConnection(self, sock, host, door, self._numbers)
-        else:
-            connection = Connection(self, sock, host, door, self._numbers)
+        connection = _kind(door)(self, sock, host, door, self._numbers)
         self.connections[connection] = None
         self._by_listener[door.name] += 1
         if door.has_tls or door.has_sasl:
@@ -417,6 +414,19 @@ class Server:
             for task in waiting:
                 task.cancel()
             await asyncio.gather(*waiting, return_exceptions=True)
+
+
+def _kind(door: Door) -> type[Connection]:
+    """Which connections a listener has; those of TLS load a library that costs start-up time."""
+    if not door.has_tls:
+        return Connection
+    if door.offloads:
+        from ottla.server.kernel_tls_connection import KernelTlsConnection
+
+        return KernelTlsConnection
+    from ottla.server.tls_connection import TlsConnection
+
+    return TlsConnection
 
 
 class _FileShares:

@@ -7,6 +7,9 @@ Rules kept here:
    says in one line what was wrong.
 4. A client whose name cannot be found out, for whatever reason, is not let in.
 5. A connection ends with a close_notify that nobody waits for.
+6. OpenSSL never gives back the room that it needed for what came at once: it gets `PIECE_BYTES` at
+   a time, and little before the client has shaken hands.
+7. At most `TURN_BYTES` are decrypted in one turn of the loop.
 """
 
 from __future__ import annotations
@@ -32,15 +35,30 @@ if TYPE_CHECKING:
 log = structlog.get_logger()
 
 HANDSHAKE_BYTES: Final = 16 << 10
+PIECE_BYTES: Final = 64 << 10
+LARGEST_RECORD: Final = (18 << 10) + 5
+TURN_BYTES: Final = 256 << 10
 MOST_HANDSHAKE_BYTES: Final = 256 << 10
 """A client's certificates and everything else that it may send before it is known."""
-_TLS_HANDSHAKE: Final = 0x16
+TLS_HANDSHAKE: Final = 0x16
+
+
+_NOTHING: Final = ssl.MemoryBIO()
 
 
 class TlsConnection(Connection):
     """Moves bytes between a socket, OpenSSL and a protocol."""
 
-    __slots__ = ("_door", "_drains", "_handshaken", "_incoming", "_outgoing", "_shaken", "_tls")
+    __slots__ = (
+        "_door",
+        "_drains",
+        "_handshaken",
+        "_incoming",
+        "_outgoing",
+        "_piece",
+        "_shaken",
+        "_tls",
+    )
 
     def __init__(
         self, server: Server, sock: socket.socket, host: str, door: Door, number: int
@@ -48,11 +66,12 @@ class TlsConnection(Connection):
         self._door = door
         self._incoming = ssl.MemoryBIO()
         self._outgoing = ssl.MemoryBIO()
-        self._tls: ssl.SSLObject | None = None
+        self._tls: ssl.SSLObject | ssl.SSLSocket | None = None
         self._shaken = 0
         """Bytes of the handshake that were received."""
         self._handshaken = False
         self._drains = False
+        self._piece = HANDSHAKE_BYTES
         super().__init__(server, sock, host, door, number)
 
     # The handshake ------------------------------------------------------------------------
@@ -72,7 +91,7 @@ class TlsConnection(Connection):
         if not data:
             self.close()
             return
-        if self._tls is None and data[0] != _TLS_HANDSHAKE:
+        if self._tls is None and data[0] != TLS_HANDSHAKE:
             self._refuse("client sent plaintext to a TLS listener")
             return
         self._shaken += len(data)
@@ -99,7 +118,6 @@ class TlsConnection(Connection):
         # The base class takes it that the socket is watched while the input is open.
         self._server.loop.add_reader(self._fd, self._on_readable)
         if problem is not None or step.cancelled():
-            self._flush()
             self._refuse(_why(problem))
             return
         try:
@@ -113,9 +131,7 @@ class TlsConnection(Connection):
         tls = self._tls
         assert tls is not None
         self._handshaken = True
-        self._sender = TlsSender(
-            self._socket, self.protocol.outbox, tls, self._outgoing, self._server.gathered
-        )
+        self._sender = self._new_sender(tls)
         if not self._flush():
             return
         if not self._door.has_sasl:
@@ -124,8 +140,19 @@ class TlsConnection(Connection):
                 return
             self._dispatcher.authenticated(principal)
             self.login_done()
-        if self._incoming.pending:
+        if self._holds_more:
             self._drain_soon()
+
+    def _new_sender(self, tls: ssl.SSLObject | ssl.SSLSocket) -> Sender | TlsSender:
+        return TlsSender(
+            self._socket, self.protocol.outbox, tls, self._outgoing, self._server.gathered
+        )
+
+    @property
+    def _holds_more(self) -> bool:
+        """Whether something was received and not decrypted, or not given out."""
+        tls = self._tls
+        return self._incoming.pending > 0 or (tls is not None and tls.pending() > 0)
 
     def _principal(self, certificate: bytes | None) -> Principal | None:
         """Who shows this certificate; None where no rule maps its name, and the connection ends."""
@@ -160,7 +187,13 @@ class TlsConnection(Connection):
     def _refuse(self, reason: str) -> None:
         log.info("TLS handshake failed", client=self.client_host, reason=reason)
         self._server.metrics.failed_authentications += 1
+        self._flush()  # the alert
         self.close()
+
+    def login_done(self) -> None:
+        """The client has authenticated."""
+        super().login_done()
+        self._piece = PIECE_BYTES
 
     # Receiving ----------------------------------------------------------------------------
 
@@ -170,23 +203,28 @@ class TlsConnection(Connection):
             if protocol.input is not OPEN:
                 server.loop.remove_reader(self._fd)
             return
-        buffer = server.ciphertext
-        try:
-            received = self._socket.recv_into(buffer)
-        except BlockingIOError:
-            return
-        except OSError:
-            self.close()
-            return
-        if received == 0:
+        received = piece = self._piece
+        left = TURN_BYTES
+        while received == piece and left > 0 and protocol.input is OPEN:
+            buffer = server.ciphertext[:piece]
+            try:
+                received = self._socket.recv_into(buffer)
+            except BlockingIOError:
+                return
+            except OSError:
+                self.close()
+                return
+            if received == 0:
+                self._drain()
+                if protocol.flow is not CLOSED and protocol.input is OPEN:
+                    self._end_input(protocol.peer_finished)
+                    self._close_if_answered()
+                return
+            left -= received
+            self._incoming.write(buffer[:received])
             self._drain()
-            if protocol.flow is not CLOSED and protocol.input is OPEN:
-                self._end_input(protocol.peer_finished)
-                self._close_if_answered()
-            return
-        server.metrics.received(received)
-        self._incoming.write(buffer[:received])
-        self._drain()
+            if protocol.flow is CLOSED or self._incoming.pending > LARGEST_RECORD:
+                return  # what is there has to wait
 
     def _receives(self) -> bool:
         return self.protocol.input is OPEN
@@ -195,7 +233,11 @@ class TlsConnection(Connection):
         """Decrypt what has come, and handle it, as far as the protocol takes it."""
         tls, protocol, server = self._tls, self.protocol, self._server
         assert tls is not None
+        left = TURN_BYTES
         while not self.closed() and self._receives():
+            if left <= 0:
+                self._drain_soon()
+                break
             if not protocol.may_receive():
                 if not self._receives():
                     server.loop.remove_reader(self._fd)
@@ -216,7 +258,12 @@ class TlsConnection(Connection):
                 log.info("connection closed", client=self.client_host, reason=_why(problem))
                 self.close()
                 return
+            except OSError:
+                self.close()
+                return
             if filled:
+                left -= filled
+                self._decrypted(filled)
                 protocol.received(filled)
                 self._work()
             elif not self.closed():
@@ -227,6 +274,9 @@ class TlsConnection(Connection):
         if protocol.flow is READY:
             self._answer_tls()
 
+    def _decrypted(self, count: int) -> None:
+        """Bytes have been counted when they were received."""
+
     def _answer_tls(self) -> None:
         """Send what TLS itself has to say, such as the answer to a KeyUpdate."""
         if self._outgoing.pending and not self.protocol.outbox.size:
@@ -235,10 +285,9 @@ class TlsConnection(Connection):
     def _go_on(self) -> None:
         super()._go_on()
         protocol = self.protocol
-        if self._handshaken and protocol.flow is not CLOSED and protocol.input is OPEN:
-            tls = self._tls
-            if self._incoming.pending or (tls is not None and tls.pending()):
-                self._drain_soon()
+        is_open = protocol.flow is not CLOSED and protocol.input is OPEN
+        if is_open and self._handshaken and self._holds_more:
+            self._drain_soon()
 
     def _drain_soon(self) -> None:
         """In the next turn: what continues now may be in the middle of a request."""
@@ -253,8 +302,18 @@ class TlsConnection(Connection):
 
     # Ending -------------------------------------------------------------------------------
 
+    def close(self) -> None:
+        """End the connection; OpenSSL's memory goes now, not when garbage is looked for.
+
+        The collector counts objects, and these few are large: a flood would leave most of them.
+        """
+        super().close()
+        self._tls = None
+        self._incoming = self._outgoing = _NOTHING
+        self._sender = Sender(self._socket, self.protocol.outbox)
+
     def _say_goodbye(self) -> None:
-        if not self._handshaken or self._tls is None or isinstance(self._sender, Sender):
+        if not self._handshaken or self._tls is None or not isinstance(self._sender, TlsSender):
             return
         try:
             self._tls.unwrap()
@@ -267,7 +326,7 @@ class TlsConnection(Connection):
             pass
 
 
-def _read_into(tls: ssl.SSLObject, room: memoryview) -> int:
+def _read_into(tls: ssl.SSLObject | ssl.SSLSocket, room: memoryview) -> int:
     """Decrypt into memory; raises SSLWantReadError where nothing has come."""
     count = cast(int, tls.read(len(room), room))
     if not count:

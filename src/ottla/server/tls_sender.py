@@ -2,7 +2,7 @@
 
 Rules kept here:
 1. Up to `GATHERED_BYTES` are encrypted at once, bytes and stretches of files together: fewer,
-   larger calls cost far less than one for each part.
+   larger calls cost far less than one for each part, and OpenSSL keeps the room for them.
 2. The outbox's size counts what is encrypted and has not left, so that a full socket is noticed.
 3. At most `TURN_BYTES` leave in one turn of the loop.
 4. A stretch that is not in the page cache is read by a thread (`outbox.cold`): the loop never waits
@@ -10,17 +10,36 @@ Rules kept here:
 """
 
 import os
-import socket
-import ssl
-from typing import Final
+from typing import Final, Protocol
 
 from ottla.log.storage.file_cache import Slice
 from ottla.log.storage.files import NOWAIT
 from ottla.server.outbox import Outbox
 from ottla.server.sender import TURN_BYTES
 
-GATHERED_BYTES: Final = 256 << 10
+GATHERED_BYTES: Final = 64 << 10
 COLD_AT_ONCE: Final = 1 << 20
+
+
+class Socket(Protocol):
+    """Takes what is encrypted."""
+
+    def send(self, data: bytes | memoryview, /) -> int:
+        """Send what there is room for; raises BlockingIOError where there is none."""
+
+
+class Encrypts(Protocol):
+    """OpenSSL's side of a connection."""
+
+    def write(self, data: bytes | memoryview, /) -> int:
+        """Encrypt all of it."""
+
+
+class Ciphertext(Protocol):
+    """Where OpenSSL puts what it encrypts."""
+
+    def read(self) -> bytes:
+        """All of it."""
 
 
 class TlsSender:
@@ -30,10 +49,10 @@ class TlsSender:
 
     def __init__(
         self,
-        sock: socket.socket,
+        sock: Socket,
         outbox: Outbox,
-        tls: ssl.SSLObject,
-        outgoing: ssl.MemoryBIO,
+        tls: Encrypts,
+        outgoing: Ciphertext,
         gathered: memoryview,
     ) -> None:
         self._socket = sock

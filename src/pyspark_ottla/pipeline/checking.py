@@ -16,6 +16,7 @@ from pyspark_ottla.pipeline import sql, templates
 from pyspark_ottla.pipeline.document import Text
 from pyspark_ottla.pipeline.model import (
     DEAD_LETTERS,
+    REGISTRY_FORMATS,
     ConsoleSink,
     LakeSink,
     Pipeline,
@@ -159,7 +160,9 @@ class _Check:
                 self._wrong_sql(wrong.line, f"{what}: the schema does not parse: {wrong.text}")
         if isinstance(source, TopicSource):
             self._streams.add(source.name.lower())
-            if source.format != "json":
+            if source.format in REGISTRY_FORMATS:
+                columns = None  # the registry knows them; Spark checks them when it runs
+            elif source.format != "json":
                 options = {name.lower(): value for name, value in source.options.items()}
                 headers = options.get("includeheaders", "").strip().lower() == "true"
                 columns = (*RECORD_COLUMNS, "headers") if headers else RECORD_COLUMNS

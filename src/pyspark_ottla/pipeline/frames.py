@@ -11,9 +11,11 @@ Rules kept here:
 
 from typing import TYPE_CHECKING
 
+from pyspark_ottla.formats.settings import KEEP
 from pyspark_ottla.pipeline.document import Text
 from pyspark_ottla.pipeline.failures import POSITION, cause
 from pyspark_ottla.pipeline.model import (
+    REGISTRY_FORMATS,
     Pipeline,
     PipelineStep,
     Source,
@@ -30,6 +32,11 @@ from pyspark_ottla.pipeline.parsing import (
 )
 from pyspark_ottla.pipeline.places import resolve
 from pyspark_ottla.pipeline.problems import Problem, WrongFileError
+from pyspark_ottla.pipeline.registry_values import (
+    decoded_rows,
+    late_decoded_letters,
+    undecoded_letters,
+)
 from pyspark_ottla.pipeline.sql import WrongSqlError, read_query
 
 if TYPE_CHECKING:
@@ -99,6 +106,8 @@ class Frames:
     def dead_letters(self, source: TopicSource) -> "DataFrame":
         """The records of a source that do not parse."""
         records = self._records(source, {"includeHeaders": "true"})
+        if source.format in REGISTRY_FORMATS:
+            return undecoded_letters(records, self._pipeline.name)
         return dead_letters(records, self._schema(source), self._pipeline.name)
 
     def late_letters(
@@ -106,10 +115,16 @@ class Frames:
     ) -> "DataFrame":
         """The records in a stretch of a source whose time is not after the query's watermark."""
         given = source_options(self._pipeline, source, self._query)
-        options = {name: text for name, text in given.items() if name.startswith("kafka.")}
+        kept = ("kafka.", "value.", "schema.registry.")
+        options = {name: text for name, text in given.items() if name.startswith(kept)}
         options |= {**stretch, "includeHeaders": "true", "failOnDataLoss": "false"}
+        if source.format in REGISTRY_FORMATS:
+            options["value.mode"] = KEEP
         records = self._spark.read.format("ottla").options(**options).load()
-        schema, name = self._schema(source), self._pipeline.name
+        name = self._pipeline.name
+        if source.format in REGISTRY_FORMATS:
+            return late_decoded_letters(records, name, self._query, column, watermark)
+        schema = self._schema(source)
         return late_letters(records, schema, name, self._query, column, watermark)
 
     def _source(self, source: Source) -> "DataFrame":
@@ -128,6 +143,9 @@ class Frames:
         if source.format == "json":
             parse = strictly_parsed_rows if source.dead_letters is None else parsed_rows
             rows = parse(records, self._schema(source), metadata=source.metadata)
+        elif source.format in REGISTRY_FORMATS:
+            strict = source.dead_letters is None
+            rows = decoded_rows(records, metadata=source.metadata, strict=strict)
         elif source.format == "text":
             text = {name: records[name].cast("string") for name in ("key", "value")}
             rows = records.withColumns(text)

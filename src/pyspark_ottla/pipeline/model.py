@@ -6,7 +6,9 @@ from dataclasses import dataclass
 from pyspark_ottla.pipeline.document import Text
 
 LAKE_FORMATS = ("parquet", "delta", "iceberg")
-TOPIC_FORMATS = ("json", "text", "binary")
+REGISTRY_FORMATS = ("avro", "json-schema", "protobuf")
+"""Values carry the id of their schema, which a registry has."""
+TOPIC_FORMATS = ("json", "text", "binary", *REGISTRY_FORMATS)
 TABLE_FORMATS = ("parquet", "csv", "json", "orc")
 TIME_UNITS = ("hour", "day", "month", "year")
 DEAD_LETTERS = "dead_letters"
@@ -33,6 +35,8 @@ class TopicSource:
     pattern: Text | None
     format: str
     schema: Text | None
+    subject: Text | None
+    """The registry's subject whose schema gives the columns; None: the topic's own."""
     start: str
     rows_per_batch: int | None
     metadata: bool
@@ -74,6 +78,9 @@ class TopicSink:
     key: Text | None
     value: Text | None
     headers: Mapping[str, Text]
+    format: Text | None
+    """One of REGISTRY_FORMATS; None: the value is text or bytes."""
+    subject: Text | None
     mode: str
     options: Mapping[str, str]
 
@@ -141,6 +148,7 @@ class Pipeline:
     bootstrap: str
     kafka: Mapping[str, str]
     """Settings of Kafka's clients for all topics: how to log in, for one."""
+    schema_registry: Text | None
     checkpoint: Text | None
     trigger: Text | None
     audit: bool

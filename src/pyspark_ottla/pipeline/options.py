@@ -9,10 +9,11 @@ Rules kept here:
 from collections.abc import Iterable, Mapping
 
 from pyspark_ottla.errors import OptionError
+from pyspark_ottla.formats.settings import PERMISSIVE, URL
 from pyspark_ottla.kafka_options import KAFKA_PREFIX
 from pyspark_ottla.options import Use
 from pyspark_ottla.pipeline.document import Text
-from pyspark_ottla.pipeline.model import Pipeline, TopicSink, TopicSource
+from pyspark_ottla.pipeline.model import REGISTRY_FORMATS, Pipeline, TopicSink, TopicSource
 from pyspark_ottla.pipeline.problems import Problem
 from pyspark_ottla.pipeline.templates import expressions
 from pyspark_ottla.sink.settings import sink_settings
@@ -47,6 +48,8 @@ def source_options(pipeline: Pipeline, source: TopicSource, query: str) -> dict[
         options["subscribe"] = ",".join(source.topics)
     if source.rows_per_batch is not None:
         options["maxOffsetsPerTrigger"] = str(source.rows_per_batch)
+    if source.format in REGISTRY_FORMATS:
+        options |= _format(pipeline, source.format, source.subject) | {"value.mode": PERMISSIVE}
     return options | _audit(pipeline, query) | dict(source.options)
 
 
@@ -55,6 +58,8 @@ def topic_options(pipeline: Pipeline, sink: TopicSink) -> dict[str, str]:
     options = kafka_options(pipeline)
     if not expressions(sink.topic):
         options["topic"] = str(sink.topic)
+    if sink.format is not None:
+        options |= _format(pipeline, sink.format, sink.subject)
     return options | _audit(pipeline, sink.name) | dict(sink.options)
 
 
@@ -75,7 +80,8 @@ def sink_problem(pipeline: Pipeline, sink: TopicSink) -> Problem | None:
     """What is wrong with a sink's options."""
     from pyspark.sql.types import StringType, StructType
 
-    columns = StructType().add("topic", StringType()).add("value", StringType())
+    value = StringType() if sink.format is None else StructType().add("any", StringType())
+    columns = StructType().add("topic", StringType()).add("value", value)
     try:
         sink_settings(columns, topic_options(pipeline, sink), Use.STREAM_WRITE)
     except OptionError as problem:
@@ -102,6 +108,15 @@ def _line(
         if f"'{other}'".lower() in text and isinstance(other, Text):
             return other.line
     return otherwise
+
+
+def _format(pipeline: Pipeline, form: str, subject: Text | None) -> dict[str, str]:
+    options = {"value.format": form}
+    if pipeline.schema_registry is not None:
+        options[URL] = str(pipeline.schema_registry)
+    if subject is not None:
+        options["value.subject"] = str(subject)
+    return options
 
 
 def _audit(pipeline: Pipeline, query: str) -> dict[str, str]:

@@ -54,7 +54,7 @@ def strictly_parsed_rows(
 def dead_letters(records: "DataFrame", schema: "StructType", pipeline: str) -> "DataFrame":
     """The broken records as they were (read with headers), with the reason in more headers."""
     broken = _parsed(records, schema).where(_is_broken(schema))
-    return _letters(broken, _reason(schema), pipeline)
+    return as_letters(broken, _reason(schema), pipeline)
 
 
 def late_letters(
@@ -72,10 +72,10 @@ def late_letters(
     name = next(field.name for field in schema.fields if field.name.lower() == column.lower())
     late = parsed.where(_first()[name] <= f.lit(watermark).cast("timestamp"))
     reason = f"{name} is before the watermark of the sink {sink}, {watermark}"
-    return _letters(late, f.lit(reason), pipeline)
+    return as_letters(late, f.lit(reason), pipeline)
 
 
-def _letters(records: "DataFrame", reason: "Column", pipeline: str) -> "DataFrame":
+def as_letters(records: "DataFrame", reason: "Column", pipeline: str) -> "DataFrame":
     """Records as they were, with the reason and where they were in more headers."""
     from pyspark.sql import functions as f
 

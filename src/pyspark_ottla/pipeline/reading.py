@@ -14,6 +14,7 @@ from pyspark_ottla.pipeline.model import (
     LAKE_FORMATS,
     LATE,
     LATE_TO_DEAD_LETTERS,
+    REGISTRY_FORMATS,
     TABLE_FORMATS,
     TIME_UNITS,
     TOPIC_FORMATS,
@@ -59,6 +60,7 @@ def read_pipeline(
         name=name,
         bootstrap=bootstrap or environment.get(BOOTSTRAP_VARIABLE, DEFAULT_BOOTSTRAP),
         kafka=document.pairs("kafka"),
+        schema_registry=document.text("schema_registry"),
         checkpoint=document.text("checkpoint"),
         trigger=_duration(document, "trigger"),
         audit=document.flag("audit"),
@@ -118,6 +120,7 @@ def _source(section: Section, name: Text) -> Source:
         pattern=pattern,
         format=chosen or "json",
         schema=schema,
+        subject=section.text("subject"),
         start=section.text("start", ("earliest", "latest")) or "earliest",
         rows_per_batch=section.number("rows_per_batch"),
         metadata=section.flag("metadata"),
@@ -125,14 +128,22 @@ def _source(section: Section, name: Text) -> Source:
         watermark=watermark,
         options=section.pairs("options"),
     )
+    if source.subject is not None and chosen not in REGISTRY_FORMATS:
+        formats = " or ".join(REGISTRY_FORMATS)
+        section.wrong(f"{section.where}: subject is for format: {formats}", source.subject.line)
     if chosen == "json" and schema is None:
         section.wrong(
             f"{section.where}: json needs a schema, as in `schema: id BIGINT, at TIMESTAMP`"
         )
+    elif chosen in REGISTRY_FORMATS and schema is not None:
+        section.wrong(f"{section.where}: {chosen} has its schema in the registry", schema.line)
     elif chosen in ("text", "binary"):
         for key in ("schema", "dead_letters", "metadata"):
             if section.has(key):
-                section.wrong(f"{section.where}: {key} is for format: json", section.line_of(key))
+                other = "json" if key == "schema" else f"json or {' or '.join(REGISTRY_FORMATS)}"
+                section.wrong(
+                    f"{section.where}: {key} is for format: {other}", section.line_of(key)
+                )
     return source
 
 
@@ -179,7 +190,17 @@ def _sink(section: Section, name: Text) -> Sink:
     kinds = [kind for kind in ("topic", "lake", "console") if section.has(kind)]
     if len(kinds) != 1:
         section.wrong(f"{section.where}: it needs one of topic, lake or console")
-        for kind in ("key", "value", "headers", "mode", "format", "partition_by", "table", "rows"):
+        for kind in (
+            "key",
+            "value",
+            "headers",
+            "mode",
+            "format",
+            "subject",
+            "partition_by",
+            "table",
+            "rows",
+        ):
             section.has(kind)
         return ConsoleSink(name, source, MODES[0], CONSOLE_ROWS)
     if kinds == ["topic"]:
@@ -191,6 +212,8 @@ def _sink(section: Section, name: Text) -> Sink:
             key=section.text("key"),
             value=section.text("value"),
             headers=section.pairs("headers"),
+            format=section.text("format", REGISTRY_FORMATS),
+            subject=section.text("subject"),
             mode=section.text("mode", ("append", "update")) or "append",
             options=section.pairs("options"),
         )

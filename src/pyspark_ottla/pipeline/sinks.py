@@ -83,6 +83,8 @@ def _dead_letter_sink(source: TopicSource, name: str) -> TopicSink:
         key=None,
         value=None,
         headers={},
+        format=None,
+        subject=None,
         mode="append",
         options=security_options(source.options),
     )
@@ -151,7 +153,8 @@ def _records(rows: "DataFrame", sink: TopicSink) -> "DataFrame":
     """Key, value, headers and topic of each row; the value is by default the row as JSON."""
     from pyspark.sql import functions as f
 
-    value = f.to_json(f.struct("*")) if sink.value is None else f.expr(str(sink.value))
+    whole = f.struct("*") if sink.format is not None else f.to_json(f.struct("*"))
+    value = whole if sink.value is None else f.expr(str(sink.value))
     columns = [value.alias("value")]
     if sink.key is not None:
         key = f.expr(str(sink.key))
@@ -175,6 +178,7 @@ def _records(rows: "DataFrame", sink: TopicSink) -> "DataFrame":
         name: f.col(name).cast("string")
         for name, kind in made.dtypes
         if name in ("key", "value") and kind not in ("string", "binary")
+        if name == "key" or sink.format is None
     }
     return made.withColumns(texts) if texts else made
 

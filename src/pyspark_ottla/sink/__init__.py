@@ -8,7 +8,7 @@ from uuid import uuid4
 
 from pyspark_ottla.errors import OptionError
 from pyspark_ottla.options import Use
-from pyspark_ottla.sink.settings import sink_settings
+from pyspark_ottla.sink.settings import sink_settings, with_schema
 from pyspark_ottla.workers import settle
 
 if TYPE_CHECKING:
@@ -28,7 +28,7 @@ def batch_writer(
 
     if overwrite:
         raise OptionError('a topic cannot be overwritten: use mode("append")')
-    settings = sink_settings(schema, options, Use.BATCH_WRITE)
+    settings = with_schema(sink_settings(schema, options, Use.BATCH_WRITE), schema)
     if settings.sink_id is None or settings.batch_id is None:
         return BatchWriter(settings, uuid4().hex)
     from pyspark_ottla.sink.once import look
@@ -47,4 +47,4 @@ def stream_writer(
     from pyspark_ottla.sink.writers import StreamWriter
 
     settle()  # Spark asks in each batch, in processes that it keeps.
-    return StreamWriter(sink_settings(schema, options, Use.STREAM_WRITE))
+    return StreamWriter(with_schema(sink_settings(schema, options, Use.STREAM_WRITE), schema))

@@ -2,7 +2,7 @@
 
 | column    | type                                        | needed                       |
 |-----------|---------------------------------------------|------------------------------|
-| value     | string or binary                            | yes                          |
+| value     | string or binary; with a format a struct    | yes                          |
 | key       | string or binary                            | no                           |
 | topic     | string                                      | without the option `topic`   |
 | partition | int                                         | no                           |
@@ -29,8 +29,10 @@ class Columns(NamedTuple):
     headers: int | None
 
 
-def columns_of(schema: "StructType", topic: str | None) -> Columns:
-    """Find the columns; `topic` is the option, with which the column topic is not looked at."""
+def columns_of(schema: "StructType", topic: str | None, *, of_format: bool = False) -> Columns:
+    """Find the columns; `topic` is the option, with which the column topic is not looked at. With
+    a format the column value has another type.
+    """
     from pyspark.sql.types import BinaryType, IntegerType, StringType
 
     names = schema.fieldNames()
@@ -51,6 +53,8 @@ def columns_of(schema: "StructType", topic: str | None) -> Columns:
     }
     if topic is not None:
         del wanted["topic"]
+    if of_format:
+        del wanted["value"]
     for name, (kinds, text) in wanted.items():
         if name in names and not isinstance(schema[name].dataType, kinds):
             raise _wrong(name, text, schema[name].dataType)

@@ -4,11 +4,13 @@ import re
 from typing import TYPE_CHECKING
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from ottla.client import ClientSettings
 from ottla.records.compression import Codec
 from pyspark_ottla.audit import AuditSettings, audit_settings
 from pyspark_ottla.errors import OptionError
+from pyspark_ottla.formats.settings import FormatSettings
 from pyspark_ottla.options import Options, Use
 from pyspark_ottla.sink.columns import Columns, columns_of
 from pyspark_ottla.sink.recovery import Proof
@@ -43,6 +45,8 @@ class SinkSettings(Struct, frozen=True, kw_only=True):
     unknown_outcome: Proof
     """What a transaction counts as of which the log can tell nothing: UNKNOWN fails."""
     audit: AuditSettings | None
+    format: FormatSettings | None
+    """How values are encoded; None: they are bytes already."""
 
 
 def sink_settings(schema: "StructType", given: "Mapping[str, str]", use: Use) -> SinkSettings:
@@ -63,10 +67,12 @@ def sink_settings(schema: "StructType", given: "Mapping[str, str]", use: Use) ->
     if use is Use.BATCH_WRITE:
         _check_batch(options, guarantee)
     codecs = tuple(codec.name.lower() for codec in Codec)
+    form = FormatSettings.of(options, () if topic is None else (topic,))
+    columns = columns_of(schema, topic, of_format=form is not None)
     batch_bytes = kafka.number("batch.size", BATCH_BYTES, least=1)
     return SinkSettings(
         client=options.client_settings(),
-        columns=columns_of(schema, topic),
+        columns=columns,
         topic=topic,
         exactly_once=guarantee == EXACTLY_ONCE,
         sink_id=sink_id,
@@ -78,7 +84,20 @@ def sink_settings(schema: "StructType", given: "Mapping[str, str]", use: Use) ->
         ),
         unknown_outcome=OUTCOMES[outcome],
         audit=audit_settings(options, sink_id),
+        format=form,
     )
+
+
+def with_schema(settings: SinkSettings, schema: "StructType") -> SinkSettings:
+    """The settings with the schema of the registry that rows are written by, which is registered
+    where it has to be. OptionError.
+    """
+    if settings.format is None:
+        return settings
+    from pyspark_ottla.formats.writing import planned
+
+    kind = schema.fields[settings.columns.value].dataType
+    return replace(settings, format=planned(settings.format, kind))
 
 
 def _check_batch(options: Options, guarantee: str) -> None:

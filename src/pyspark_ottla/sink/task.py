@@ -62,7 +62,7 @@ def write_at_least_once(settings: SinkSettings, writer: str, batches: "Batches")
         routing = _routing(settings, client)
         tally = Tally(settings.audit)
         sender = BatchSender(client, codec=settings.codec, on_acknowledged=tally.add)
-        for piece in routing.pieces(batches, _now_ms, digest=False):
+        for piece in routing.pieces(_encoded(settings, batches), _now_ms, digest=False):
             sender.send(*piece)
         sender.flush()
         return RowsWritten(routing.rows, writer, tally.counted(sender.spans))
@@ -124,7 +124,7 @@ def _count(
     """Report what is not written again: in a repair it must be the same rows, else as many."""
     if resolved.action is Action.REPAIR:
         routing = _routing(settings, client)
-        routing.count_only(batches)
+        routing.count_only(_encoded(settings, batches))
         report = Report(task.partition, routing.rows, routing.digest, None)
     else:
         report = Report(task.partition, sum(item.num_rows for item in batches), 0, None)
@@ -140,7 +140,7 @@ def _write(
     batches: "Batches",
 ) -> TaskReport:
     routing = _routing(settings, client)
-    pieces = routing.pieces(batches, _now_ms, digest=True)
+    pieces = routing.pieces(_encoded(settings, batches), _now_ms, digest=True)
     first = next(pieces, None)
     if first is None:
         return TaskReport(task.sink, task.query, task.run, Report(task.partition, 0, 0, None))
@@ -169,6 +169,15 @@ def _write(
     )
     report = Report(task.partition, routing.rows, routing.digest, written)
     return TaskReport(task.sink, task.query, task.run, report)
+
+
+def _encoded(settings: SinkSettings, batches: "Batches") -> "Batches":
+    """The batches with their values as bytes."""
+    if settings.format is None:
+        return batches
+    from pyspark_ottla.formats.writing import encoded
+
+    return encoded(settings.format, batches, settings.columns.value)
 
 
 def _begin(

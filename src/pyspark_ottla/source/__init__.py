@@ -16,9 +16,11 @@ if TYPE_CHECKING:
 
 def source_schema(options: Mapping[str, str]) -> "StructType":
     """The columns of a source with these options, which are checked."""
-    from pyspark_ottla.source.columns import schema
+    from pyspark_ottla.source.columns import schema, with_values
 
-    return schema(SourceSettings.of(options, Use.READ).include_headers)
+    settings = SourceSettings.of(options, Use.READ)
+    found = schema(settings.include_headers)
+    return found if settings.format is None else with_values(found, settings.format)
 
 
 def batch_reader(schema: "StructType", options: Mapping[str, str]) -> "BatchReader":
@@ -27,8 +29,7 @@ def batch_reader(schema: "StructType", options: Mapping[str, str]) -> "BatchRead
     from pyspark_ottla.source.columns import check_schema
 
     settings = SourceSettings.of(options, Use.BATCH_READ)
-    check_schema(schema, settings.include_headers)
-    return BatchReader(settings)
+    return BatchReader(check_schema(schema, settings))
 
 
 def stream_reader(schema: "StructType", options: Mapping[str, str]) -> "DataSourceStreamReader":
@@ -41,7 +42,7 @@ def stream_reader(schema: "StructType", options: Mapping[str, str]) -> "DataSour
 
     try:
         settings = SourceSettings.of(options, Use.STREAM_READ)
-        check_schema(schema, settings.include_headers)
+        settings = check_schema(schema, settings)
     except OptionError as problem:
         return RefusingReader(problem)
     return StreamReader(settings)

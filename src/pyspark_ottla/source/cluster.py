@@ -23,6 +23,7 @@ from ottla.client import Admin, Client, TopicPartition
 from ottla.client.admin import EARLIEST, LATEST
 from ottla.client.cluster import UNKNOWN_TOPIC_WAIT, UnknownTopic
 from ottla.client.errors import check
+from ottla.client.pipeline_reports import PIPELINES_TOPIC
 from ottla.wire.errors import ErrorCode, KafkaError
 from pyspark_ottla.errors import DataLossError, OptionError
 from pyspark_ottla.sink.marker import MARKER_TOPIC
@@ -30,7 +31,7 @@ from pyspark_ottla.source.loss import HINT, Bounds
 from pyspark_ottla.source.offsets import NOTHING, Offsets, Position, in_words, known_ids
 from pyspark_ottla.source.settings import NoMatch, OffsetBound, SourceSettings
 
-OWN_TOPICS = frozenset({AUDIT_TOPIC, MARKER_TOPIC})
+OWN_TOPICS = frozenset({AUDIT_TOPIC, MARKER_TOPIC, PIPELINES_TOPIC})
 
 _log = logging.getLogger("pyspark_ottla")
 

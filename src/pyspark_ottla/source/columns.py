@@ -1,9 +1,12 @@
-"""The columns of the source: those of Spark's Kafka source, in its order."""
+"""The columns of the source: those of Spark's Kafka source, in its order; with a format the column
+value has the type of the reader's schema, whose id is in the column's metadata.
+"""
 
 from collections.abc import Iterator
 from itertools import pairwise
 from typing import TYPE_CHECKING
 
+from msgspec.structs import replace
 from pyspark.sql.types import (
     ArrayType,
     BinaryType,
@@ -16,9 +19,12 @@ from pyspark.sql.types import (
 )
 
 from pyspark_ottla.errors import OptionError
+from pyspark_ottla.formats.settings import FormatSettings
 
 if TYPE_CHECKING:
     import pyarrow as pa  # type: ignore[import-untyped]  # it has no stubs
+
+    from pyspark_ottla.source.settings import SourceSettings
 
 ROWS = 10_000
 """Rows in a batch for Spark: with a fifth of that, reading takes more than twice the time."""
@@ -43,9 +49,39 @@ def schema(include_headers: bool) -> StructType:
     return StructType(fields)
 
 
-def check_schema(given: StructType, include_headers: bool) -> None:
-    """A job may name a schema only if it is this one."""
-    own = schema(include_headers)
+def with_values(found: StructType, settings: FormatSettings) -> StructType:
+    """The columns with decoded values: asks the registry, unless the settings have a schema."""
+    from pyspark_ottla.formats.columns import BYTES, ERROR, SCHEMA_ID, language_of
+
+    if not settings.schema_id:
+        settings = replace(settings, schema_id=settings.chosen().id)
+    kind = language_of(settings).type()
+    value = StructField("value", kind, True, {SCHEMA_ID: settings.schema_id})
+    fields = [value if field.name == "value" else field for field in found]
+    if settings.is_permissive:
+        fields += [StructField(ERROR, StringType()), StructField(BYTES, BinaryType())]
+    return StructType(fields)
+
+
+def check_schema(given: StructType, settings: "SourceSettings") -> "SourceSettings":
+    """A job may name a schema only if it is this one. Returns the settings with the schema of the
+    registry that the plan was made with.
+    """
+    own = schema(settings.include_headers)
+    if settings.format is not None:
+        from pyspark_ottla.formats.columns import SCHEMA_ID
+
+        value = next((field for field in given if field.name == "value"), None)
+        planned = None if value is None else (value.metadata or {}).get(SCHEMA_ID)
+        schema_id = planned or settings.format.chosen().id
+        settings = replace(settings, format=replace(settings.format, schema_id=schema_id))
+        assert settings.format is not None
+        own = with_values(own, settings.format)
+    _check_columns(given, own)
+    return settings
+
+
+def _check_columns(given: StructType, own: StructType) -> None:
     if [(field.name, field.dataType) for field in given] != [
         (field.name, field.dataType) for field in own
     ]:
@@ -82,4 +118,4 @@ class RowBatches:
             yield pa.RecordBatch.from_arrays([columns[name] for name in names], names=names)
 
 
-_ORDER = schema(include_headers=True).names
+_ORDER = [*schema(include_headers=True).names, "valueError", "valueBytes"]

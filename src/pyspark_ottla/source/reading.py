@@ -11,6 +11,7 @@ Rules kept here:
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import TYPE_CHECKING
 from uuid import UUID
 
@@ -21,6 +22,7 @@ from ottla.client.cluster import TopicRecreated, UnknownTopic
 from ottla.client.range_reader import read_range
 from ottla.wire.errors import ErrorCode, KafkaError
 from pyspark_ottla.connections import borrowed
+from pyspark_ottla.formats.settings import FormatSettings
 from pyspark_ottla.source.audit import SourceAudit
 from pyspark_ottla.source.cluster import SourceCluster
 from pyspark_ottla.source.columns import BYTES, ROWS, RowBatches
@@ -33,6 +35,7 @@ if TYPE_CHECKING:
     import pyarrow as pa  # type: ignore[import-untyped]  # it has no stubs
 
     from ottla.records.columns import RecordColumns
+    from pyspark_ottla.formats.columns import Values
 
 
 @dataclass
@@ -55,10 +58,14 @@ def read(settings: SourceSettings, partition: InputPartition) -> Iterator["pa.Re
     batches = RowBatches(wanted.topic, wanted.partition)
     audit = None if settings.audit is None else SourceAudit(settings.audit, wanted)
 
+    values = None if settings.format is None else _values(settings.format)
+
     def take() -> Iterator["pa.RecordBatch"]:
         rows = gathered.take()
         if audit is not None:
             audit.count(rows)
+        if values is not None:
+            rows = values.applied(rows, wanted.topic, wanted.partition)
         return batches.of(rows)
 
     with borrowed(settings.client) as client:
@@ -75,6 +82,14 @@ def read(settings: SourceSettings, partition: InputPartition) -> Iterator["pa.Re
             yield from take()
         if audit is not None:
             audit.report(client)
+
+
+@lru_cache(maxsize=16)
+def _values(settings: FormatSettings) -> "Values":
+    """What decodes values: its schemas are asked for once by a process that runs many tasks."""
+    from pyspark_ottla.formats.columns import Values
+
+    return Values(settings)
 
 
 def _gather(

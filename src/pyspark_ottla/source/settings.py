@@ -18,6 +18,7 @@ from ottla.client import ClientSettings, TopicPartition
 from ottla.client.admin import EARLIEST, LATEST
 from pyspark_ottla.audit import AuditSettings, audit_settings
 from pyspark_ottla.errors import OptionError
+from pyspark_ottla.formats.settings import FormatSettings
 from pyspark_ottla.options import Options, Use, wrong
 from pyspark_ottla.source.offsets import Offsets, in_words, parse_offsets, parse_partitions
 
@@ -73,6 +74,8 @@ class SourceSettings(Struct, frozen=True, kw_only=True):
     max_trigger_delay: float
     commit_group: str | None
     audit: AuditSettings | None
+    format: FormatSettings | None
+    """How values are decoded; None: not at all."""
     max_partition_fetch_bytes: int
     fetch_max_bytes: int
     fetch_max_wait: float
@@ -111,6 +114,7 @@ class SourceSettings(Struct, frozen=True, kw_only=True):
             max_trigger_delay=options.seconds("maxTriggerDelay", DEFAULT_MAX_TRIGGER_DELAY),
             commit_group=_commit_group(options),
             audit=audit_settings(options, _commit_group(options)),
+            format=FormatSettings.of(options, _topics(subscription)),
             max_partition_fetch_bytes=kafka.number(
                 "max.partition.fetch.bytes", MAX_PARTITION_FETCH_BYTES, least=1
             ),
@@ -140,6 +144,12 @@ def _subscription(options: Options) -> Subscription:
     if not text:
         raise wrong(name, text, "a regular expression")
     return Subscription(pattern=text)
+
+
+def _topics(subscription: Subscription) -> tuple[str, ...]:
+    """The topics that are read, as far as the options name them."""
+    named = {*subscription.topics, *(each.topic for each in subscription.partitions)}
+    return tuple(sorted(named))
 
 
 def _place(options: Options, side: str, default: int) -> OffsetBound:

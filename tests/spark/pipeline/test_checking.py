@@ -311,3 +311,32 @@ def test_what_is_no_file_is_one_line(tmp_path: Path, name: str, reason: str) -> 
     with pytest.raises(SystemExit) as ended:
         main([path, "--once"])
     assert ended.value.code == f"{path}: {reason}"
+
+
+@pytest.mark.parametrize(
+    ("source", "sink", "words"),
+    [
+        ("format: avro", "", "it needs the option schema.registry.url"),
+        ("format: avro, schema: id INT", "", "avro has its schema in the registry"),
+        ("format: json, schema: id INT, subject: s", "", "subject is for format: avro or"),
+        ("format: json, schema: id INT", ", format: protobuf", "needs the option schema.registry"),
+        ("format: json, schema: id INT", ", format: xml", "format cannot be xml"),
+    ],
+)
+def test_formats_of_the_registry(check: Check, source: str, sink: str, words: str) -> None:
+    found = check(
+        f"checkpoint: s\nsources: {{c: {{topic: t, {source}}}}}\n"
+        f"sinks: {{out: {{from: c, topic: o{sink}}}}}\n"
+    )
+    assert any(words in str(each) for each in found), found
+
+
+def test_columns_of_the_registry_are_not_guessed(check: Check) -> None:
+    text = (
+        "checkpoint: s\n"
+        "schema_registry: http://127.0.0.1:8081\n"
+        "sources: {c: {topic: t, format: avro, dead_letters: d, metadata: true}}\n"
+        "steps: {s: SELECT whatever FROM c}\n"
+        "sinks: {out: {from: s, topic: o, format: json-schema}}\n"
+    )
+    assert check(text) == []

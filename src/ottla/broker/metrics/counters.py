@@ -97,6 +97,7 @@ class NetworkMetrics:
     def __init__(self) -> None:
         self.connections = 0
         self.failed_authentications = 0
+        self.offloaded = 0
         self.accepted = 0
         self.bytes_received = 0
         self.bytes_sent = 0

@@ -97,6 +97,16 @@ def families(node: MetricsSource, network: NetworkMetrics, memory: Memory) -> It
             network.accepted,
         ),
         (
+            "kafka_server_socket_server_metrics_failed_authentication",
+            "TLS handshakes and logins that failed.",
+            network.failed_authentications,
+        ),
+        (
+            "ottla_tls_offloaded_connections",
+            "TLS connections that the kernel has encrypted for.",
+            network.offloaded,
+        ),
+        (
             "kafka_server_socket_server_metrics_incoming_byte",
             "Bytes received.",
             network.bytes_received,
