@@ -28,7 +28,7 @@ from compat.spark_copying import (
 )
 from compat.spark_driver import Driver
 from compat.spark_faults_program import StreamTask
-from ottla.audit.check import Report, check
+from ottla.audit.check import AuditReport, check
 from ottla.audit.confluent import AuditedConsumer, AuditedProducer
 from ottla.cli.audit import read_events
 from ottla.client import Client
@@ -93,14 +93,14 @@ class ThreeBrokers(Copying):
         self._cluster.wait_until_whole()
 
 
-def audited(bootstrap: str, topic: str) -> Report:
+def audited(bootstrap: str, topic: str) -> AuditReport:
     """What the audit says of a topic now."""
     with Client(bootstrap) as client:
         events, _ = read_events(client, 0)
     return check(events, now=time.time_ns() // 1_000_000, topic=topic)
 
 
-def disagreement(report: Report, total: int, consumers: int) -> str:
+def disagreement(report: AuditReport, total: int, consumers: int) -> str:
     """What speaks against: every tier has counted every record, once. Nothing where none does."""
     produced = sum(row.produced or 0 for row in report.rows)
     stored = sum(row.stored or 0 for row in report.rows)

@@ -35,7 +35,7 @@ from pyspark_ottla.pipeline.checking import load
 from pyspark_ottla.pipeline.display import Display
 from pyspark_ottla.pipeline.problems import PipelineError
 from pyspark_ottla.pipeline.progress import QueryProgress
-from pyspark_ottla.pipeline.running import Run, log_file, stopping
+from pyspark_ottla.pipeline.running import PipelineRun, log_file, stopping
 from pyspark_ottla.pipeline.session import require_java, settings_for, start_session
 
 if TYPE_CHECKING:
@@ -169,7 +169,9 @@ def stream(pipeline: "Pipeline", bootstrap: str, count: int) -> Shop:
     with stopping() as stop:
         spark = start_session("ottla demo", settings_for("local[*]", pipeline.spark), log)
         try:
-            Run(spark, pipeline, Display(console, shop.line), stop).run(once=False, watch=watch)
+            PipelineRun(spark, pipeline, Display(console, shop.line), stop).run(
+                once=False, watch=watch
+            )
         finally:
             shop.end()
             spark.stop()

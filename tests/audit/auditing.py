@@ -3,7 +3,7 @@
 import time
 from collections.abc import Callable
 
-from ottla.audit.check import Report, check
+from ottla.audit.check import AuditReport, check
 from ottla.cli.audit import read_events
 from ottla.client import Admin, Client
 from testkit.waiting import until
@@ -24,16 +24,16 @@ class Audited:
             configs = {name.replace("_", "."): value for name, value in settings.items()}
             Admin(client).create_topic(topic, partitions=partitions, settings=configs)
 
-    def report(self, topic: str) -> Report:
+    def report(self, topic: str) -> AuditReport:
         """What the audit says now."""
         with Client(self.bootstrap) as client:
             events, unreadable = read_events(client, 0)
         assert unreadable == 0
         return check(events, now=time.time_ns() // 1_000_000, topic=topic)
 
-    def report_when(self, topic: str, claim: Callable[[Report], bool]) -> Report:
+    def report_when(self, topic: str, claim: Callable[[AuditReport], bool]) -> AuditReport:
         """What the audit says once a claim holds; after a while also where it does not."""
-        reports: list[Report] = []
+        reports: list[AuditReport] = []
 
         def is_so() -> bool:
             reports.append(self.report(topic))
@@ -46,15 +46,15 @@ class Audited:
         return reports[-1]
 
 
-def produced(report: Report) -> int:
+def produced(report: AuditReport) -> int:
     return sum(row.produced or 0 for row in report.rows)
 
 
-def stored(report: Report) -> int:
+def stored(report: AuditReport) -> int:
     return sum(row.stored or 0 for row in report.rows)
 
 
-def between(report: Report) -> tuple[int, int, int]:
+def between(report: AuditReport) -> tuple[int, int, int]:
     """Missing, duplicate and late between producers and the log."""
     rows = report.rows
     return (
@@ -64,7 +64,7 @@ def between(report: Report) -> tuple[int, int, int]:
     )
 
 
-def of_consumer(report: Report, name: str) -> tuple[int, int, int, int]:
+def of_consumer(report: AuditReport, name: str) -> tuple[int, int, int, int]:
     """Consumed, missing, duplicate and late of one consumer."""
     parts = [each for row in report.rows for each in row.consumers if each.name == name]
     return (

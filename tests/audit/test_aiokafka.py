@@ -9,7 +9,7 @@ import pytest
 from aiokafka import TopicPartition  # type: ignore[import-untyped]  # ships no type marker
 
 from ottla.audit.aiokafka import AuditedConsumer, AuditedProducer
-from ottla.audit.check import Report
+from ottla.audit.check import AuditReport
 from testkit.waiting import stretched
 from tests.audit.auditing import INTERVAL_MS, Audited, between, of_consumer, produced, stored
 
@@ -39,7 +39,7 @@ def run(work: Coroutine[None, None, None]) -> None:
     asyncio.run(within_patience())
 
 
-def stored_in_the_end(audited: Audited, topic: str, count: int) -> Report:
+def stored_in_the_end(audited: Audited, topic: str, count: int) -> AuditReport:
     return audited.report_when(topic, lambda report: stored(report) == count)
 
 

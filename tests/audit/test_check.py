@@ -3,13 +3,13 @@ from dataclasses import dataclass
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ottla.audit.check import Consumed, Report, Row, check
+from ottla.audit.check import AuditReport, Consumed, Row, check
 from ottla.audit.counts import Counts
 from ottla.audit.events import Event, Tier
 from tests.audit.telling import NOW, WINDOW, consumed, event, produced, stored
 
 
-def report(*events: Event, now: int = NOW, **more: int) -> Report:
+def report(*events: Event, now: int = NOW, **more: int) -> AuditReport:
     return check(events, now=now, **more)  # type: ignore[arg-type]  # a test's shorthand
 
 

@@ -13,7 +13,7 @@ from ottla.broker.replicas.partition import Partition
 from ottla.broker.scheduling.waiting import settled
 from ottla.coordinator.shard import RequestContext
 from ottla.coordinator.transactions.effects import TxnMarkers
-from ottla.coordinator.transactions.state import TopicPartition
+from ottla.coordinator.transactions.state import TransactionPartition
 from ottla.later import Later
 from ottla.wire.errors import ErrorCode
 from ottla.wire.messages.offset_commit import (
@@ -25,7 +25,7 @@ from ottla.wire.messages.offset_commit import (
 from testkit.waiting import until_on_loop as until
 from tests.broker.nodes import running, topic, write
 
-WHERE = TopicPartition("t", 0)
+WHERE = TransactionPartition("t", 0)
 
 
 class SlowDisk:

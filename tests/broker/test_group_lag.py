@@ -5,7 +5,7 @@ import math
 import pytest
 
 from ottla.broker.metrics.counters import LATENCY_BUCKETS, Histogram, ReplicaMetrics
-from ottla.broker.metrics.group_lag import LOOKS, EndHistory, Position, lag_of
+from ottla.broker.metrics.group_lag import LOOKS, CommittedPosition, EndHistory, lag_of
 from ottla.broker.metrics.recent import COPIES, RecentCounts, quantile
 from ottla.wire.message import NO_UUID
 
@@ -58,8 +58,8 @@ def test_partitions_that_no_group_reads_are_forgotten() -> None:
 
 
 def test_lag_in_messages_is_never_negative() -> None:
-    assert lag_of(Position("g", "t", 0, 9), 7, EndHistory(), 0.0).messages == 0
-    assert lag_of(Position("g", "t", 0, 3), 7, EndHistory(), 0.0).messages == 4
+    assert lag_of(CommittedPosition("g", "t", 0, 9), 7, EndHistory(), 0.0).messages == 0
+    assert lag_of(CommittedPosition("g", "t", 0, 3), 7, EndHistory(), 0.0).messages == 4
 
 
 def test_quantiles_lie_in_the_bucket_of_their_rank() -> None:

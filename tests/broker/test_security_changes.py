@@ -10,7 +10,7 @@ import pytest
 from ottla.broker.broker_server import BrokerServer
 from ottla.broker.metadata.delegation_tokens import find_token, keep_token, remove_token, tokens_of
 from ottla.broker.metadata.security import (
-    Deletion,
+    CredentialDeletion,
     Upsertion,
     alter_credentials,
     alter_quotas,
@@ -89,13 +89,13 @@ def test_a_password_is_stored_as_what_verifies_it(tmp_path: Path) -> None:
             assert await _stored(node) == node.image
             both = Upsertion(new.user, 1, 8192, b"s", b"p")
             assert await alter_credentials(node.metadata, [], [both]) == {new.user: None}
-            assert await alter_credentials(node.metadata, [Deletion(new.user, 2)], []) == {
-                new.user: None
-            }
+            assert await alter_credentials(
+                node.metadata, [CredentialDeletion(new.user, 2)], []
+            ) == {new.user: None}
             assert list(node.image.scram_credentials) == [("SCRAM-SHA-256", new.user)]
-            assert await alter_credentials(node.metadata, [Deletion(new.user, 1)], []) == {
-                new.user: None
-            }
+            assert await alter_credentials(
+                node.metadata, [CredentialDeletion(new.user, 1)], []
+            ) == {new.user: None}
             assert user_names(node.image) == []
             assert await _stored(node) == node.image
 
@@ -105,9 +105,14 @@ def test_a_password_is_stored_as_what_verifies_it(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("deletions", "upsertions", "code", "text"),
     [
-        ([Deletion("", 1)], [], 93, "Username must not be empty"),
-        ([Deletion("a", 0)], [], 33, "Unknown SCRAM mechanism"),
-        ([Deletion("a", 1)], [], 91, "Attempt to delete a user credential that does not exist"),
+        ([CredentialDeletion("", 1)], [], 93, "Username must not be empty"),
+        ([CredentialDeletion("a", 0)], [], 33, "Unknown SCRAM mechanism"),
+        (
+            [CredentialDeletion("a", 1)],
+            [],
+            91,
+            "Attempt to delete a user credential that does not exist",
+        ),
         ([], [Upsertion("a", 1, 4095, b"", b"")], 93, "Too few iterations"),
         ([], [Upsertion("a", 1, 16385, b"", b"")], 93, "Too many iterations"),
         (
@@ -119,7 +124,11 @@ def test_a_password_is_stored_as_what_verifies_it(tmp_path: Path) -> None:
     ],
 )
 def test_a_bad_credential_is_refused_in_kafkas_words(
-    tmp_path: Path, deletions: list[Deletion], upsertions: list[Upsertion], code: int, text: str
+    tmp_path: Path,
+    deletions: list[CredentialDeletion],
+    upsertions: list[Upsertion],
+    code: int,
+    text: str,
 ) -> None:
     async def live() -> None:
         async with running(tmp_path) as node:

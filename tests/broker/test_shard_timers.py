@@ -13,8 +13,8 @@ from ottla.coordinator.shard import CancelTimer, Result, SetTimer
 from ottla.coordinator.transactions.records import record_of
 from ottla.coordinator.transactions.state import (
     LAST_CLIENT_EPOCH,
-    TopicPartition,
     Transaction,
+    TransactionPartition,
     TransactionState,
 )
 from ottla.coordinator.transactions.timers import TransactionTimer, TransactionTimerKind
@@ -199,7 +199,7 @@ def test_a_timeout_that_waits_for_a_producer_id_does_not_hit_the_next_transactio
                 producer_epoch=LAST_CLIENT_EPOCH,
                 timeout_ms=60_000,
                 state=TransactionState.ONGOING,
-                partitions=frozenset({TopicPartition("t", 0)}),
+                partitions=frozenset({TransactionPartition("t", 0)}),
                 start_ms=node.now_ms(),
                 last_update_ms=node.now_ms(),
             )

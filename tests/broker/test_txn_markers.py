@@ -8,7 +8,7 @@ from msgspec.structs import replace
 from ottla.broker.coordinators.txn_markers import Outcomes, write_marker, write_markers
 from ottla.broker.metadata.topics import delete_topic
 from ottla.coordinator.transactions.effects import TxnMarkers
-from ottla.coordinator.transactions.state import TopicPartition
+from ottla.coordinator.transactions.state import TransactionPartition
 from ottla.replication.replicas import Leadership
 from ottla.wire.errors import ErrorCode
 from tests.broker.nodes import running, topic
@@ -32,7 +32,7 @@ def test_a_marker_that_too_few_replicas_would_get_is_refused_at_once(tmp_path: P
                     now=0,
                 )
             )
-            where = TopicPartition("t", 0)
+            where = TransactionPartition("t", 0)
             markers = TxnMarkers("id", 1, 5, 0, 0, True, 2, (where,))
             told: list[ErrorCode] = []
             assert (
@@ -51,8 +51,8 @@ def test_a_partition_that_the_metadata_no_longer_has_needs_no_marker(tmp_path: P
     async def live() -> None:
         async with running(tmp_path) as node:
             await topic(node, "t", partitions=1)
-            gone = tuple(TopicPartition(*where) for where in (("t", 1), ("t", -1), ("no", 0)))
-            markers = TxnMarkers("id", 1, 5, 0, 0, True, 2, (TopicPartition("t", 0), *gone))
+            gone = tuple(TransactionPartition(*where) for where in (("t", 1), ("t", -1), ("no", 0)))
+            markers = TxnMarkers("id", 1, 5, 0, 0, True, 2, (TransactionPartition("t", 0), *gone))
             told: list[Outcomes] = []
             write_markers(node.coordinators, markers, told.append)
             assert told == [dict.fromkeys(markers.partitions, ErrorCode.NONE)]
@@ -82,7 +82,7 @@ def test_a_topic_deleted_while_its_marker_is_not_committed_is_asked_about_again(
                     now=0,
                 )
             )
-            where = TopicPartition("t", 0)
+            where = TransactionPartition("t", 0)
             markers = TxnMarkers("id", 1, 5, 0, 0, True, 2, (where,))
             told: list[Outcomes] = []
             write_markers(node.coordinators, markers, told.append)

@@ -9,7 +9,7 @@ import click
 import pytest
 from confluent_kafka import Producer as TransactionalProducer
 
-from ottla.cli.consume import READS_COMMITTED, Start, command, parse_start
+from ottla.cli.consume import READS_COMMITTED, ConsumeStart, command, parse_start
 from ottla.client import Client, Producer
 from ottla.client.admin import Admin
 from ottla.client.cluster import TopicPartition
@@ -33,28 +33,28 @@ def filled(client: Client, topic: str) -> str:
     return topic
 
 
-def start(text: str | None) -> Start | None:
+def start(text: str | None) -> ConsumeStart | None:
     return parse_start(click.Context(command), command.params[0], text)
 
 
 def test_where_to_begin_can_be_said_in_many_ways() -> None:
     assert start(None) is None
-    assert start("beginning") == Start("beginning")
-    assert start("end") == Start("end")
-    assert start("4711") == Start("offset", 4711)
-    assert start("4711ms") == Start("timestamp", 4711)
+    assert start("beginning") == ConsumeStart("beginning")
+    assert start("end") == ConsumeStart("end")
+    assert start("4711") == ConsumeStart("offset", 4711)
+    assert start("4711ms") == ConsumeStart("timestamp", 4711)
     noon = int(datetime(2026, 1, 31, 12, tzinfo=UTC).timestamp() * 1000)
-    assert start("2026-01-31T12:00:00Z") == Start("timestamp", noon)
-    assert start("2026-01-31T13:00:00.250+01:00") == Start("timestamp", noon + 250)
+    assert start("2026-01-31T12:00:00Z") == ConsumeStart("timestamp", noon)
+    assert start("2026-01-31T13:00:00.250+01:00") == ConsumeStart("timestamp", noon + 250)
     local = int(datetime(2026, 1, 31).astimezone().timestamp() * 1000)
-    assert start("2026-01-31") == Start("timestamp", local)
+    assert start("2026-01-31") == ConsumeStart("timestamp", local)
     for early in ("0001-01-01", "1968-05-01T00:00:00Z", "1969-12-31T00:00:00Z"):
-        assert start(early) == Start("timestamp", 0)
+        assert start(early) == ConsumeStart("timestamp", 0)
 
 
 def test_a_time_that_kafka_cannot_hold_is_the_first_or_the_last() -> None:
-    assert start("1969-12-31T23:59:59Z") == Start("timestamp", 0)
-    assert start("99999999999999999999ms") == Start("timestamp", 2**63 - 1)
+    assert start("1969-12-31T23:59:59Z") == ConsumeStart("timestamp", 0)
+    assert start("99999999999999999999ms") == ConsumeStart("timestamp", 2**63 - 1)
 
 
 @pytest.mark.parametrize("text", ["", "middle", "-1", "1.5", "ms", "2026-13-01"])

@@ -7,7 +7,7 @@ import pytest
 
 from ottla.client import Admin, Client, KafkaError, Reader, TopicPartition
 from ottla.client.batch_sender import BatchSender, Span
-from ottla.client.connection import Connection, Reply
+from ottla.client.connection import BrokerConnection, Reply
 from ottla.client.deliveries import REQUEST_BYTES
 from ottla.embedded import Broker
 from ottla.records import Codec, Record
@@ -60,14 +60,16 @@ def test_batches_of_several_partitions_share_requests(
     client: Client, topic: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     sizes: list[int] = []
-    submit = Connection.submit
+    submit = BrokerConnection.submit
 
-    def counted(self: Connection, request: Message, *given: Any, **named: Any) -> Reply[Message]:
+    def counted(
+        self: BrokerConnection, request: Message, *given: Any, **named: Any
+    ) -> Reply[Message]:
         if isinstance(request, ProduceRequest):
             sizes.append(sum(len(each.partition_data) for each in request.topic_data))
         return submit(self, request, *given, **named)
 
-    monkeypatch.setattr(Connection, "submit", counted)
+    monkeypatch.setattr(BrokerConnection, "submit", counted)
     sender = BatchSender(client)
     places = [TopicPartition(topic, index) for index in range(3)]
     sender.send(places[0], inside(b"x"), 1, 0)

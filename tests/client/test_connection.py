@@ -4,7 +4,7 @@ from contextlib import suppress
 
 import pytest
 
-from ottla.client.connection import Connection
+from ottla.client.connection import BrokerConnection
 from ottla.client.errors import ConnectionFailed
 from ottla.client.settings import Address, ClientSettings
 from ottla.wire.errors import ErrorCode, KafkaError
@@ -26,7 +26,7 @@ def hang_up(request: Message) -> None:
 
 def test_replies_may_be_taken_in_any_order() -> None:
     with FakeBroker() as broker:
-        connection = Connection(Address("127.0.0.1", broker.port), SETTINGS)
+        connection = BrokerConnection(Address("127.0.0.1", broker.port), SETTINGS)
         replies = [connection.submit(MetadataRequest(), MetadataResponse) for _ in range(3)]
         assert replies[2].result().brokers[0].port == broker.port
         assert replies[0].done
@@ -37,12 +37,12 @@ def test_replies_may_be_taken_in_any_order() -> None:
 @pytest.mark.parametrize("host", ["a..b", "x" * 64])
 def test_a_name_that_no_host_can_have_is_a_failed_connection(host: str) -> None:
     with pytest.raises(ConnectionFailed, match="invalid host name"):
-        Connection(Address(host, 9092), SETTINGS)
+        BrokerConnection(Address(host, 9092), SETTINGS)
 
 
 def test_the_highest_common_version_is_used() -> None:
     with FakeBroker() as broker:
-        connection = Connection(Address("127.0.0.1", broker.port), SETTINGS)
+        connection = BrokerConnection(Address("127.0.0.1", broker.port), SETTINGS)
         assert connection.version_of(ProduceRequest) == 12
         assert connection.version_of(MetadataRequest) == MetadataRequest.VERSIONS[1]
         connection.close()
@@ -50,7 +50,7 @@ def test_the_highest_common_version_is_used() -> None:
 
 def test_an_api_that_the_broker_does_not_serve_is_named() -> None:
     with FakeBroker() as broker:
-        connection = Connection(Address("127.0.0.1", broker.port), SETTINGS)
+        connection = BrokerConnection(Address("127.0.0.1", broker.port), SETTINGS)
         with pytest.raises(KafkaError, match="does not support any known version of DeleteTopics"):
             connection.version_of(DeleteTopicsRequest)
         connection.close()
@@ -68,7 +68,7 @@ def test_an_older_broker_is_asked_again_in_the_version_it_names() -> None:
         return ApiVersionsResponse(api_keys=[mine, metadata])
 
     with FakeBroker({ApiVersionsRequest: versions}) as broker:
-        connection = Connection(Address("127.0.0.1", broker.port), SETTINGS)
+        connection = BrokerConnection(Address("127.0.0.1", broker.port), SETTINGS)
         assert len(asked) == 2
         assert connection.version_of(MetadataRequest) == 5
         connection.close()
@@ -78,13 +78,13 @@ def test_a_refused_connection_is_told_plainly() -> None:
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = taken.getsockname()[1]
     with pytest.raises(ConnectionFailed) as caught:
-        Connection(Address("127.0.0.1", port), SETTINGS)
+        BrokerConnection(Address("127.0.0.1", port), SETTINGS)
     assert str(caught.value) == f"cannot reach a broker at 127.0.0.1:{port}: Connection refused"
 
 
 def test_a_lost_connection_fails_everything_that_is_awaited() -> None:
     with FakeBroker({MetadataRequest: hang_up}) as broker:
-        connection = Connection(Address("127.0.0.1", broker.port), SETTINGS)
+        connection = BrokerConnection(Address("127.0.0.1", broker.port), SETTINGS)
         replies = [connection.submit(MetadataRequest(), MetadataResponse) for _ in range(2)]
         for reply in replies:
             with pytest.raises(ConnectionFailed, match="lost the broker"):
@@ -96,7 +96,7 @@ def test_a_lost_connection_fails_everything_that_is_awaited() -> None:
 
 def test_a_reply_that_does_not_come_ends_the_wait_and_the_connection() -> None:
     with FakeBroker({MetadataRequest: lambda _: None}) as broker:
-        connection = Connection(Address("127.0.0.1", broker.port), SETTINGS)
+        connection = BrokerConnection(Address("127.0.0.1", broker.port), SETTINGS)
         reply = connection.submit(MetadataRequest(), MetadataResponse)
         with pytest.raises(ConnectionFailed, match=r"no answer .* within 0.05 seconds"):
             reply.result(IMPATIENT.request_timeout)
@@ -120,5 +120,5 @@ def test_what_is_no_broker_is_recognised(answer: bytes) -> None:
         thread = threading.Thread(target=serve)
         thread.start()
         with pytest.raises(KafkaError, match="does not speak the Kafka protocol"):
-            Connection(Address("127.0.0.1", server.getsockname()[1]), SETTINGS)
+            BrokerConnection(Address("127.0.0.1", server.getsockname()[1]), SETTINGS)
         thread.join()

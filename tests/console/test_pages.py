@@ -21,7 +21,7 @@ from ottla.client.pipeline_reports import (
 )
 from ottla.console.cluster import TOPICS_KEPT_SECONDS, Cluster
 from ottla.console.sampler import Sampler
-from ottla.console.search import Start, Wanted, read_positions, search
+from ottla.console.search import RecordFilter, SearchStart, read_positions, search
 from ottla.embedded import Broker
 from testkit.waiting import until
 from tests.console.consoles import ORIGIN, console, parts_of
@@ -102,14 +102,14 @@ def test_search_finds_topics_on_the_server(pages: TestClient) -> None:
 
 def test_browsing_from_oldest_goes_on_where_it_stopped(pages: TestClient, client: Client) -> None:
     seen: list[tuple[int, int]] = []
-    start = Start("oldest")
+    start = SearchStart("oldest")
     for _ in range(20):
-        found = search(client, "orders", [0, 1, 2], start, 15, Wanted())
+        found = search(client, "orders", [0, 1, 2], start, 15, RecordFilter())
         seen += [(each.partition, each.record.offset) for each in found.found]
         if not found.more:
             break
         positions = read_positions(found.more)
-        start = Start("at", positions=positions)
+        start = SearchStart("at", positions=positions)
     assert len(seen) == len(set(seen)) == 100
     page = pages.get("/topics/orders/messages?from=oldest&limit=10").text
     assert "Continue from there" in page
@@ -117,26 +117,40 @@ def test_browsing_from_oldest_goes_on_where_it_stopped(pages: TestClient, client
 
 
 def test_seeking_by_offset_and_time(client: Client) -> None:
-    by_offset = search(client, "orders", [1], Start("offset", 30), 50, Wanted())
+    by_offset = search(client, "orders", [1], SearchStart("offset", 30), 50, RecordFilter())
     assert [each.record.offset for each in by_offset.found] == [30, 31, 32]
-    by_time = search(client, "orders", [0, 1, 2], Start("time", 1_750_000_090_000), 50, Wanted())
+    by_time = search(
+        client, "orders", [0, 1, 2], SearchStart("time", 1_750_000_090_000), 50, RecordFilter()
+    )
     assert len(by_time.found) == 10
     assert by_time.stopped_by == "end"
 
 
 def test_a_filter_finds_all_that_match_and_says_how_far_it_looked(client: Client) -> None:
-    found = search(client, "orders", [0, 1, 2], Start("oldest"), 50, Wanted(key="CUSTOMER-3"))
+    found = search(
+        client, "orders", [0, 1, 2], SearchStart("oldest"), 50, RecordFilter(key="CUSTOMER-3")
+    )
     assert len(found.found) == 14
     assert found.records == 100
     assert [(each.stop, each.end) for each in found.looked] == [(34, 34), (33, 33), (33, 33)]
-    assert not search(client, "orders", [0], Start("oldest"), 9, Wanted(value="Praha")).found
-    by_header = search(client, "orders", [0], Start("newest"), 5, Wanted(header="source=te"))
+    assert not search(
+        client, "orders", [0], SearchStart("oldest"), 9, RecordFilter(value="Praha")
+    ).found
+    by_header = search(
+        client, "orders", [0], SearchStart("newest"), 5, RecordFilter(header="source=te")
+    )
     assert [each.record.offset for each in by_header.found] == [33, 32, 31, 30, 29]
 
 
 def test_a_search_stops_when_its_budget_is_used_up(client: Client) -> None:
     spent = search(
-        client, "orders", [0, 1, 2], Start("oldest"), 200, Wanted(), now=iter([0, 99, 99]).__next__
+        client,
+        "orders",
+        [0, 1, 2],
+        SearchStart("oldest"),
+        200,
+        RecordFilter(),
+        now=iter([0, 99, 99]).__next__,
     )
     assert spent.stopped_by == "time"
     assert spent.more == "0:0,1:0,2:0"
@@ -147,11 +161,11 @@ def test_old_records_with_wrong_timestamps_are_not_lost(client: Client) -> None:
     with Producer(client) as producer:
         for number in range(5):
             producer.send("backwards", b"%d" % number, timestamp=1_750_000_000_000 - number)
-    seen, start = [], Start("oldest")
+    seen, start = [], SearchStart("oldest")
     for _ in range(5):
-        found = search(client, "backwards", [0], start, 1, Wanted())
+        found = search(client, "backwards", [0], start, 1, RecordFilter())
         seen += [each.record.value for each in found.found]
-        start = Start("at", positions={0: found.looked[0].stop})
+        start = SearchStart("at", positions={0: found.looked[0].stop})
     assert seen == [b"0", b"1", b"2", b"3", b"4"]
 
 

@@ -10,7 +10,7 @@ from starlette.testclient import TestClient
 from ottla.cli.main import command
 from ottla.client import Admin, Client, ClientSettings
 from ottla.client.security import ClientSecurity, client_security
-from ottla.console.login import IDLE_SECONDS, LoginFailed, Sessions, as_user
+from ottla.console.login import IDLE_SECONDS, ConsoleLoginFailed, Sessions, as_user
 from ottla.console.run import ConsoleError, Parts, check_login
 from ottla.console.settings import ConsoleSettings, Login
 from ottla.console.users import ConsoleUsersError, UsersFile
@@ -261,7 +261,7 @@ def test_a_login_cannot_break_out_of_its_place() -> None:
     user, password = 'a" username="admin', 'x"; y\\'
     assert as_user(security, user, password).credentials() == ("PLAIN", user, password)
     for wrong in ("a\nb", "${env:HOME}", "a\0"):
-        with pytest.raises(LoginFailed):
+        with pytest.raises(ConsoleLoginFailed):
             as_user(security, wrong, "x")
 
 

@@ -17,7 +17,7 @@ from confluent_kafka.admin import (  # type: ignore[attr-defined]
     UserScramCredentialUpsertion,
 )
 
-from ottla.client.connection import Connection
+from ottla.client.connection import BrokerConnection
 from ottla.client.security import AuthenticationFailed, client_security
 from ottla.client.settings import ClientSettings, addresses
 from ottla.embedded import Broker
@@ -156,7 +156,7 @@ def test_the_connections_of_a_removed_user_are_closed(
 
 def connected(
     broker: Broker, certificates: Certificates, mechanism: str, user: str, password: str, more: str
-) -> Connection:
+) -> BrokerConnection:
     """A connection of Ottla's own client, which can send any request."""
     kind = "plain.Plain" if mechanism == "PLAIN" else "scram.Scram"
     security = client_security(
@@ -171,7 +171,7 @@ def connected(
     )
     servers = broker.bootstrap_servers
     (address,) = addresses(servers)
-    return Connection(address, ClientSettings(bootstrap_servers=servers, security=security))
+    return BrokerConnection(address, ClientSettings(bootstrap_servers=servers, security=security))
 
 
 def test_a_delegation_token_logs_in_as_its_owner_and_makes_no_tokens(

@@ -13,7 +13,7 @@ from weakref import ref
 import pytest
 from structlog.testing import capture_logs
 
-from ottla.client.connection import Connection as ClientConnection
+from ottla.client.connection import BrokerConnection as ClientConnection
 from ottla.client.security import client_security
 from ottla.client.settings import ClientSettings, addresses
 from ottla.embedded import Broker

@@ -15,7 +15,7 @@ from ottla.share.states import (
     AcquireMode,
     LogBatch,
     ShareSettings,
-    StateBatch,
+    StoredBatch,
 )
 
 THREE = [LogBatch(0, 9), LogBatch(10, 19), LogBatch(20, 29)]
@@ -104,14 +104,14 @@ def test_records_that_fail_often_are_offered_in_ever_smaller_parts_and_at_last_a
 
 
 def test_what_the_log_does_not_have_is_passed_over() -> None:
-    partition = SharePartition(ShareSettings(), 0, [StateBatch(2, 9, 0, 1)])
+    partition = SharePartition(ShareSettings(), 0, [StoredBatch(2, 9, 0, 1)])
     assert partition.next_fetch_offset(NOW) == 0
     assert got(partition, 100, batches=THREE[1:]) == [(10, 29, 1)]
     assert partition.start_offset == 10
 
 
 def test_a_loaded_partition_fetches_its_holes_again() -> None:
-    stored = [StateBatch(0, 4, 2, 1), StateBatch(10, 19, 2, 1)]
+    stored = [StoredBatch(0, 4, 2, 1), StoredBatch(10, 19, 2, 1)]
     partition = SharePartition(ShareSettings(), 0, stored)
     assert partition.start_offset == 5
     assert got(partition, 100) == [(5, 9, 1), (20, 29, 1)]

@@ -24,8 +24,8 @@ from ottla.share.states import (
     AcquireMode,
     LogBatch,
     ShareSettings,
-    StateBatch,
     StateWrite,
+    StoredBatch,
 )
 from ottla.wire.errors import KafkaError
 
@@ -201,9 +201,9 @@ class Sharing:
         self.starts_seen = stored.start_offset
         self.partition = stored
 
-    def _stored(self) -> list[StateBatch]:
+    def _stored(self) -> list[StoredBatch]:
         return [
-            StateBatch(offset, offset, state, count)
+            StoredBatch(offset, offset, state, count)
             for offset, (count, state) in sorted(self.store.states.items())
         ]
 

@@ -10,7 +10,7 @@ from ottla.coordinator.transactions.queries import (
     result_for_each,
     transactions_of,
 )
-from ottla.coordinator.transactions.state import TopicPartition
+from ottla.coordinator.transactions.state import TransactionPartition
 from ottla.security.operations import Operation, ResourceType
 from ottla.wire.apis import ApiKey
 from ottla.wire.errors import ErrorCode
@@ -80,7 +80,7 @@ def _refused(
     if not hidden:
         return None
 
-    def result_of(where: TopicPartition) -> ErrorCode:
+    def result_of(where: TransactionPartition) -> ErrorCode:
         if where.topic in hidden:
             return ErrorCode.TOPIC_AUTHORIZATION_FAILED
         topic = topics.get(where.topic)
@@ -96,12 +96,12 @@ async def _add(
 ) -> AddPartitionsToTxnResult:
     topics = request.node.image.topics
 
-    def missing(where: TopicPartition) -> bool:
+    def missing(where: TransactionPartition) -> bool:
         topic = topics.get(where.topic)
         return topic is None or not 0 <= where.partition < len(topic.assignment)
 
     unknown = any(
-        missing(TopicPartition(topic.name, partition))
+        missing(TransactionPartition(topic.name, partition))
         for topic in transaction.topics
         for partition in topic.partitions
     )

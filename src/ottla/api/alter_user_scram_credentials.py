@@ -5,7 +5,7 @@ The client salts the password; the broker stores what verifies it.
 
 from ottla.api.authorization import OnCluster
 from ottla.api.registry import Request, api, error_of
-from ottla.broker.metadata.security import Deletion, Upsertion, alter_credentials
+from ottla.broker.metadata.security import CredentialDeletion, Upsertion, alter_credentials
 from ottla.security.operations import Operation
 from ottla.wire.apis import ApiKey
 from ottla.wire.errors import ErrorCode, KafkaError
@@ -43,7 +43,7 @@ async def alter_user_scram_credentials(
     request: Request, asked: AlterUserScramCredentialsRequest
 ) -> AlterUserScramCredentialsResponse:
     """Change each user's credentials; one user's failure is not the others'."""
-    deletions = [Deletion(each.name, each.mechanism) for each in asked.deletions]
+    deletions = [CredentialDeletion(each.name, each.mechanism) for each in asked.deletions]
     upsertions = [
         Upsertion(each.name, each.mechanism, each.iterations, each.salt, each.salted_password)
         for each in asked.upsertions

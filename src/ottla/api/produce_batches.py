@@ -44,7 +44,7 @@ from ottla.broker.replicas.verification import (
 from ottla.broker.scheduling.turns import Turns
 from ottla.broker.scheduling.waiting import settled
 from ottla.later import Later
-from ottla.log.validation.inspection import LongBodyError, Looked
+from ottla.log.validation.inspection import Inspected, LongBodyError
 from ottla.security.authorizer import WRITE
 from ottla.wire import produce as wire
 from ottla.wire.errors import ErrorCode, KafkaError
@@ -78,7 +78,7 @@ class _Late(NamedTuple):
     records: memoryview
     answers: list[PartitionResult]
     place: int
-    look: Callable[[memoryview], Looked]
+    look: Callable[[memoryview], Inspected]
 
 
 class Appending:
@@ -159,8 +159,8 @@ class Appending:
     async def _append_late(self) -> Parts | None:
         decoding = self._request.node.decoding
         for late in self._late:
-            looked: Looked | None = None
-            look: Callable[[memoryview], Looked] | None = late.look
+            looked: Inspected | None = None
+            look: Callable[[memoryview], Inspected] | None = late.look
             while look is not None:
                 try:
                     looked = await decoding.of_batch(partial(look, late.records))
@@ -230,8 +230,8 @@ class Appending:
             self._late.append(_Late(topic, index, own, answers, place, look))
 
     def _append(
-        self, batch: _Batch | _Late, looked: Looked | None
-    ) -> Callable[[memoryview], Looked] | None:
+        self, batch: _Batch | _Late, looked: Inspected | None
+    ) -> Callable[[memoryview], Inspected] | None:
         """Append a batch, or note why not; what a thread has to do first is returned."""
         request, node = self._request, self._request.node
         topic, index, records, answers, place = batch[:5]

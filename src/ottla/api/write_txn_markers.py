@@ -8,7 +8,7 @@ from ottla.api.pieces import pieces
 from ottla.api.registry import Request, api
 from ottla.broker.coordinators.txn_markers import write_marker
 from ottla.coordinator.transactions.effects import TxnMarkers
-from ottla.coordinator.transactions.state import TopicPartition
+from ottla.coordinator.transactions.state import TransactionPartition
 from ottla.security.operations import Operation, ResourceType
 from ottla.wire.apis import ApiKey
 from ottla.wire.errors import ErrorCode
@@ -51,7 +51,12 @@ def write_txn_markers(
                     WritableTxnMarkerTopicResult(
                         name=topic.name,
                         partitions=[
-                            _write(request, marker, TopicPartition(topic.name, index), uncommitted)
+                            _write(
+                                request,
+                                marker,
+                                TransactionPartition(topic.name, index),
+                                uncommitted,
+                            )
                             if may_write
                             else _refused(index)
                             for index in topic.partition_indexes
@@ -73,7 +78,10 @@ def _refused(index: int) -> WritableTxnMarkerPartitionResult:
 
 
 def _write(
-    request: Request, marker: WritableTxnMarker, where: TopicPartition, uncommitted: Uncommitted
+    request: Request,
+    marker: WritableTxnMarker,
+    where: TransactionPartition,
+    uncommitted: Uncommitted,
 ) -> WritableTxnMarkerPartitionResult:
     result = WritableTxnMarkerPartitionResult(partition_index=where.partition)
     later: asyncio.Future[ErrorCode] = asyncio.get_running_loop().create_future()

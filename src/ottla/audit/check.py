@@ -54,7 +54,7 @@ class Row:
 
 
 @dataclass(slots=True)
-class Report:
+class AuditReport:
     """What the audit says."""
 
     rows: list[Row]
@@ -78,7 +78,7 @@ def check(
     since: int | None = None,
     topic: str | None = None,
     window_ms: int = 1,
-) -> Report:
+) -> AuditReport:
     """Compare the tiers; `events` are in the order of the audit topic.
 
     Windows are as long as the longest that a tier of the topic counts by, and at least `window_ms`.
@@ -102,7 +102,7 @@ def check(
         rows += _TopicCheck(name, by_topic[name], now, window_ms).rows()
     if since is not None:
         rows = [row for row in rows if row.window >= since]
-    return Report(rows, notes, lost)
+    return AuditReport(rows, notes, lost)
 
 
 class _Side:

@@ -17,7 +17,7 @@ from ottla.cli.output import Json, print_json
 from ottla.extras import install_command
 
 if TYPE_CHECKING:
-    from ottla.audit.check import Report, Row
+    from ottla.audit.check import AuditReport, Row
     from ottla.audit.events import Event
     from ottla.client import Client
 
@@ -172,7 +172,7 @@ def read_events(client: "Client", since: int) -> "tuple[list[Event], int]":
         ) from None
 
 
-def _document(report: "Report") -> Json:
+def _document(report: "AuditReport") -> Json:
     return {
         "missing": report.missing,
         "lost": report.lost,

@@ -15,13 +15,13 @@ import click
 from ottla.cli.output import fits, print_table, time_text
 
 if TYPE_CHECKING:
-    from ottla.audit.check import Consumed, Report, Row
+    from ottla.audit.check import AuditReport, Consumed, Row
 
 UNITS = {"s": 1_000, "m": 60_000, "h": 3_600_000, "d": 86_400_000}
 DIFFERENCES = ("missing", "duplicate", "late")
 
 
-def show_report(report: "Report", topic: str | None, since: int) -> None:
+def show_report(report: "AuditReport", topic: str | None, since: int) -> None:
     """Print a table for each topic, what is missing between which tiers, and the notes."""
     if not report.rows:
         about = f" of topic {topic}" if topic else ""

@@ -11,7 +11,7 @@ from ottla.cli.output import Json, print_json, print_table
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from ottla.client.admin import BrokerInfo, ClusterInfo, PartitionInfo, TopicInfo
+    from ottla.client.admin import BrokerInfo, ClusterInfo, PartitionInfo, TopicDescription
     from ottla.client.cluster import TopicPartition
     from ottla.client.moving import Moving
 
@@ -91,7 +91,7 @@ def describe(bootstrap: str, as_json: bool) -> None:
             )
 
 
-Partitions = list[tuple["TopicInfo", "PartitionInfo"]]
+Partitions = list[tuple["TopicDescription", "PartitionInfo"]]
 
 
 def _counts(broker: "BrokerInfo", partitions: Partitions) -> dict[str, int]:
@@ -114,7 +114,7 @@ def _astray(partitions: Partitions) -> Partitions:
     return [each for each in partitions if each[1].leader not in (NO_LEADER, each[1].replicas[0])]
 
 
-def _row(topic: "TopicInfo", partition: "PartitionInfo") -> tuple[object, ...]:
+def _row(topic: "TopicDescription", partition: "PartitionInfo") -> tuple[object, ...]:
     return (
         f"{topic.name}-{partition.partition}",
         None if partition.leader == NO_LEADER else partition.leader,
@@ -166,7 +166,7 @@ def _document(
     }
 
 
-def _fields(topic: "TopicInfo", partition: "PartitionInfo") -> dict[str, Json]:
+def _fields(topic: "TopicDescription", partition: "PartitionInfo") -> dict[str, Json]:
     return {
         "topic": topic.name,
         "partition": partition.partition,

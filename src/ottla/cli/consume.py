@@ -44,7 +44,7 @@ if TYPE_CHECKING:
 READS_COMMITTED = "reading committed records only (for all: --isolation read_uncommitted)"
 
 
-class Start(NamedTuple):
+class ConsumeStart(NamedTuple):
     """Where to begin: one of an offset, a timestamp in milliseconds, or the beginning or end."""
 
     kind: str
@@ -53,16 +53,16 @@ class Start(NamedTuple):
 
 def parse_start(
     context: click.Context, parameter: click.Parameter, text: str | None
-) -> Start | None:
+) -> ConsumeStart | None:
     """Read what --from says."""
     if text is None:
         return None
     if text in ("beginning", "end"):
-        return Start(text)
+        return ConsumeStart(text)
     if text.isascii() and text.isdigit():
-        return Start("offset", int(text))
+        return ConsumeStart("offset", int(text))
     try:
-        return Start("timestamp", timestamp_ms(text))
+        return ConsumeStart("timestamp", timestamp_ms(text))
     except ValueError as problem:
         raise click.BadParameter(
             f"{text!r} is not beginning, end, an offset (4711), {problem}."
@@ -133,7 +133,7 @@ def parse_start(
 @json_option
 def command(
     topics: tuple[str, ...],
-    start: Start | None,
+    start: ConsumeStart | None,
     follow: bool,
     most: int | None,
     wanted: tuple[int, ...],
@@ -184,7 +184,7 @@ def command(
         _read_shared(bootstrap, share, names, printing, follow)
         return
     read_committed = isolation != "read_uncommitted"
-    begin = start or Start("end" if follow and group is None else "beginning")
+    begin = start or ConsumeStart("end" if follow and group is None else "beginning")
     with connect(bootstrap) as client:
         admin = Admin(client)
         partitions = [item for name in names for item in _partitions(admin, name, wanted)]
@@ -253,7 +253,7 @@ def _partitions(admin: Admin, topic: str, wanted: Iterable[int]) -> list[TopicPa
 
 
 def _range(
-    admin: Admin, partitions: list[TopicPartition], start: Start, read_committed: bool
+    admin: Admin, partitions: list[TopicPartition], start: ConsumeStart, read_committed: bool
 ) -> tuple[Offsets, Offsets]:
     """Where to begin and to end in each partition."""
     from ottla.client.admin import EARLIEST, LATEST
@@ -278,7 +278,7 @@ def _range(
 
 def _positions(
     bootstrap: str,
-    start: Start,
+    start: ConsumeStart,
     read_committed: bool,
     partitions: list[TopicPartition],
     committed: Mapping[TopicPartition, int],

@@ -32,7 +32,7 @@ class BadLineError(Exception):
     """A line that cannot be a record."""
 
 
-class Parsed(NamedTuple):
+class ParsedLine(NamedTuple):
     """What a line says."""
 
     key: bytes | None
@@ -41,7 +41,7 @@ class Parsed(NamedTuple):
     timestamp: int | None
 
 
-Parser = Callable[[bytes], Parsed]
+Parser = Callable[[bytes], ParsedLine]
 
 
 def text_parser(key_separator: str | None, null_marker: str | None) -> Parser:
@@ -49,7 +49,7 @@ def text_parser(key_separator: str | None, null_marker: str | None) -> Parser:
     separator = None if key_separator is None else _unescaped(key_separator)
     null = None if null_marker is None else os.fsencode(null_marker)
 
-    def parse(line: bytes) -> Parsed:
+    def parse(line: bytes) -> ParsedLine:
         key: bytes | None = None
         value: bytes | None = line
         if separator is not None:
@@ -59,7 +59,7 @@ def text_parser(key_separator: str | None, null_marker: str | None) -> Parser:
         if null is not None:
             key = None if key == null else key
             value = None if value == null else value
-        return Parsed(key, value, [], None)
+        return ParsedLine(key, value, [], None)
 
     return parse
 
@@ -75,7 +75,7 @@ def json_parser() -> Parser:
         value: str | UnsetType | None = UNSET
         value_base64: bytes | UnsetType = UNSET
 
-    class Line(Struct, forbid_unknown_fields=True):
+    class InputLine(Struct, forbid_unknown_fields=True):
         topic: str = ""
         partition: int = 0
         offset: int = 0
@@ -86,7 +86,7 @@ def json_parser() -> Parser:
         value_base64: bytes | UnsetType = UNSET
         headers: list[Header] = []
 
-    decoder = Decoder(Line)
+    decoder = Decoder(InputLine)
 
     def data(text: str | UnsetType | None, raw: bytes | UnsetType, name: str) -> bytes | None:
         if isinstance(raw, bytes):
@@ -95,7 +95,7 @@ def json_parser() -> Parser:
             return raw
         return None if isinstance(text, UnsetType) or text is None else text.encode()
 
-    def parse(line: bytes) -> Parsed:
+    def parse(line: bytes) -> ParsedLine:
         try:
             found = decoder.decode(line)
         except ValidationError as problem:
@@ -119,7 +119,7 @@ def json_parser() -> Parser:
                     data(item.value, item.value_base64, "value"),
                 )
             )
-        return Parsed(
+        return ParsedLine(
             data(found.key, found.key_base64, "key"),
             data(found.value, found.value_base64, "value"),
             headers,

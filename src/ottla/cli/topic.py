@@ -17,7 +17,7 @@ from ottla.cli.output import Json, print_json, print_table
 from ottla.cli.topic_trim import trim
 
 if TYPE_CHECKING:
-    from ottla.client.admin import Admin, TopicInfo
+    from ottla.client.admin import Admin, TopicDescription
 
 MOST_REPLICAS = 32_767
 MOST_PARTITIONS = 2**31 - 1
@@ -259,11 +259,11 @@ def id_text(topic_id: UUID) -> str:
     return urlsafe_b64encode(topic_id.bytes).decode().rstrip("=")
 
 
-def _replication_factor(topic: "TopicInfo") -> int:
+def _replication_factor(topic: "TopicDescription") -> int:
     return max((len(partition.replicas) for partition in topic.partitions), default=0)
 
 
-def _described(admin: "Admin", topic: "TopicInfo") -> dict[str, Json]:
+def _described(admin: "Admin", topic: "TopicDescription") -> dict[str, Json]:
     from ottla.client.admin import EARLIEST, LATEST, Resource
     from ottla.client.cluster import TopicPartition
     from ottla.wire.config_resource_type import ConfigResourceType

@@ -105,7 +105,7 @@ class PartitionInfo(NamedTuple):
     offline: list[int]
 
 
-class TopicInfo(NamedTuple):
+class TopicDescription(NamedTuple):
     """A topic and its partitions."""
 
     name: str
@@ -223,19 +223,19 @@ class Admin:
         self._client.retry(attempt)
         self._client.forget(topic)
 
-    def list_topics(self) -> list[TopicInfo]:
+    def list_topics(self) -> list[TopicDescription]:
         """All topics, by name."""
         found = self._client.retry(lambda: self._client.metadata(None)).topics
         topics = [_topic_info(item) for item in found if item.error_code == ErrorCode.NONE]
         return sorted(topics, key=lambda topic: topic.name)
 
-    def describe_topics(self, names: Sequence[str]) -> list[TopicInfo]:
+    def describe_topics(self, names: Sequence[str]) -> list[TopicDescription]:
         """Some topics, in the order of their names given; each must exist."""
         for name in names:
             self._client.forget(name)
             self._client.topic(name)
 
-        def attempt() -> dict[str, TopicInfo]:
+        def attempt() -> dict[str, TopicDescription]:
             topics = {}
             for item in self._client.metadata(names).topics:
                 check(item.error_code, None, f"topic {item.name}")
@@ -410,7 +410,7 @@ def _check_resource(error_code: int, message: str | None, resource: Resource) ->
     check(error_code, message, about)
 
 
-def _topic_info(found: MetadataResponseTopic) -> TopicInfo:
+def _topic_info(found: MetadataResponseTopic) -> TopicDescription:
     partitions = [
         PartitionInfo(
             item.partition_index,
@@ -422,7 +422,7 @@ def _topic_info(found: MetadataResponseTopic) -> TopicInfo:
         )
         for item in found.partitions
     ]
-    return TopicInfo(found.name or "", found.topic_id, found.is_internal, sorted(partitions))
+    return TopicDescription(found.name or "", found.topic_id, found.is_internal, sorted(partitions))
 
 
 def _setting(item: DescribeConfigsResourceResult) -> Setting:

@@ -16,7 +16,7 @@ from types import TracebackType
 from typing import NamedTuple, Self, TypeVar
 from uuid import UUID
 
-from ottla.client.connection import Connection
+from ottla.client.connection import BrokerConnection
 from ottla.client.errors import ConnectionFailed, NoBroker, check, error
 from ottla.client.settings import Address, ClientSettings, addresses
 from ottla.wire.errors import ErrorCode, KafkaError
@@ -68,7 +68,7 @@ class Client:
         self.settings = settings
         self._bootstrap = addresses(settings.bootstrap_servers)
         self._brokers: dict[int, Address] = {}
-        self._connections: dict[Address, Connection] = {}
+        self._connections: dict[Address, BrokerConnection] = {}
         self._topics: dict[str, Topic] = {}
 
     def __enter__(self) -> Self:
@@ -119,7 +119,7 @@ class Client:
         sleep(pause * _CHANCE.uniform(0.8, 1.2))
         return min(2 * pause, self.settings.longest_backoff)
 
-    def connection(self, node_id: int | None = None) -> Connection:
+    def connection(self, node_id: int | None = None) -> BrokerConnection:
         """The shared connection to a broker, or to any broker that answers."""
         if node_id is None:
             return self._any_connection()
@@ -129,9 +129,9 @@ class Client:
             connection = self._connections[address] = self.connect(node_id)
         return connection
 
-    def connect(self, node_id: int) -> Connection:
+    def connect(self, node_id: int) -> BrokerConnection:
         """A new connection of the caller's own, for requests that would hold up others."""
-        return Connection(self.address(node_id), self.settings)
+        return BrokerConnection(self.address(node_id), self.settings)
 
     def address(self, node_id: int) -> Address:
         """Where a broker listens; one that was removed is a retriable error, like one that is
@@ -262,14 +262,14 @@ class Client:
 
         return self.retry(attempt)
 
-    def _any_connection(self) -> Connection:
+    def _any_connection(self) -> BrokerConnection:
         for connection in self._connections.values():
             if not connection.closed:
                 return connection
         problems: dict[Address, str] = {}
         for address in dict.fromkeys([*self._brokers.values(), *self._bootstrap]):
             try:
-                connection = Connection(address, self.settings)
+                connection = BrokerConnection(address, self.settings)
             except ConnectionFailed as problem:
                 problems[address] = str(problem)
                 continue

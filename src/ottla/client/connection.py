@@ -48,7 +48,7 @@ class Reply(Generic[V_co]):
 
     def __init__(
         self,
-        connection: "Connection",
+        connection: "BrokerConnection",
         api_key: int,
         read: Callable[[int, memoryview, int], V_co],
         version: int,
@@ -95,7 +95,7 @@ class Reply(Generic[V_co]):
         self._failure = failure
 
 
-class Connection:
+class BrokerConnection:
     """A socket to a broker whose versions are known. Raises ConnectionFailed from every method."""
 
     def __init__(self, address: Address, settings: ClientSettings) -> None:

@@ -21,7 +21,7 @@ from uuid import UUID
 
 from ottla.client.cluster import Client, TopicPartition
 from ottla.client.committed import next_offset, visible_batches
-from ottla.client.connection import Connection, Reply
+from ottla.client.connection import BrokerConnection, Reply
 from ottla.client.errors import OffsetOutOfRange, check, error
 from ottla.records import Record, decode_batch
 from ottla.wire.batch import BatchHeader
@@ -60,7 +60,7 @@ class Batch(NamedTuple):
 class _Fetch(NamedTuple):
     """A request on its way, and the positions that it was made with."""
 
-    connection: Connection
+    connection: BrokerConnection
     reply: Reply[FetchResponse]
     positions: dict[TopicPartition, int]
     names: dict[UUID, str]
@@ -96,7 +96,7 @@ class Reader:
         self._max_wait = max_wait
         self._max_bytes = max_bytes
         self._partition_max_bytes = partition_max_bytes
-        self._connections: dict[int, Connection] = {}
+        self._connections: dict[int, BrokerConnection] = {}
         self._fetches: dict[int, _Fetch] = {}
         self._first_failure: float | None = None
         self._failure: KafkaError | None = None

@@ -6,7 +6,7 @@ Rules kept here:
 2. A reply about anything but one partition raises DecodeError.
 """
 
-from ottla.client.connection import Connection, Reply
+from ottla.client.connection import BrokerConnection, Reply
 from ottla.wire.fetch_answer import FetchAnswer, read_answer
 from ottla.wire.fields import DecodeError
 from ottla.wire.messages.fetch import FetchRequest
@@ -30,7 +30,11 @@ class FetchReply(Reply[FetchAnswer]):
     __slots__ = ("_buffer", "connection", "position")
 
     def __init__(
-        self, connection: Connection, request: FetchRequest, position: int, buffer: ReplyBuffer
+        self,
+        connection: BrokerConnection,
+        request: FetchRequest,
+        position: int,
+        buffer: ReplyBuffer,
     ) -> None:
         super().__init__(connection, request.API_KEY, _read, *connection.send(request))
         self.connection = connection

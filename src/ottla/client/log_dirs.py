@@ -12,7 +12,7 @@ from ottla.wire.messages.describe_log_dirs import (
 )
 
 
-class LogDir(NamedTuple):
+class LogDirDescription(NamedTuple):
     """A log directory of a broker; -1 where the broker does not know a size."""
 
     path: str
@@ -25,7 +25,7 @@ class LogDir(NamedTuple):
 
 def describe_log_dirs(
     client: Client, node_id: int, partitions: Iterable[TopicPartition] | None = None
-) -> list[LogDir]:
+) -> list[LogDirDescription]:
     """The log directories of a broker, with some of its replicas or all of them."""
     topics: dict[str, DescribableLogDirTopic] | None = None
     if partitions is not None:
@@ -40,7 +40,7 @@ def describe_log_dirs(
         return reply
 
     return [
-        LogDir(
+        LogDirDescription(
             found.log_dir,
             found.error_code,
             found.total_bytes,

@@ -9,7 +9,7 @@ from typing import Any
 from uuid import UUID
 
 from ottla.client.cluster import TopicPartition
-from ottla.client.connection import Connection
+from ottla.client.connection import BrokerConnection
 from ottla.client.errors import error
 from ottla.share.sessions import FINAL_EPOCH, INITIAL_EPOCH
 from ottla.share.states import AcknowledgeType
@@ -26,7 +26,7 @@ Acknowledgements = dict[TopicPartition, dict[int, AcknowledgeType]]
 class ShareFetchSession:
     """A share session with a leader."""
 
-    def __init__(self, connection: Connection, group_id: str, member_id: str) -> None:
+    def __init__(self, connection: BrokerConnection, group_id: str, member_id: str) -> None:
         self._connection = connection
         self._group_id = group_id
         self._member_id = member_id

@@ -1,6 +1,6 @@
 """Broker settings: the node, its listeners, connections, requests, and how topics are made."""
 
-from ottla.config.definition import OneOf, Only, Parsed, Range
+from ottla.config.definition import OneOf, Only, Range, Syntax
 from ottla.config.listeners import PROTOCOLS, check_host, connections_per_ip, protocol_map
 from ottla.config.rows import (
     AT_LEAST_0,
@@ -53,7 +53,7 @@ NETWORK_CONFIGS = (
     broker(
         "listener.security.protocol.map", STRING,
         ",".join(f"{name}:{name}" for name in ("SASL_SSL", "PLAINTEXT", "SSL", "SASL_PLAINTEXT")),
-        Parsed(protocol_map, "NAME:PROTOCOL,..."), LOW, READ_ONLY,
+        Syntax(protocol_map, "NAME:PROTOCOL,..."), LOW, READ_ONLY,
         "The protocol of each listener name: PLAINTEXT, SSL, SASL_PLAINTEXT or SASL_SSL. Unlike "
         "in Kafka, a change needs a restart.",
     ),
@@ -114,7 +114,7 @@ NETWORK_CONFIGS = (
     ),
     broker(
         "max.connections.per.ip.overrides", STRING, "",
-        Parsed(connections_per_ip, "address:count,..."), MEDIUM, CLUSTER_WIDE,
+        Syntax(connections_per_ip, "address:count,..."), MEDIUM, CLUSTER_WIDE,
         "Limits for single IP addresses, as address:count, separated by commas.",
     ),
     broker(
@@ -208,7 +208,7 @@ NETWORK_CONFIGS = (
         "port. Ottla only.",
     ),
     broker(
-        "ottla.metrics.host", STRING, "127.0.0.1", Parsed(check_host, "a host"), LOW, READ_ONLY,
+        "ottla.metrics.host", STRING, "127.0.0.1", Syntax(check_host, "a host"), LOW, READ_ONLY,
         "The address that the metrics endpoint listens on. Ottla only.",
     ),
 )  # fmt: skip

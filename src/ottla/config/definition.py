@@ -140,7 +140,7 @@ class ThrottledReplicas(msgspec.Struct, frozen=True):
         return "[partitionId]:[brokerId],[partitionId]:[brokerId],..."
 
 
-class Parsed(msgspec.Struct, frozen=True):
+class Syntax(msgspec.Struct, frozen=True):
     """Text with a syntax of its own: `check` raises ValueError with what is wrong."""
 
     check: Callable[[str], object]

@@ -10,7 +10,7 @@ Rules kept here:
 import re
 from collections.abc import Mapping
 
-from ottla.config.definition import ConfigDef, OneOf, Parsed, Range, Scope, Validator, table
+from ottla.config.definition import ConfigDef, OneOf, Range, Scope, Syntax, Validator, table
 from ottla.config.errors import ConfigError, unknown_name
 from ottla.config.types import ConfigType, Value
 
@@ -132,7 +132,7 @@ GROUP_CONFIGS = table(
         SHARE_AUTO_OFFSET_RESET,
         ConfigType.STRING,
         "latest",
-        Parsed(check_offset_reset, "[latest, earliest, by_duration:PnDTnHnMn.nS]"),
+        Syntax(check_offset_reset, "[latest, earliest, by_duration:PnDTnHnMn.nS]"),
         "Where the share group starts in a partition that it has not read before: `latest`, "
         "`earliest`, or `by_duration:` with an ISO 8601 duration before now.",
     ),

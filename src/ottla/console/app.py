@@ -23,7 +23,7 @@ from starlette.routing import BaseRoute, Mount, Route
 from starlette.staticfiles import StaticFiles
 
 from ottla.client import ConnectionFailed, KafkaError, NoBroker
-from ottla.console.calls import BadRequest, Call
+from ottla.console.calls import BadRequest, ConsoleCall
 from ottla.console.cluster import Cluster
 from ottla.console.context import Console
 from ottla.console.login import COOKIE, Sessions, log_in, log_out, login_form
@@ -55,7 +55,7 @@ LARGEST_FORM: Final = 2 << 20
 RELOAD_SECONDS: Final = 3
 STATIC_FOLDER: Final = Path(__file__).parent / "static"
 
-Handler = Callable[[Call], Response]
+Handler = Callable[[ConsoleCall], Response]
 
 _NOT_FOUND: Final = (
     ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
@@ -92,7 +92,7 @@ WRITING: Final[dict[str, dict[str, Handler]]] = {
 }
 
 
-class Application:
+class ConsoleApplication:
     """One console over HTTP."""
 
     def __init__(self, console: Console, cluster: Cluster, sessions: Sessions) -> None:
@@ -136,7 +136,7 @@ class Application:
         return endpoint
 
     async def _login(self, request: Request) -> Response:
-        def handler(call: Call) -> Response:
+        def handler(call: ConsoleCall) -> Response:
             return log_in(call, self._sessions)
 
         return await self._answer(request, handler, self._cluster, None)
@@ -147,7 +147,7 @@ class Application:
     async def _answer(
         self, request: Request, handler: Handler, cluster: Cluster, user: str | None
     ) -> Response:
-        call = Call(request, self._console, cluster, user, {})
+        call = ConsoleCall(request, self._console, cluster, user, {})
         try:
             if request.method not in SAFE_METHODS:
                 call.form = await _form(request)
@@ -181,7 +181,7 @@ async def _form(request: Request) -> dict[str, str]:
     return dict(pairs)
 
 
-def _refused(call: Call, problem: KafkaError) -> Response:
+def _refused(call: ConsoleCall, problem: KafkaError) -> Response:
     if isinstance(problem, (ConnectionFailed, NoBroker)):
         answer = _failure(call, 503, "The cluster cannot be reached", str(problem), reload=True)
         if call.request.method in SAFE_METHODS:
@@ -194,7 +194,9 @@ def _refused(call: Call, problem: KafkaError) -> Response:
     return _failure(call, 502, "The cluster refused", str(problem))
 
 
-def _failure(call: Call, status: int, title: str, text: str, *, reload: bool = False) -> Response:
+def _failure(
+    call: ConsoleCall, status: int, title: str, text: str, *, reload: bool = False
+) -> Response:
     return call.render("failure.html", status, title=title, text=text, reload=reload)
 
 
@@ -204,10 +206,10 @@ async def _health(_: Request) -> Response:
 
 def application(console: Console, cluster: Cluster, sessions: Sessions) -> Starlette:
     """The ASGI application."""
-    app = Application(console, cluster, sessions)
+    app = ConsoleApplication(console, cluster, sessions)
 
     async def not_found(request: Request, problem: Exception) -> Response:
-        call = Call(request, console, cluster, None, {})
+        call = ConsoleCall(request, console, cluster, None, {})
         status = getattr(problem, "status_code", 404)
         return _failure(call, status, "Not found", "There is no such page.")
 

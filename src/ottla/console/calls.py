@@ -24,7 +24,7 @@ class BadRequest(Exception):  # noqa: N818 (it names what happened)
     """What was asked makes no sense; the text says why."""
 
 
-class Call:
+class ConsoleCall:
     """One request."""
 
     def __init__(

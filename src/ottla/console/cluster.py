@@ -15,7 +15,7 @@ from time import monotonic
 from typing import Final, NamedTuple
 
 from ottla.client import Admin, Client, ClientSettings, ConnectionFailed, KafkaError, NoBroker
-from ottla.client.admin import TopicInfo
+from ottla.client.admin import TopicDescription
 from ottla.client.security import ClientSecurity
 
 PATIENCE_SECONDS: Final = 3.0
@@ -33,7 +33,7 @@ class _Topics(NamedTuple):
 
     asked: float
     took: float
-    topics: list[TopicInfo]
+    topics: list[TopicDescription]
 
 
 class Cluster:
@@ -89,7 +89,7 @@ class Cluster:
                 return
         client.close()
 
-    def topics(self) -> list[TopicInfo]:
+    def topics(self) -> list[TopicDescription]:
         """All topics by name, as they were a moment ago."""
         with self._topics_lock:
             known = self._topics

@@ -24,7 +24,7 @@ from starlette.requests import Request
 from starlette.responses import RedirectResponse, Response
 
 from ottla.client.security import AuthenticationFailed, ClientSecurity
-from ottla.console.calls import BadRequest, Call
+from ottla.console.calls import BadRequest, ConsoleCall
 from ottla.console.cluster import Cluster
 from ottla.console.settings import ConsoleSettings, Login
 from ottla.console.users import UsersFile
@@ -56,7 +56,7 @@ class Session(NamedTuple):
     """What the users file held of the user; empty without one."""
 
 
-class LoginFailed(Exception):  # noqa: N818 (it names what happened)
+class ConsoleLoginFailed(Exception):  # noqa: N818 (it names what happened)
     """A user or password is wrong."""
 
 
@@ -114,7 +114,7 @@ class Sessions:
         try:
             mark = self._mark(user)
             cluster = self._checked(user, password)
-        except LoginFailed:
+        except ConsoleLoginFailed:
             self._attempts.failed(address, user)
             raise
         finally:
@@ -149,7 +149,7 @@ class Sessions:
     def _checked(self, user: str, password: str) -> Cluster:
         if self._settings.login is Login.USERS:
             if self._users is None or not self._users.is_password(user, password):
-                raise LoginFailed
+                raise ConsoleLoginFailed
             return self._cluster
         security = self._settings.security
         assert security is not None
@@ -158,7 +158,7 @@ class Sessions:
             with cluster.client() as client:
                 client.metadata([])
         except AuthenticationFailed:
-            raise LoginFailed from None
+            raise ConsoleLoginFailed from None
         except BaseException:
             cluster.close()
             raise
@@ -200,17 +200,17 @@ def as_user(security: ClientSecurity, user: str, password: str) -> ClientSecurit
 def _quoted(text: str) -> str:
     """A JAAS value. `${...}` in it must not be resolved: it is a stranger's."""
     if "\n" in text or "${" in text or "\0" in text:
-        raise LoginFailed
+        raise ConsoleLoginFailed
     escaped = text.replace("\\", "\\\\").replace('"', '\\"')
     return f'"{escaped}"'
 
 
-def login_form(call: Call) -> Response:
+def login_form(call: ConsoleCall) -> Response:
     """The page that asks for a user and password."""
     return call.render("login.html", failed=False, wait=0)
 
 
-def log_in(call: Call, sessions: Sessions) -> Response:
+def log_in(call: ConsoleCall, sessions: Sessions) -> Response:
     """Begin a session."""
     user, password = call.form.get("user", ""), call.form.get("password", "")
     if not user or len(user) > 200 or len(password) > 1000:
@@ -222,7 +222,7 @@ def log_in(call: Call, sessions: Sessions) -> Response:
         answer = call.render("login.html", 429, failed=False, wait=math.ceil(problem.wait))
         answer.headers["retry-after"] = str(math.ceil(problem.wait))
         return answer
-    except LoginFailed:
+    except ConsoleLoginFailed:
         log.warning("login failed", user=user, address=call.address)
         return call.render("login.html", 401, failed=True, wait=0)
     redirect = RedirectResponse("/", 303)

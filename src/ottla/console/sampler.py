@@ -16,7 +16,7 @@ from typing import Final
 import structlog
 
 from ottla.client import Admin, Client, KafkaError, TopicPartition
-from ottla.client.admin import LATEST, TopicInfo
+from ottla.client.admin import LATEST, TopicDescription
 from ottla.client.group_admin import CommittedOffset, GroupAdmin
 from ottla.client.pipeline_reports import (
     PIPELINES_TOPIC,
@@ -158,7 +158,7 @@ class Sampler:
         self._history.add(int(now), {key: each for key, each in values.items() if each}, rates)
 
 
-def _pipelines(client: Client, topics: list[TopicInfo], now_ms: int) -> list[PipelineReport]:
+def _pipelines(client: Client, topics: list[TopicDescription], now_ms: int) -> list[PipelineReport]:
     """The reports of pipelines that run."""
     if not any(topic.name == PIPELINES_TOPIC for topic in topics):
         return []

@@ -23,14 +23,14 @@ FETCH_BYTES: Final = 8 << 20
 PARTITION_BYTES: Final = 1 << 20
 
 
-class Found(NamedTuple):
+class FoundRecord(NamedTuple):
     """A record that is shown."""
 
     partition: int
     record: Record
 
 
-class Looked(NamedTuple):
+class SearchedRange(NamedTuple):
     """How far a search looked in a partition: from, to before, and where the partition ends."""
 
     partition: int
@@ -40,11 +40,11 @@ class Looked(NamedTuple):
 
 
 @dataclass
-class Result:
+class SearchResult:
     """What a search found."""
 
-    found: list[Found] = field(default_factory=list)
-    looked: list[Looked] = field(default_factory=list)
+    found: list[FoundRecord] = field(default_factory=list)
+    looked: list[SearchedRange] = field(default_factory=list)
     records: int = 0
     size: int = 0
     seconds: float = 0.0
@@ -60,7 +60,7 @@ class Result:
         return ",".join(rest)
 
 
-class Wanted(NamedTuple):
+class RecordFilter(NamedTuple):
     """Which records match: texts that keys, values and headers contain; "" matches all."""
 
     key: str = ""
@@ -91,7 +91,7 @@ def _contains(data: bytes | None, text: str) -> bool:
     return data is not None and text.encode("utf-8", "replace").lower() in data.lower()
 
 
-class Start(NamedTuple):
+class SearchStart(NamedTuple):
     """Where to begin: `newest`, `oldest`, `offset` or `time` with a number, or `at` positions."""
 
     kind: str
@@ -114,11 +114,11 @@ def search(
     client: Client,
     topic: str,
     partitions: list[int],
-    start: Start,
+    start: SearchStart,
     limit: int,
-    wanted: Wanted,
+    wanted: RecordFilter,
     now: Callable[[], float] = monotonic,
-) -> Result:
+) -> SearchResult:
     """Look for records; raises KafkaError."""
     begun = now()
     wheres = client.led(TopicPartition(topic, index) for index in partitions)
@@ -126,7 +126,7 @@ def search(
     firsts = _offsets(admin, wheres, EARLIEST)
     ends = _offsets(admin, wheres, LATEST)
     starts = _starts(admin, wheres, start, firsts, ends, limit, wanted)
-    result = Result()
+    result = SearchResult()
     reached = dict(starts)
     matching: dict[TopicPartition, list[Record]] = {where: [] for where in wheres}
     open_ones = {where: at for where, at in starts.items() if at < ends[where]}
@@ -172,7 +172,7 @@ def _size(record: Record) -> int:
     return len(record.key or b"") + len(record.value or b"") + 64
 
 
-def _spent(result: Result, seconds: float) -> str | None:
+def _spent(result: SearchResult, seconds: float) -> str | None:
     if result.records >= MOST_RECORDS:
         return "records"
     if result.size >= MOST_BYTES:
@@ -188,11 +188,11 @@ def _offsets(admin: Admin, wheres: list[TopicPartition], spec: int) -> dict[Topi
 def _starts(
     admin: Admin,
     wheres: list[TopicPartition],
-    start: Start,
+    start: SearchStart,
     firsts: Mapping[TopicPartition, int],
     ends: Mapping[TopicPartition, int],
     limit: int,
-    wanted: Wanted,
+    wanted: RecordFilter,
 ) -> dict[TopicPartition, int]:
     match start.kind:
         case "newest":
@@ -226,7 +226,7 @@ def _is_enough(
 
 
 def _choose(
-    result: Result,
+    result: SearchResult,
     matching: Mapping[TopicPartition, list[Record]],
     starts: Mapping[TopicPartition, int],
     reached: Mapping[TopicPartition, int],
@@ -252,8 +252,8 @@ def _choose(
         for _, partition, record in reversed(found[limit:]):
             stops[partition] = record.offset
             result.stopped_by = "limit"
-    result.found = [Found(partition, record) for _, partition, record in chosen]
+    result.found = [FoundRecord(partition, record) for _, partition, record in chosen]
     result.looked = sorted(
-        Looked(where.partition, starts[where], stops[where.partition], ends[where])
+        SearchedRange(where.partition, starts[where], stops[where.partition], ends[where])
         for where in starts
     )

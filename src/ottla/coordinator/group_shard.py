@@ -353,21 +353,21 @@ class GroupShard:
 
     def begin_share_alteration(
         self, request: AlterShareGroupOffsetsRequest, now: int
-    ) -> Result[share_offsets.Alteration]:
+    ) -> Result[share_offsets.OffsetsAlteration]:
         """AlterShareGroupOffsets, its first half; raises KafkaError."""
         draft = self._draft(now)
         return draft.result(share_offsets.begin_alteration(self._state, request, draft))
 
     def begin_share_deletion(
         self, request: DeleteShareGroupOffsetsRequest, now: int
-    ) -> Result[share_offsets.Deletion]:
+    ) -> Result[share_offsets.OffsetsDeletion]:
         """DeleteShareGroupOffsets, its first half; raises KafkaError."""
         draft = self._draft(now)
         return draft.result(share_offsets.begin_deletion(self._state, request, draft))
 
     def begin_share_group_deletion(
         self, group_id: str, now: int
-    ) -> Result[share_offsets.Deletion | None]:
+    ) -> Result[share_offsets.OffsetsDeletion | None]:
         """The first half of deleting a share group; None for groups of other kinds."""
         draft = self._draft(now)
         return draft.result(share_offsets.begin_group_deletion(self._state, group_id, draft))

@@ -38,7 +38,7 @@ from ottla.log.validation.checks import (
     restamp_max_timestamp,
     timestamp_range,
 )
-from ottla.log.validation.inspection import Looked, look_into
+from ottla.log.validation.inspection import Inspected, look_into
 from ottla.log.validation.recompression import wanted
 from ottla.records.control import decode_marker
 from ottla.records.kernel import KERNEL
@@ -71,7 +71,7 @@ class Append(Protocol):
         leader_epoch: int,
         api_version: int = 99,
         from_client: bool = True,
-        looked: Looked | None = None,
+        looked: Inspected | None = None,
         may_wait: bool = True,
     ) -> Appended: ...
 
@@ -126,7 +126,7 @@ class LogAppender:
         leader_epoch: int,
         api_version: int = 99,
         from_client: bool = True,
-        looked: Looked | None = None,
+        looked: Inspected | None = None,
         may_wait: bool = True,
     ) -> Appended:
         """Append the one batch of a produce request, stamping its offset and epoch into it.
@@ -302,7 +302,9 @@ class LogAppender:
             end_offset - local.recovery_point >= self._flush_messages,
         )
 
-    def _look(self, batch: memoryview, now: int, looked: Looked | None, may_wait: bool) -> Looked:
+    def _look(
+        self, batch: memoryview, now: int, looked: Inspected | None, may_wait: bool
+    ) -> Inspected:
         if looked is not None and looked.wanted == self._codec:
             return looked
         earliest, latest = timestamp_range(now, self._config)

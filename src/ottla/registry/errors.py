@@ -142,11 +142,6 @@ def invalid_subject(subject: str) -> RegistryError:
     return RegistryError(42208, f"The specified subject '{subject}' is not a valid subject.")
 
 
-def schema_too_large(limit: int) -> RegistryError:
-    """42209."""
-    return RegistryError(42209, f"Schema is too large: at most {limit} bytes are accepted")
-
-
 def store_failed(why: str) -> RegistryError:
     """50001: the broker cannot be reached, or refused a write."""
     return RegistryError(50001, f"Error in the backend data store: {why}")

@@ -44,7 +44,7 @@ LONGEST_TARGET: Final = 16 << 10
 PAUSE_SECONDS: Final = 0.2
 
 
-class Call:
+class RegistryCall:
     """One request."""
 
     def __init__(self, service: Service, scope: Message) -> None:
@@ -101,7 +101,7 @@ class Call:
         return subject
 
 
-Handler = Callable[[Call], Awaitable[object]]
+Handler = Callable[[RegistryCall], Awaitable[object]]
 
 
 class Route:
@@ -126,7 +126,7 @@ class Route:
         return found
 
 
-class Application:
+class RegistryApplication:
     """The ASGI application."""
 
     def __init__(self, service: Service, forwarder: Forwarder, users: Users | None) -> None:
@@ -166,7 +166,7 @@ class Application:
     async def _answered(
         self, scope: Message, receive: Receive, headers: list[tuple[bytes, bytes]]
     ) -> tuple[int, bytes]:
-        call = Call(self._service, scope)
+        call = RegistryCall(self._service, scope)
         if len(call.target) > LONGEST_TARGET:
             raise RegistryError(414, "HTTP 414 URI Too Long")
         if call.method not in ("GET", "HEAD") and not _is_own_origin(call.headers):
@@ -181,7 +181,7 @@ class Application:
         return await self._changed(call, route, headers)
 
     async def _changed(
-        self, call: Call, route: Route, headers: list[tuple[bytes, bytes]]
+        self, call: RegistryCall, route: Route, headers: list[tuple[bytes, bytes]]
     ) -> tuple[int, bytes]:
         """Make a change here or at the writer; while the writer changes, try again."""
         give_up = monotonic() + ELECTION_SECONDS
@@ -204,7 +204,7 @@ class Application:
                     raise
             await asyncio.sleep(PAUSE_SECONDS)
 
-    async def _forwarded(self, call: Call, writer: Identity) -> tuple[int, bytes]:
+    async def _forwarded(self, call: RegistryCall, writer: Identity) -> tuple[int, bytes]:
         headers = {
             name: value
             for name, value in call.headers.items()
@@ -217,7 +217,7 @@ class Application:
             await self._service.caught_up(reply.offset)
         return reply.status, reply.body
 
-    async def _user(self, call: Call) -> User:
+    async def _user(self, call: RegistryCall) -> User:
         if self._users is None:
             return ANYBODY
         authorization = call.headers.get("authorization")
@@ -226,7 +226,7 @@ class Application:
             return known
         return await asyncio.to_thread(self._users.verify, authorization, call.address)
 
-    def _route(self, call: Call) -> Route:
+    def _route(self, call: RegistryCall) -> Route:
         allowed = False
         for method, route in self._routes.get(len(call.segments), ()):
             found = route.match(call.segments)
@@ -266,7 +266,7 @@ def _encoded(reply: object) -> bytes:
     return reply if isinstance(reply, bytes) else msgspec.json.encode(reply)
 
 
-async def _body(call: Call, receive: Receive) -> bytes:
+async def _body(call: RegistryCall, receive: Receive) -> bytes:
     parts = []
     size = 0
     while True:

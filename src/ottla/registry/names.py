@@ -17,7 +17,7 @@ _CONTROL: Final = re.compile(r"[\x00-\x1f\x7f-\x9f]")
 _RESERVED: Final = ("__GLOBAL", "__EMPTY")
 
 
-class Name(NamedTuple):
+class QualifiedSubject(NamedTuple):
     """A subject in its context; the empty subject stands for the whole context."""
 
     context: str
@@ -29,17 +29,21 @@ class Name(NamedTuple):
         return f":{self.context}:{self.subject}"
 
 
-def split(qualified: str) -> Name:
+def split(qualified: str) -> QualifiedSubject:
     """The parts of a qualified subject."""
     found = _QUALIFIED.fullmatch(qualified)
-    return Name(found[1], found[2]) if found else Name(DEFAULT_CONTEXT, qualified)
+    return (
+        QualifiedSubject(found[1], found[2])
+        if found
+        else QualifiedSubject(DEFAULT_CONTEXT, qualified)
+    )
 
 
 def qualify(subject: str, context: str | None = None) -> str:
     """The canonical name of a subject that a request names, perhaps below /contexts/NAME."""
     name = split(subject)
     if context is not None and name.context == DEFAULT_CONTEXT:
-        name = Name(context_name(context), name.subject)
+        name = QualifiedSubject(context_name(context), name.subject)
     return str(name)
 
 
@@ -76,5 +80,5 @@ def scopes(qualified: str) -> list[str]:
     name = split(qualified)
     found = [qualified] if name.subject else []
     if name.context != DEFAULT_CONTEXT:
-        found.append(str(Name(name.context, "")))
+        found.append(str(QualifiedSubject(name.context, "")))
     return [*found, ""]

@@ -16,7 +16,7 @@ from ottla.registry.errors import (
     version_not_found,
 )
 from ottla.registry.forwarding import Forwarder
-from ottla.registry.http import Application, Call
+from ottla.registry.http import RegistryApplication, RegistryCall
 from ottla.registry.model import TYPES, Version, parse_mode
 from ottla.registry.names import (
     ANY_CONTEXT,
@@ -45,9 +45,9 @@ T = TypeVar("T")
 LARGEST_NUMBER: Final = 2**31 - 1
 
 
-def application(service: Service, forwarder: Forwarder, users: Users | None) -> Application:
+def application(service: Service, forwarder: Forwarder, users: Users | None) -> RegistryApplication:
     """The whole interface."""
-    app = Application(service, forwarder, users)
+    app = RegistryApplication(service, forwarder, users)
     for method, pattern, handler in (
         ("GET", "/schemas/ids/{id}", schema_by_id),
         ("GET", "/schemas/ids/{id}/schema", text_by_id),
@@ -89,7 +89,7 @@ def application(service: Service, forwarder: Forwarder, users: Users | None) -> 
 # Schemas --------------------------------------------------------------------------------------
 
 
-async def schema_by_id(call: Call) -> object:
+async def schema_by_id(call: RegistryCall) -> object:
     """A schema by its id."""
     schema_id, context = _id(call), _context(call)
     schema = call.service.state.schema(schema_id, context)
@@ -101,13 +101,13 @@ async def schema_by_id(call: Call) -> object:
     return reply
 
 
-async def text_by_id(call: Call) -> object:
+async def text_by_id(call: RegistryCall) -> object:
     """The schema alone."""
     users = _readable_users(call, _id(call), _context(call))
     return (await _formatted(call, users[0]) or users[0].schema.text).encode()
 
 
-async def subjects_of_id(call: Call) -> object:
+async def subjects_of_id(call: RegistryCall) -> object:
     """The subjects that have an id."""
     users = _readable_users(call, _id(call), _context(call))
     deleted = call.flag("deleted")
@@ -115,7 +115,7 @@ async def subjects_of_id(call: Call) -> object:
     return _page(call, list(names))
 
 
-async def versions_of_id(call: Call) -> object:
+async def versions_of_id(call: RegistryCall) -> object:
     """The subjects and versions that have an id."""
     users = _readable_users(call, _id(call), _context(call))
     deleted = call.flag("deleted")
@@ -129,12 +129,12 @@ async def versions_of_id(call: Call) -> object:
     )
 
 
-async def schema_types(call: Call) -> object:
+async def schema_types(call: RegistryCall) -> object:
     """The schema languages."""
     return list(TYPES)
 
 
-async def schemas(call: Call) -> object:
+async def schemas(call: RegistryCall) -> object:
     """All versions of all subjects, or of some."""
     state = call.service.state
     found: list[Json] = []
@@ -145,7 +145,7 @@ async def schemas(call: Call) -> object:
     return _page(call, found)
 
 
-async def lookup(call: Call) -> object:
+async def lookup(call: RegistryCall) -> object:
     """The version of a subject that has a schema."""
     body = parse_body(call.body, SchemaBody)
     found = await call.service.lookup(
@@ -157,7 +157,7 @@ async def lookup(call: Call) -> object:
     return version_reply(found, await _formatted(call, found))
 
 
-async def registered_already(call: Call) -> object:
+async def registered_already(call: RegistryCall) -> object:
     """The id of a schema that its subject has: no writer is needed for it."""
     body = parse_body(call.body, SchemaBody)
     if body.id is not None and body.id >= 0:
@@ -175,7 +175,7 @@ async def registered_already(call: Call) -> object:
     return {"id": found.id}
 
 
-async def register(call: Call) -> object:
+async def register(call: RegistryCall) -> object:
     """Register a schema."""
     body = parse_body(call.body, SchemaBody)
     wanted_id = body.id if body.id is not None and body.id >= 0 else None
@@ -193,7 +193,7 @@ async def register(call: Call) -> object:
 # Subjects and versions ------------------------------------------------------------------------
 
 
-async def subjects(call: Call) -> object:
+async def subjects(call: RegistryCall) -> object:
     """The subjects."""
     state = call.service.state
     if call.flag("deletedOnly") or call.flag("deleted_only"):
@@ -202,7 +202,7 @@ async def subjects(call: Call) -> object:
     return _page(call, [name for name in _listed(call) if state.versions(name, deleted=deleted)])
 
 
-async def delete_subject(call: Call) -> object:
+async def delete_subject(call: RegistryCall) -> object:
     """Delete a subject."""
     service = call.service
     decide = partial(
@@ -214,7 +214,7 @@ async def delete_subject(call: Call) -> object:
     return await service.change(decide)
 
 
-async def versions(call: Call) -> object:
+async def versions(call: RegistryCall) -> object:
     """The versions of a subject."""
     state, subject = call.service.state, call.readable(call.scope)
     found = state.existing_versions(
@@ -225,25 +225,25 @@ async def versions(call: Call) -> object:
     return _page(call, [item.version for item in found])
 
 
-async def version(call: Call) -> object:
+async def version(call: RegistryCall) -> object:
     """One version of a subject."""
     found = _version(call)
     return version_reply(found, await _formatted(call, found))
 
 
-async def text_of_version(call: Call) -> object:
+async def text_of_version(call: RegistryCall) -> object:
     """The schema alone."""
     found = _version(call)
     return (await _formatted(call, found) or found.schema.text).encode()
 
 
-async def referenced_by(call: Call) -> object:
+async def referenced_by(call: RegistryCall) -> object:
     """The ids of the schemas that refer to a version."""
     found = _version(call)
     return _page(call, call.service.referring_ids(found.subject, found.version))
 
 
-async def delete_version(call: Call) -> object:
+async def delete_version(call: RegistryCall) -> object:
     """Delete a version of a subject."""
     service = call.service
     decide = partial(
@@ -259,7 +259,7 @@ async def delete_version(call: Call) -> object:
 # Compatibility --------------------------------------------------------------------------------
 
 
-async def check_version(call: Call) -> object:
+async def check_version(call: RegistryCall) -> object:
     """Whether a schema is compatible with one version."""
     state, subject = call.service.state, call.readable(call.scope)
     number = _number(call)
@@ -272,12 +272,12 @@ async def check_version(call: Call) -> object:
     return await _checked(call, subject, against)
 
 
-async def check_versions(call: Call) -> object:
+async def check_versions(call: RegistryCall) -> object:
     """Whether a schema is compatible with the versions that its subject's level says."""
     return await _checked(call, call.readable(call.scope), None)
 
 
-async def _checked(call: Call, subject: str, against: list[Version] | None) -> Json:
+async def _checked(call: RegistryCall, subject: str, against: list[Version] | None) -> Json:
     service = call.service
     schema = parse_body(call.body, SchemaBody).schema_value()
     try:
@@ -296,7 +296,7 @@ async def _checked(call: Call, subject: str, against: list[Version] | None) -> J
 # Settings and modes ---------------------------------------------------------------------------
 
 
-async def config(call: Call) -> object:
+async def config(call: RegistryCall) -> object:
     """The settings of a subject, a context or everything."""
     state, scope = call.service.state, call.readable(call.scope)
     own = state.config(scope)
@@ -310,7 +310,7 @@ async def config(call: Call) -> object:
     return own
 
 
-async def set_config(call: Call) -> object:
+async def set_config(call: RegistryCall) -> object:
     """Change settings."""
     service, scope = call.service, _changed_scope(call)
     change = parse_body(call.body, ConfigBody).config()
@@ -318,13 +318,13 @@ async def set_config(call: Call) -> object:
     return changed_config_reply(change)
 
 
-async def delete_config(call: Call) -> object:
+async def delete_config(call: RegistryCall) -> object:
     """Take settings back."""
     service, scope = call.service, call.writable(call.scope)
     return await service.change(partial(decisions.delete_config, service.state, scope))
 
 
-async def mode(call: Call) -> object:
+async def mode(call: RegistryCall) -> object:
     """The mode of a subject, a context or everything."""
     state, scope = call.service.state, call.readable(call.scope)
     own = state.mode(scope)
@@ -333,7 +333,7 @@ async def mode(call: Call) -> object:
     return {"mode": own or state.effective_mode(scope)}
 
 
-async def set_mode(call: Call) -> object:
+async def set_mode(call: RegistryCall) -> object:
     """Change a mode."""
     service, scope = call.service, _changed_scope(call)
     wanted = parse_mode(parse_body(call.body, ModeBody).mode)
@@ -341,7 +341,7 @@ async def set_mode(call: Call) -> object:
     return {"mode": await service.change(decide)}
 
 
-async def delete_mode(call: Call) -> object:
+async def delete_mode(call: RegistryCall) -> object:
     """Take a mode back."""
     service, scope = call.service, call.writable(call.scope)
     return {"mode": await service.change(partial(decisions.delete_mode, service.state, scope))}
@@ -350,23 +350,23 @@ async def delete_mode(call: Call) -> object:
 # The registry ---------------------------------------------------------------------------------
 
 
-async def contexts(call: Call) -> object:
+async def contexts(call: RegistryCall) -> object:
     """The contexts."""
     return _page(call, call.service.state.contexts())
 
 
-async def metadata_id(call: Call) -> object:
+async def metadata_id(call: RegistryCall) -> object:
     """What the registry is, for clients that ask."""
     clusters = {"kafka-cluster": "", "schema-registry-cluster": "schema-registry"}
     return {"id": "", "scope": {"path": [], "clusters": clusters}}
 
 
-async def metadata_version(call: Call) -> object:
+async def metadata_version(call: RegistryCall) -> object:
     """The version of the software."""
     return {"version": installed_version("ottla"), "commitId": ""}
 
 
-async def root(call: Call) -> object:
+async def root(call: RegistryCall) -> object:
     """Nothing, for those who look whether a registry is there."""
     return {}
 
@@ -374,21 +374,21 @@ async def root(call: Call) -> object:
 # Parameters -----------------------------------------------------------------------------------
 
 
-def _changed_scope(call: Call) -> str:
+def _changed_scope(call: RegistryCall) -> str:
     scope = call.writable(call.scope)
     if split(scope).subject:
         check_subject(scope)
     return scope
 
 
-def _id(call: Call) -> int:
+def _id(call: RegistryCall) -> int:
     text = call.parameters["id"]
     if not (text.isascii() and text.isdigit() and int(text[:20]) <= LARGEST_NUMBER):
         raise RegistryError(404, "HTTP 404 Not Found")
     return int(text)
 
 
-def _number(call: Call) -> int:
+def _number(call: RegistryCall) -> int:
     text = call.parameters["version"]
     if text in ("latest", "-1"):
         return LATEST
@@ -397,12 +397,12 @@ def _number(call: Call) -> int:
     return int(text)
 
 
-def _version(call: Call) -> Version:
+def _version(call: RegistryCall) -> Version:
     subject = call.readable(call.scope)
     return call.service.state.version(subject, _number(call), deleted=call.flag("deleted"))
 
 
-def _context(call: Call) -> str:
+def _context(call: RegistryCall) -> str:
     """The context that an id is looked up in: that of the parameter `subject`, or of the path."""
     named = split(call.query.get("subject", "")).context
     if named != DEFAULT_CONTEXT or call.context is None:
@@ -410,7 +410,7 @@ def _context(call: Call) -> str:
     return context_name(call.context)
 
 
-def _readable_users(call: Call, schema_id: int, context: str) -> list[Version]:
+def _readable_users(call: RegistryCall, schema_id: int, context: str) -> list[Version]:
     users = call.service.state.users(schema_id, context)
     readable = [user for user in users if call.user.may_read(user.subject)]
     if not readable:
@@ -422,7 +422,7 @@ def _readable_users(call: Call, schema_id: int, context: str) -> list[Version]:
     return readable
 
 
-def _listed(call: Call) -> list[str]:
+def _listed(call: RegistryCall) -> list[str]:
     prefix = call.query.get("subjectPrefix")
     if call.context is not None:
         prefix = qualify(prefix or "", call.context)
@@ -433,12 +433,12 @@ def _listed(call: Call) -> list[str]:
     ]
 
 
-def _page(call: Call, items: Sequence[Any]) -> Sequence[Any]:
+def _page(call: RegistryCall, items: Sequence[Any]) -> Sequence[Any]:
     offset, limit = max(call.number("offset", 0), 0), call.number("limit", -1)
     return items[offset:] if limit < 0 else items[offset : offset + limit]
 
 
-async def _formatted(call: Call, found: Version) -> str | None:
+async def _formatted(call: RegistryCall, found: Version) -> str | None:
     style = call.query.get("format")
     if not style:
         return None

@@ -205,10 +205,6 @@ class Authorizer:
         for access in self._accesses:
             access.forget()
 
-    def is_super_user(self, principal: Principal) -> bool:
-        """Whether no ACL is asked for this one."""
-        return str(principal) in self._super_users
-
     def bits(self, principal: Principal, host: str, kind: ResourceType, name: str) -> int:
         """The operations that a client may do."""
         text = str(principal)

@@ -13,7 +13,7 @@ from typing import Final, Protocol
 DEFAULT_BYTES: Final = 128 << 20
 
 
-class Waiter(Protocol):
+class BudgetWaiter(Protocol):
     """A connection that waits for room."""
 
     def room_freed(self) -> None:
@@ -27,10 +27,10 @@ class FrameBudget:
 
     def __init__(self, limit: int = DEFAULT_BYTES) -> None:
         self._limit = limit
-        self._waiting: deque[Waiter] = deque()
+        self._waiting: deque[BudgetWaiter] = deque()
         self.taken = 0
 
-    def take(self, size: int, who: Waiter) -> bool:
+    def take(self, size: int, who: BudgetWaiter) -> bool:
         """Whether there is room now; if not, `who` is called when there may be."""
         waiting = self._waiting
         is_next = not waiting or waiting[0] is who
@@ -44,7 +44,7 @@ class FrameBudget:
             waiting.append(who)
         return False
 
-    def give_back(self, size: int, who: Waiter) -> None:
+    def give_back(self, size: int, who: BudgetWaiter) -> None:
         """A frame is handled, or its connection has ended, also while it waited (size 0)."""
         self.taken -= size
         if not size:

@@ -121,11 +121,6 @@ class Door:
         """True for SASL_PLAINTEXT and SASL_SSL."""
         return self._gate is not None
 
-    @property
-    def certificate_expires(self) -> datetime | None:
-        """When the certificate ends."""
-        return None if self._material is None else self._material.certificate.not_after
-
     def new_gate(self) -> SaslGate | None:
         """The login of a new connection; None where there is none."""
         return None if self._gate is None else SaslGate(self._gate)

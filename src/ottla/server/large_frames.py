@@ -11,7 +11,7 @@ Rules kept here:
 from struct import Struct
 from typing import Final
 
-from ottla.server.budget import FrameBudget, Waiter
+from ottla.server.budget import BudgetWaiter, FrameBudget
 from ottla.server.inbox import SHARED_BYTES, SIZE_BYTES
 from ottla.wire.apis import ApiKey
 from ottla.wire.reply import UnanswerableError
@@ -30,7 +30,7 @@ class LargeFrame:
 
     __slots__ = ("_budget", "_is_reserved", "_size", "_waiter")
 
-    def __init__(self, size: int, budget: FrameBudget, waiter: Waiter) -> None:
+    def __init__(self, size: int, budget: FrameBudget, waiter: BudgetWaiter) -> None:
         self._size = size
         self._budget = budget
         self._waiter = waiter
@@ -56,7 +56,7 @@ class FrameAdmission:
     __slots__ = ("_arrivals", "_budget", "_waiter")
 
     def __init__(
-        self, waiter: Waiter, budget: FrameBudget | None, arrivals: FrameBudget | None
+        self, waiter: BudgetWaiter, budget: FrameBudget | None, arrivals: FrameBudget | None
     ) -> None:
         """`arrivals` is the budget until the client is authenticated; None where it need not be."""
         self._waiter = waiter

@@ -29,8 +29,8 @@ from ottla.share.states import (
     TERMINAL,
     RecordState,
     ShareSettings,
-    StateBatch,
     StateWrite,
+    StoredBatch,
 )
 
 
@@ -41,7 +41,7 @@ class SharePartition:
         self,
         settings: ShareSettings,
         start_offset: int,
-        stored: Iterable[StateBatch] = (),
+        stored: Iterable[StoredBatch] = (),
         state_epoch: int = 0,
     ) -> None:
         """As it was stored: `stored` is sorted, and where it reaches below the start it is cut."""
@@ -51,7 +51,7 @@ class SharePartition:
         self.runs = Runs()
         self.timed_out = 0
         """How many locks have ended without an acknowledgement."""
-        self._writes: dict[int, tuple[StateBatch, ...]] = {}
+        self._writes: dict[int, tuple[StoredBatch, ...]] = {}
         self._last_write = NO_WRITE
         self._may_have_available = False
         for batch in stored:
@@ -60,7 +60,7 @@ class SharePartition:
                 self._load(first, batch)
         self.advance_start()
 
-    def _load(self, first: int, batch: StateBatch) -> None:
+    def _load(self, first: int, batch: StoredBatch) -> None:
         state = RecordState(batch.state)
         if state is ACQUIRED:
             state = AVAILABLE
@@ -235,9 +235,9 @@ class SharePartition:
         self.advance_start()
 
 
-def joined(runs: Iterable[Run]) -> Iterable[StateBatch]:
+def joined(runs: Iterable[Run]) -> Iterable[StoredBatch]:
     """Runs in order as batches; neighbours that are stored alike are one."""
-    batch: StateBatch | None = None
+    batch: StoredBatch | None = None
     for run in runs:
         if batch is not None and (run.first, run.state, run.count) == (
             batch.last + 1,
@@ -248,7 +248,7 @@ def joined(runs: Iterable[Run]) -> Iterable[StateBatch]:
             continue
         if batch is not None:
             yield batch
-        batch = StateBatch(run.first, run.last, run.state, run.count)
+        batch = StoredBatch(run.first, run.last, run.state, run.count)
     if batch is not None:
         yield batch
 

@@ -65,7 +65,7 @@ class ShareSettings(NamedTuple):
     """`ottla.share.redelivery.delay.ms`: how long a released record is held back."""
 
 
-class StateBatch(NamedTuple):
+class StoredBatch(NamedTuple):
     """A range of records in one state, as it is stored."""
 
     first: int
@@ -80,7 +80,7 @@ class StateWrite(NamedTuple):
     number: int
     start_offset: int
     delivery_complete_count: int
-    batches: tuple[StateBatch, ...]
+    batches: tuple[StoredBatch, ...]
 
 
 class Acquired(NamedTuple):

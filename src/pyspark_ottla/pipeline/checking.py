@@ -240,7 +240,7 @@ class _Check:
         if self._streams.intersection(reads) or any(table not in self._columns for table in reads):
             self._streams.add(name.lower())
 
-    def _table(self, what: str, step: str, table: sql.Name) -> None:
+    def _table(self, what: str, step: str, table: sql.SqlName) -> None:
         if table.name.lower() in self._columns or table.name.lower() == step.lower():
             return
         later = {name.lower(): name for name in self._pipeline.steps}

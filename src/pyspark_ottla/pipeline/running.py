@@ -75,7 +75,7 @@ def run_pipeline(
         spark = start_session(f"ottla pipeline {pipeline.name}", chosen, log)
         with stopping(stop):  # PySpark has put a handler of its own in place of ours.
             try:
-                return Run(spark, pipeline, shown, stop).run(once=once)
+                return PipelineRun(spark, pipeline, shown, stop).run(once=once)
             finally:
                 spark.stop()
 
@@ -140,7 +140,7 @@ class _Running:
     restarts: Restarts = field(default_factory=Restarts)
 
 
-class Run:
+class PipelineRun:
     """One run of a pipeline in a session."""
 
     def __init__(

@@ -61,7 +61,7 @@ class WrongSqlError(Exception):
 
 
 @dataclass(frozen=True, slots=True)
-class Name:
+class SqlName:
     """A table or a column that some SQL names."""
 
     name: str
@@ -72,9 +72,9 @@ class Name:
 class Query:
     """What a SELECT says."""
 
-    tables: tuple[Name, ...]
+    tables: tuple[SqlName, ...]
     columns: Columns
-    unknown: tuple[tuple[Name, tuple[str, ...]], ...]
+    unknown: tuple[tuple[SqlName, tuple[str, ...]], ...]
     """Columns that none of the tables has, each with those that there are."""
 
 
@@ -85,19 +85,19 @@ def read_query(sql: Text, known: Mapping[str, Columns]) -> Query:
         raise WrongSqlError(sql.line, "a step is one SELECT")
     columns_of = {name.lower(): columns for name, columns in known.items()}
     given: dict[int, Columns] = {}
-    tables: list[Name] = []
-    unknown: list[tuple[Name, tuple[str, ...]]] = []
+    tables: list[SqlName] = []
+    unknown: list[tuple[SqlName, tuple[str, ...]]] = []
     result: Columns = None
     for scope in traverse_scope(tree):
         available = _available(scope, columns_of, given)
         tables += [
-            Name(source.name, _line(source, sql))
+            SqlName(source.name, _line(source, sql))
             for source in scope.sources.values()
             if isinstance(source, exp.Table) and _is_view(source)
         ]
         if available is not None:
             unknown += [
-                (Name(column.name, _line(column, sql)), tuple(dict.fromkeys(available)))
+                (SqlName(column.name, _line(column, sql)), tuple(dict.fromkeys(available)))
                 for column in _unknown_columns(scope, available, columns_of, given)
             ]
         result = given[id(scope.expression)] = _output(scope, columns_of, given)

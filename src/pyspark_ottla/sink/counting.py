@@ -28,7 +28,7 @@ class Counted(Struct, frozen=True, array_like=True):
     counts: State
 
 
-class Tally:
+class SinkTally:
     """Counts what one task sends, if that is asked for."""
 
     def __init__(self, audit: AuditSettings | None) -> None:

@@ -8,7 +8,7 @@ from pyspark.sql.datasource import WriterCommitMessage
 
 from pyspark_ottla.sink.counting import Counted
 from pyspark_ottla.sink.errors import SinkError
-from pyspark_ottla.sink.recovery import Report
+from pyspark_ottla.sink.recovery import PartitionReport
 
 
 class Task(NamedTuple):
@@ -29,7 +29,7 @@ class TaskReport(WriterCommitMessage):
     sink: str
     query: str
     run: str
-    report: Report
+    report: PartitionReport
 
 
 @dataclass(frozen=True)

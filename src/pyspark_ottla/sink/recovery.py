@@ -75,7 +75,7 @@ def action(decision: Decision | None, batch: int, proofs: Iterable[Proof]) -> Ac
     return Action.WRITE if is_older or Proof.ABORTED in found else Action.FINISH
 
 
-class Report(NamedTuple):
+class PartitionReport(NamedTuple):
     """What a task found in its partition, and wrote of it (None where it wrote nothing)."""
 
     partition: int
@@ -93,7 +93,9 @@ class Merged(NamedTuple):
     to_abort: list[Written]
 
 
-def merged(reports: Iterable[Report], theirs: Mapping[int, tuple[Written, Proof]]) -> Merged:
+def merged(
+    reports: Iterable[PartitionReport], theirs: Mapping[int, tuple[Written, Proof]]
+) -> Merged:
     """Join what this attempt wrote with what an earlier one has committed.
 
     `theirs` is the earlier list by partition, each entry proven committed or aborted.
@@ -124,7 +126,7 @@ def merged(reports: Iterable[Report], theirs: Mapping[int, tuple[Written, Proof]
     )
 
 
-def _check_same_rows(mine: Mapping[int, Report], theirs: Mapping[int, Written]) -> None:
+def _check_same_rows(mine: Mapping[int, PartitionReport], theirs: Mapping[int, Written]) -> None:
     differing = []
     for partition in sorted(mine.keys() | theirs.keys()):
         now, before = mine.get(partition), theirs.get(partition)

@@ -24,14 +24,14 @@ from ottla.client.transactional import TransactionKey, Transactions
 from ottla.wire.errors import ErrorCode, KafkaError
 from pyspark_ottla.connections import borrowed
 from pyspark_ottla.sink import steps
-from pyspark_ottla.sink.counting import Tally
+from pyspark_ottla.sink.counting import SinkTally
 from pyspark_ottla.sink.errors import RowError, SinkError
 from pyspark_ottla.sink.marker import Written, places
 from pyspark_ottla.sink.marker_log import read_marker
 from pyspark_ottla.sink.messages import RowsWritten, Task, TaskReport
 from pyspark_ottla.sink.names import NUMBERED
 from pyspark_ottla.sink.process import RunState, state_of
-from pyspark_ottla.sink.recovery import Action, Report
+from pyspark_ottla.sink.recovery import Action, PartitionReport
 from pyspark_ottla.sink.resolving import Resolved, check_owner, resolve
 from pyspark_ottla.sink.routing import Routing
 from pyspark_ottla.sink.settings import SinkSettings
@@ -60,7 +60,7 @@ def write_at_least_once(settings: SinkSettings, writer: str, batches: "Batches")
     """Write rows, each at least once; `writer` is the stream's query, or the run of a job."""
     with borrowed(settings.client) as client:
         routing = _routing(settings, client)
-        tally = Tally(settings.audit)
+        tally = SinkTally(settings.audit)
         sender = BatchSender(client, codec=settings.codec, on_acknowledged=tally.add)
         for piece in routing.pieces(_encoded(settings, batches), _now_ms, digest=False):
             sender.send(*piece)
@@ -125,9 +125,9 @@ def _count(
     if resolved.action is Action.REPAIR:
         routing = _routing(settings, client)
         routing.count_only(_encoded(settings, batches))
-        report = Report(task.partition, routing.rows, routing.digest, None)
+        report = PartitionReport(task.partition, routing.rows, routing.digest, None)
     else:
-        report = Report(task.partition, sum(item.num_rows for item in batches), 0, None)
+        report = PartitionReport(task.partition, sum(item.num_rows for item in batches), 0, None)
     return TaskReport(task.sink, task.query, task.run, report)
 
 
@@ -143,11 +143,13 @@ def _write(
     pieces = routing.pieces(_encoded(settings, batches), _now_ms, digest=True)
     first = next(pieces, None)
     if first is None:
-        return TaskReport(task.sink, task.query, task.run, Report(task.partition, 0, 0, None))
+        return TaskReport(
+            task.sink, task.query, task.run, PartitionReport(task.partition, 0, 0, None)
+        )
     key = _begin(settings, transactions, state.ids.take(task.batch))
     with _aborting(transactions, key), _explaining(settings, task):
         steps.reached(CommitStep.TASK_BEGUN)
-        tally = Tally(settings.audit)
+        tally = SinkTally(settings.audit)
         sender = BatchSender(
             client,
             transaction=(transactions, key),
@@ -167,7 +169,7 @@ def _write(
         places(sender.spans.items()),
         tally.counted(sender.spans),
     )
-    report = Report(task.partition, routing.rows, routing.digest, written)
+    report = PartitionReport(task.partition, routing.rows, routing.digest, written)
     return TaskReport(task.sink, task.query, task.run, report)
 
 

@@ -15,7 +15,7 @@ from ottla.audit.counts import Counts
 from ottla.audit.events import Tier
 from ottla.client import Client
 from pyspark_ottla.audit import AuditSettings, report
-from pyspark_ottla.source.ranges import Range
+from pyspark_ottla.source.ranges import OffsetRange
 
 if TYPE_CHECKING:
     import pyarrow as pa  # type: ignore[import-untyped]  # it has no stubs
@@ -26,7 +26,7 @@ QUERY_ID = "sql.streaming.queryId"
 class SourceAudit:
     """Counts the rows of one stretch."""
 
-    def __init__(self, settings: AuditSettings, stretch: Range) -> None:
+    def __init__(self, settings: AuditSettings, stretch: OffsetRange) -> None:
         context = TaskContext.get()
         query = None if context is None else context.getLocalProperty(QUERY_ID)
         self._query = query or settings.job

@@ -27,7 +27,7 @@ class Bounds(NamedTuple):
     end: int
 
 
-class Found(NamedTuple):
+class LossCheck(NamedTuple):
     """What can be read of what was wanted, and what was lost."""
 
     start: Offsets
@@ -42,13 +42,13 @@ def available(
     *,
     goes_on: bool = False,
     recreated: Collection[str] = (),
-) -> Found:
+) -> LossCheck:
     """Compare ranges with logs. A partition that `logs` does not have no longer exists.
 
     With `goes_on`, the starts are ends of earlier batches, and no user's choice (rule 3). The
     ranges of topics in `recreated` are those of a topic that was deleted.
     """
-    found = Found({}, {}, [])
+    found = LossCheck({}, {}, [])
     for partition, wanted_end in end.items():
         wanted_start = start[partition]
         log = None if partition.topic in recreated else logs.get(partition)

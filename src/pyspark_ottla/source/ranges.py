@@ -14,7 +14,7 @@ from typing import NamedTuple
 from ottla.client import TopicPartition
 
 
-class Range(NamedTuple):
+class OffsetRange(NamedTuple):
     """The offsets of a partition with start <= offset < end."""
 
     topic: str
@@ -28,18 +28,20 @@ class Range(NamedTuple):
         return self.end - self.start
 
 
-def ranges(start: Mapping[TopicPartition, int], end: Mapping[TopicPartition, int]) -> list[Range]:
+def ranges(
+    start: Mapping[TopicPartition, int], end: Mapping[TopicPartition, int]
+) -> list[OffsetRange]:
     """What lies between two places; partitions without anything are left out."""
     return [
-        Range(*partition, start[partition], stop)
+        OffsetRange(*partition, start[partition], stop)
         for partition, stop in sorted(end.items())
         if start[partition] < stop
     ]
 
 
 def split(
-    whole: Sequence[Range], min_partitions: int | None, max_records: int | None
-) -> list[Range]:
+    whole: Sequence[OffsetRange], min_partitions: int | None, max_records: int | None
+) -> list[OffsetRange]:
     """The parts that tasks read."""
     parts = [max(1, -(-item.size // max_records)) if max_records else 1 for item in whole]
     if min_partitions is not None and sum(parts) < min_partitions:
@@ -47,7 +49,7 @@ def split(
     return [part for item, count in zip(whole, parts, strict=True) for part in _cut(item, count)]
 
 
-def _more_parts(whole: Sequence[Range], least: list[int], wanted: int) -> list[int]:
+def _more_parts(whole: Sequence[OffsetRange], least: list[int], wanted: int) -> list[int]:
     """Parts in proportion to sizes, once those that stay whole are out of the sum."""
     total = sum(item.size for item in whole)
     stay = [round(item.size / total * wanted) <= 1 for item in whole]
@@ -59,7 +61,7 @@ def _more_parts(whole: Sequence[Range], least: list[int], wanted: int) -> list[i
     ]
 
 
-def _cut(item: Range, count: int) -> list[Range]:
+def _cut(item: OffsetRange, count: int) -> list[OffsetRange]:
     """Equal parts of a range: at most one part for each offset."""
     count = min(count, item.size)
     edges = [item.start + item.size * index // count for index in range(count + 1)]

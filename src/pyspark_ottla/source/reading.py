@@ -27,7 +27,7 @@ from pyspark_ottla.source.audit import SourceAudit
 from pyspark_ottla.source.cluster import SourceCluster
 from pyspark_ottla.source.columns import BYTES, ROWS, RowBatches
 from pyspark_ottla.source.loss import Bounds, available
-from pyspark_ottla.source.ranges import Range
+from pyspark_ottla.source.ranges import OffsetRange
 from pyspark_ottla.source.settings import SourceSettings
 from pyspark_ottla.workers import settle
 
@@ -42,7 +42,7 @@ if TYPE_CHECKING:
 class RangePartition(InputPartition):
     """A stretch for a task."""
 
-    range: Range
+    range: OffsetRange
     topic_id: UUID | None = None
 
 
@@ -95,7 +95,7 @@ def _values(settings: FormatSettings) -> "Values":
 def _gather(
     client: Client,
     settings: SourceSettings,
-    wanted: Range,
+    wanted: OffsetRange,
     topic_id: UUID | None,
     gathered: "RecordColumns",
 ) -> Iterator[int]:
@@ -122,8 +122,8 @@ def _gather(
 
 
 def _what_is_left(
-    client: Client, settings: SourceSettings, wanted: Range, problem: KafkaError
-) -> Range:
+    client: Client, settings: SourceSettings, wanted: OffsetRange, problem: KafkaError
+) -> OffsetRange:
     """Offsets, or all of a partition, were deleted after the batch was planned; else the
     problem."""
     where = TopicPartition(wanted.topic, wanted.partition)

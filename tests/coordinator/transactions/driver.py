@@ -13,7 +13,7 @@ from ottla.coordinator.shard import CoordinatorRecord, Deferred, RequestContext,
 from ottla.coordinator.transactions.effects import NeedsProducerId, TxnMarkers
 from ottla.coordinator.transactions.queries import response_of, transactions_of
 from ottla.coordinator.transactions.shard import TransactionConfig, TransactionShard
-from ottla.coordinator.transactions.state import TopicPartition
+from ottla.coordinator.transactions.state import TransactionPartition
 from ottla.coordinator.transactions.timers import TransactionTimer
 from ottla.wire.errors import ErrorCode
 from ottla.wire.messages.add_offsets_to_txn import AddOffsetsToTxnRequest, AddOffsetsToTxnResponse
@@ -97,7 +97,7 @@ class Driver:
         return self._take(self.shard.handle_list(request, self.now, matches))
 
     def report(
-        self, markers: TxnMarkers, outcomes: dict[TopicPartition, ErrorCode] | None = None
+        self, markers: TxnMarkers, outcomes: dict[TransactionPartition, ErrorCode] | None = None
     ) -> None:
         """Tell the shard what partitions said, by default that all is well."""
         if outcomes is None:

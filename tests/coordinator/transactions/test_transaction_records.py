@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from ottla.coordinator.shard import CoordinatorRecord, UnknownRecordError
 from ottla.coordinator.transactions.records import read_record, record_of, tombstone_of
-from ottla.coordinator.transactions.state import TopicPartition, Transaction, TransactionState
+from ottla.coordinator.transactions.state import Transaction, TransactionPartition, TransactionState
 from ottla.wire.codec import DecodeError
 
 ID = "1794830214932168273-random-3"
@@ -35,7 +35,7 @@ ONGOING_WITH_OFFSETS = (
         producer_epoch=1,
         timeout_ms=60_000,
         state=TransactionState.ONGOING,
-        partitions=frozenset({TopicPartition("__consumer_offsets", 47)}),
+        partitions=frozenset({TransactionPartition("__consumer_offsets", 47)}),
         start_ms=1794830280373,
         last_update_ms=1794830280373,
     ),
@@ -50,7 +50,9 @@ PREPARE_COMMIT_IN_VERSION_2 = (
         producer_epoch=1,
         timeout_ms=60_000,
         state=TransactionState.PREPARE_COMMIT,
-        partitions=frozenset({TopicPartition("transcript", 0), TopicPartition("transcript", 1)}),
+        partitions=frozenset(
+            {TransactionPartition("transcript", 0), TransactionPartition("transcript", 1)}
+        ),
         start_ms=1794830280328,
         last_update_ms=1794830280332,
         client_transaction_version=2,
@@ -108,7 +110,7 @@ def test_the_first_version_of_values_is_read() -> None:
         producer_epoch=1,
         timeout_ms=60_000,
         state=TransactionState.PREPARE_COMMIT,
-        partitions=frozenset({TopicPartition("a", 7)}),
+        partitions=frozenset({TransactionPartition("a", 7)}),
         start_ms=10,
         last_update_ms=20,
     )
@@ -179,7 +181,7 @@ TIMES = st.integers(-1, 2**62)
         producer_epoch=st.integers(0, 32767),
         timeout_ms=st.integers(1, 2**31 - 1),
         state=st.sampled_from([state for state in TransactionState if state is not state.EMPTY]),
-        partitions=st.frozensets(st.builds(TopicPartition, NAMES, st.integers(0, 2**31 - 1))),
+        partitions=st.frozensets(st.builds(TransactionPartition, NAMES, st.integers(0, 2**31 - 1))),
         start_ms=TIMES,
         last_update_ms=TIMES,
         client_transaction_version=st.integers(0, 2),

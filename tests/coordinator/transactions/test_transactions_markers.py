@@ -4,12 +4,12 @@ import pytest
 from msgspec.structs import replace
 
 from ottla.coordinator.transactions.markers import FIRST_RETRY_MS, LAST_RETRY_MS
-from ottla.coordinator.transactions.state import TopicPartition
+from ottla.coordinator.transactions.state import TransactionPartition
 from ottla.wire.errors import ErrorCode
 
 from .driver import Driver, Producer, state_of
 
-P0, P1 = TopicPartition("topic", 0), TopicPartition("topic", 1)
+P0, P1 = TransactionPartition("topic", 0), TransactionPartition("topic", 1)
 
 
 def an_ended_transaction(driver: Driver, *, commit: bool = True, version: int = 2) -> Producer:

@@ -7,13 +7,13 @@ import pytest
 from ottla.coordinator.transactions.state import (
     NEXT,
     IllegalTransitionError,
-    TopicPartition,
     Transaction,
+    TransactionPartition,
     TransactionState,
 )
 
-P0 = TopicPartition("topic", 0)
-P1 = TopicPartition("topic", 1)
+P0 = TransactionPartition("topic", 0)
+P1 = TransactionPartition("topic", 1)
 
 Move = Callable[[Transaction], Transaction]
 

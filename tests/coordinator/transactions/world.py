@@ -15,7 +15,11 @@ from ottla.coordinator.shard import CoordinatorRecord
 from ottla.coordinator.transactions.effects import TxnMarkers
 from ottla.coordinator.transactions.records import read_record, record_of
 from ottla.coordinator.transactions.shard import TransactionShard
-from ottla.coordinator.transactions.state import LAST_CLIENT_EPOCH, TopicPartition, Transaction
+from ottla.coordinator.transactions.state import (
+    LAST_CLIENT_EPOCH,
+    Transaction,
+    TransactionPartition,
+)
 from ottla.wire.errors import ErrorCode
 
 from .driver import Driver, Producer
@@ -63,9 +67,11 @@ class World(Driver):
         self.held: deque[tuple[int, Callable[[], None]]] = deque()
         self.lost: list[TxnMarkers] = []
         """Markers that a coordinator before this one had asked for, still under way."""
-        self.told: list[tuple[TransactionShard, TxnMarkers, dict[TopicPartition, ErrorCode]]] = []
+        self.told: list[
+            tuple[TransactionShard, TxnMarkers, dict[TransactionPartition, ErrorCode]]
+        ] = []
         """What a shard was given, and may be given again."""
-        self.partitions: dict[TopicPartition, list[Written]] = {}
+        self.partitions: dict[TransactionPartition, list[Written]] = {}
         self.given: list[Given] = []
         self.ended: list[Ended] = []
         super().__init__()
@@ -134,7 +140,7 @@ class World(Driver):
 
     def deliver(self, markers: TxnMarkers) -> None:
         """Bring markers to their partitions, not all of which answer as one would like."""
-        outcomes: dict[TopicPartition, ErrorCode] = {}
+        outcomes: dict[TransactionPartition, ErrorCode] = {}
         for partition in markers.partitions:
             fate = self.chance.random()
             if fate < 0.2:
@@ -151,7 +157,7 @@ class World(Driver):
         done = {partition: code for partition, code in outcomes.items() if not code}
         self.told.append((self.shard, markers, done))
 
-    def write(self, markers: TxnMarkers, partition: TopicPartition) -> ErrorCode:
+    def write(self, markers: TxnMarkers, partition: TransactionPartition) -> ErrorCode:
         """Write a marker as a partition's leader does, which knows its producers' coordinator."""
         log = self.partitions.setdefault(partition, [])
         mine = [marker for marker in log if marker.producer_id == markers.producer_id]

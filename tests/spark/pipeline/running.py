@@ -15,7 +15,7 @@ from ottla.client.admin import LATEST
 from pyspark_ottla.pipeline.checking import load
 from pyspark_ottla.pipeline.display import Display
 from pyspark_ottla.pipeline.progress import QueryProgress
-from pyspark_ottla.pipeline.running import Run
+from pyspark_ottla.pipeline.running import PipelineRun
 
 SHORT_LIVED_JVM = {"JAVA_TOOL_OPTIONS": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"}
 """For the environment of processes whose JVMs end before optimising themselves pays."""
@@ -50,7 +50,7 @@ def run(
     """Run a pipeline file once (or until the event is set) in the session of the tests."""
     pipeline = replace(load(str(file)), bootstrap=bootstrap)
     display, _ = plain_display()
-    runner = Run(spark, pipeline, display, stop or threading.Event())
+    runner = PipelineRun(spark, pipeline, display, stop or threading.Event())
     return {done.name: done for done in runner.run(once=stop is None)}
 
 

@@ -14,7 +14,7 @@ from pyspark_ottla.pipeline.checking import load
 from pyspark_ottla.pipeline.failures import cause
 from pyspark_ottla.pipeline.progress import QueryProgress
 from pyspark_ottla.pipeline.restarts import MOST_IN_A_ROW, Restarts
-from pyspark_ottla.pipeline.running import Run
+from pyspark_ottla.pipeline.running import PipelineRun
 from pyspark_ottla.pipeline.session import session_of_query
 from testkit import proc
 
@@ -48,7 +48,9 @@ def test_a_query_whose_process_is_killed_is_started_again_and_loses_nothing(
     file = tmp_path / "p.yaml"
     file.write_text(FILE.format(topic=topic))
     display, said = plain_display()
-    run = Run(spark, replace(load(str(file)), bootstrap=bootstrap), display, threading.Event())
+    run = PipelineRun(
+        spark, replace(load(str(file)), bootstrap=bootstrap), display, threading.Event()
+    )
 
     def goes_on(progress: list[QueryProgress]) -> bool:
         if progress[0].batches and not killed:

@@ -6,7 +6,7 @@ from ottla.audit.events import Tier
 from ottla.client import TopicPartition
 from ottla.client.batch_sender import Span
 from pyspark_ottla.audit import AuditSettings
-from pyspark_ottla.sink.counting import Counted, Tally, events
+from pyspark_ottla.sink.counting import Counted, SinkTally, events
 from pyspark_ottla.sink.marker import MARKER_BYTES, Prepared, Written, WrittenRange, decode, encode
 
 AUDIT = AuditSettings("orders", 60, "job")
@@ -18,7 +18,7 @@ def written(counted: Counted | None) -> Written:
 
 def tally(*pieces: tuple[str, int, int, int]) -> Counted | None:
     """Topic, partition, rows and timestamp of what was sent."""
-    tally = Tally(AUDIT)
+    tally = SinkTally(AUDIT)
     for topic, partition, rows, timestamp_ms in pieces:
         tally.add(TopicPartition(topic, partition), rows, timestamp_ms)
     return tally.counted({TopicPartition("t", 0): Span(5, 9, 3)})
@@ -47,7 +47,7 @@ def test_where_nothing_was_written_nothing_is_told() -> None:
 
 
 def test_nothing_is_counted_unless_it_is_asked_for() -> None:
-    tally = Tally(None)
+    tally = SinkTally(None)
     tally.add(TopicPartition("t", 0), 1, 0)
     assert tally.counted({}) is None
 

@@ -23,7 +23,7 @@ from pyspark_ottla.sink.marker import (
 )
 from pyspark_ottla.sink.messages import RowsWritten, TaskReport, all_written, complete
 from pyspark_ottla.sink.names import IdPool, pattern, worker_id
-from pyspark_ottla.sink.recovery import Action, Merged, Proof, Report, action, merged
+from pyspark_ottla.sink.recovery import Action, Merged, PartitionReport, Proof, action, merged
 
 COMMITTED, ABORTED, OPEN, UNKNOWN = Proof.COMMITTED, Proof.ABORTED, Proof.OPEN, Proof.UNKNOWN
 
@@ -60,8 +60,8 @@ def test_the_table_of_recovery(
     assert action(decision, 5, proofs) is wanted
 
 
-def report(partition: int, own: Written | None, rows: int = 1, digest: int = 5) -> Report:
-    return Report(partition, rows, digest, own)
+def report(partition: int, own: Written | None, rows: int = 1, digest: int = 5) -> PartitionReport:
+    return PartitionReport(partition, rows, digest, own)
 
 
 def test_without_an_earlier_list_all_that_was_written_is_committed() -> None:

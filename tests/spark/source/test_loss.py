@@ -1,17 +1,17 @@
 from ottla.client import TopicPartition
-from pyspark_ottla.source.loss import Bounds, Found, available, vanished
+from pyspark_ottla.source.loss import Bounds, LossCheck, available, vanished
 
 P = TopicPartition("t", 0)
 
 
-def compared(start: int, end: int, log: Bounds | None, *, goes_on: bool = False) -> Found:
+def compared(start: int, end: int, log: Bounds | None, *, goes_on: bool = False) -> LossCheck:
     logs = {} if log is None else {P: log}
     return available({P: start}, {P: end}, logs, goes_on=goes_on)
 
 
 def test_what_is_in_the_log_is_no_loss() -> None:
-    assert compared(3, 7, Bounds(3, 7)) == Found({P: 3}, {P: 7}, [])
-    assert compared(3, 7, Bounds(0, 9)) == Found({P: 3}, {P: 7}, [])
+    assert compared(3, 7, Bounds(3, 7)) == LossCheck({P: 3}, {P: 7}, [])
+    assert compared(3, 7, Bounds(0, 9)) == LossCheck({P: 3}, {P: 7}, [])
 
 
 def test_what_retention_cut_is_named_and_the_rest_is_left() -> None:

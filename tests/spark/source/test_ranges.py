@@ -2,14 +2,16 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ottla.client import TopicPartition
-from pyspark_ottla.source.ranges import Range, ranges, split
+from pyspark_ottla.source.ranges import OffsetRange, ranges, split
 
 SIZES = st.lists(st.integers(1, 1000), max_size=8)
 LIMITS = st.none() | st.integers(1, 500)
 
 
-def whole(sizes: list[int]) -> list[Range]:
-    return [Range("t", index, 7 * index, 7 * index + size) for index, size in enumerate(sizes)]
+def whole(sizes: list[int]) -> list[OffsetRange]:
+    return [
+        OffsetRange("t", index, 7 * index, 7 * index + size) for index, size in enumerate(sizes)
+    ]
 
 
 @given(SIZES, st.none() | st.integers(1, 50), LIMITS)
@@ -46,4 +48,4 @@ def test_the_largest_partitions_are_split_most() -> None:
 def test_partitions_without_anything_new_have_no_range() -> None:
     start = {TopicPartition("t", 0): 5, TopicPartition("t", 1): 5}
     end = {TopicPartition("t", 0): 5, TopicPartition("t", 1): 6}
-    assert ranges(start, end) == [Range("t", 1, 5, 6)]
+    assert ranges(start, end) == [OffsetRange("t", 1, 5, 6)]

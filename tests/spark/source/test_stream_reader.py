@@ -15,7 +15,7 @@ from pyspark_ottla.errors import DataLossError
 from pyspark_ottla.options import Use
 from pyspark_ottla.sink.marker import MARKER_TOPIC
 from pyspark_ottla.source.offsets import IDS
-from pyspark_ottla.source.ranges import Range
+from pyspark_ottla.source.ranges import OffsetRange
 from pyspark_ottla.source.reading import RangePartition
 from pyspark_ottla.source.settings import SourceSettings
 from pyspark_ottla.source.stream import StreamReader
@@ -39,7 +39,7 @@ def offsets(offset: dict[str, Any]) -> dict[str, Any]:
     return {topic: item for topic, item in offset.items() if topic != IDS}
 
 
-def ranges(stream: StreamReader, start: dict[str, Any], end: dict[str, Any]) -> list[Range]:
+def ranges(stream: StreamReader, start: dict[str, Any], end: dict[str, Any]) -> list[OffsetRange]:
     parts = stream.partitions(through_spark(start), through_spark(end))
     return [part.range for part in parts if isinstance(part, RangePartition)]
 
@@ -55,7 +55,7 @@ def test_a_first_batch_that_is_run_again_begins_where_it_began(
     restarted = reader(bootstrap, subscribe=topic)
     new_start = restarted.initialOffset()
     assert new_start != start
-    assert ranges(restarted, new_start, end) == [Range(topic, 0, 1, 3)]
+    assert ranges(restarted, new_start, end) == [OffsetRange(topic, 0, 1, 3)]
 
 
 def test_the_start_of_a_query_does_not_move(bootstrap: str, client: Client, topic: str) -> None:
@@ -140,7 +140,7 @@ def test_a_topic_that_was_made_anew_is_read_from_its_start(
     write(client, topic, ["d"])
     again = stream.latestOffset(first, ReadAllAvailable())
     assert offsets(again) == {topic: {"0": 1}}
-    assert ranges(stream, first, again) == [Range(topic, 0, 0, 1)]
+    assert ranges(stream, first, again) == [OffsetRange(topic, 0, 0, 1)]
 
 
 def test_a_topic_that_was_made_anew_under_a_planned_batch_is_read_once(
@@ -156,7 +156,7 @@ def test_a_topic_that_was_made_anew_under_a_planned_batch_is_read_once(
     write(client, topic, ["e"])
     assert ranges(stream, first, planned) == []
     again = stream.latestOffset(planned, ReadAllAvailable())
-    assert ranges(stream, planned, again) == [Range(topic, 0, 0, 1)]
+    assert ranges(stream, planned, again) == [OffsetRange(topic, 0, 0, 1)]
 
 
 def recreate(client: Client, topic: str, values: list[str], partitions: int = 1) -> None:
@@ -179,7 +179,7 @@ def test_a_longer_topic_of_the_same_name_is_another_topic(
     with pytest.raises(DataLossError, match=rf"topic {topic} was deleted and created again"):
         strict.latestOffset(first, ReadAllAvailable())
     again = stream.latestOffset(through_spark(first), ReadAllAvailable())
-    assert ranges(stream, first, again) == [Range(topic, 0, 0, 3)]
+    assert ranges(stream, first, again) == [OffsetRange(topic, 0, 0, 3)]
     assert stream.latestOffset(through_spark(again), ReadAllAvailable()) == again
 
 
@@ -196,7 +196,7 @@ def test_a_batch_that_was_planned_for_a_deleted_topic_reads_nothing_of_the_new_o
         ranges(reader(bootstrap, **options), start, planned)
     assert ranges(stream, start, planned) == []
     again = stream.latestOffset(planned, ReadAllAvailable())
-    assert ranges(stream, planned, again) == [Range(topic, 0, 0, 3)]
+    assert ranges(stream, planned, again) == [OffsetRange(topic, 0, 0, 3)]
 
 
 @pytest.mark.parametrize("fails", [True, False])
@@ -267,7 +267,7 @@ def test_a_query_that_turns_to_committed_records_waits_for_an_open_transaction(
     later = reader(bootstrap, subscribe=topic)
     until = {topic: {"0": 5}}
     assert offsets(later.latestOffset(read, ReadAllAvailable())) == until
-    assert ranges(later, read, until) == [Range(topic, 0, 3, 5)]
+    assert ranges(later, read, until) == [OffsetRange(topic, 0, 3, 5)]
 
 
 def test_a_group_is_told_of_the_topics_that_are_left(

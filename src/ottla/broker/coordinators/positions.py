@@ -11,7 +11,7 @@ from collections.abc import Iterable
 from typing import Final
 
 from ottla.broker.coordinators.group_coordinator import GroupCoordinator
-from ottla.broker.metrics.group_lag import GroupPositions, Position, TopicPartition
+from ottla.broker.metrics.group_lag import CommittedPosition, GroupPositions, TopicPartition
 from ottla.broker.replicas.partitions import Partitions
 from ottla.broker.replication.link import LinkError
 from ottla.broker.replication.peers import Peers
@@ -52,7 +52,7 @@ async def group_positions(
                 if known is None or at.topic_id not in (NO_UUID, known.id):
                     continue  # of a topic that is gone
                 if len(found.positions) < MOST_POSITIONS:
-                    found.positions.append(Position(group, topic, partition, at.offset))
+                    found.positions.append(CommittedPosition(group, topic, partition, at.offset))
                 else:
                     found.left_out += 1
         await asyncio.sleep(0)

@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Final
 
 from ottla.broker.replication.link import LinkError
 from ottla.coordinator.transactions.effects import TxnMarkers
-from ottla.coordinator.transactions.state import TopicPartition
+from ottla.coordinator.transactions.state import TransactionPartition
 from ottla.metadata.elections import NO_LEADER
 from ottla.records.control import Marker, MarkerType
 from ottla.wire.errors import ErrorCode, KafkaError
@@ -33,13 +33,13 @@ from ottla.wire.messages.write_txn_markers import (
 if TYPE_CHECKING:
     from ottla.broker.coordinators.context import CoordinatorContext
 
-Outcomes = dict[TopicPartition, int]
+Outcomes = dict[TransactionPartition, int]
 VERSION: Final = 2
 
 
 def write_marker(
     context: CoordinatorContext,
-    where: TopicPartition,
+    where: TransactionPartition,
     markers: TxnMarkers,
     on_done: Callable[[ErrorCode], object],
 ) -> ErrorCode | None:
@@ -77,9 +77,9 @@ def write_markers(
 ) -> None:
     """End a transaction in all of its partitions; each outcome is reported once."""
     at_once: Outcomes = {}
-    elsewhere: dict[int, list[TopicPartition]] = {}
+    elsewhere: dict[int, list[TransactionPartition]] = {}
 
-    def told_later(where: TopicPartition) -> Callable[[ErrorCode], object]:
+    def told_later(where: TransactionPartition) -> Callable[[ErrorCode], object]:
         return lambda code: on_done({where: code})
 
     for where in markers.partitions:
@@ -104,7 +104,7 @@ async def _send(
     context: CoordinatorContext,
     leader: int,
     markers: TxnMarkers,
-    partitions: list[TopicPartition],
+    partitions: list[TransactionPartition],
     on_done: Callable[[Outcomes], object],
 ) -> None:
     request = WriteTxnMarkersRequest(
@@ -129,7 +129,7 @@ async def _send(
         on_done(outcomes)  # whatever happened: a marker without an outcome is never retried
 
 
-def _by_topic(partitions: Iterable[TopicPartition]) -> list[WritableTxnMarkerTopic]:
+def _by_topic(partitions: Iterable[TransactionPartition]) -> list[WritableTxnMarkerTopic]:
     topics: dict[str, WritableTxnMarkerTopic] = {}
     for where in partitions:
         topic = topics.setdefault(where.topic, WritableTxnMarkerTopic(name=where.topic))
@@ -137,9 +137,11 @@ def _by_topic(partitions: Iterable[TopicPartition]) -> list[WritableTxnMarkerTop
     return list(topics.values())
 
 
-def _outcomes(answer: WriteTxnMarkersResponse, asked: Mapping[TopicPartition, int]) -> Outcomes:
+def _outcomes(
+    answer: WriteTxnMarkersResponse, asked: Mapping[TransactionPartition, int]
+) -> Outcomes:
     found = {
-        TopicPartition(topic.name, partition.partition_index): partition.error_code
+        TransactionPartition(topic.name, partition.partition_index): partition.error_code
         for marker in answer.markers
         for topic in marker.topics
         for partition in topic.partitions

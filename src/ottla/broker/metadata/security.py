@@ -111,7 +111,7 @@ class Upsertion(NamedTuple):
     salted_password: bytes
 
 
-class Deletion(NamedTuple):
+class CredentialDeletion(NamedTuple):
     """A credential to be removed."""
 
     user: str
@@ -119,14 +119,16 @@ class Deletion(NamedTuple):
 
 
 async def alter_credentials(
-    metadata: MetadataWriter, deletions: Sequence[Deletion], upsertions: Sequence[Upsertion]
+    metadata: MetadataWriter,
+    deletions: Sequence[CredentialDeletion],
+    upsertions: Sequence[Upsertion],
 ) -> dict[str, KafkaError | None]:
     """Change credentials; what became of each user's."""
 
     def decide(image: Image) -> tuple[dict[str, KafkaError | None], list[Op]]:
         errors: dict[str, KafkaError] = {}
-        accepted: dict[str, Deletion | Upsertion] = {}
-        changes: list[Deletion | Upsertion] = [*deletions, *upsertions]
+        accepted: dict[str, CredentialDeletion | Upsertion] = {}
+        changes: list[CredentialDeletion | Upsertion] = [*deletions, *upsertions]
         for each in changes:
             if each.user in errors:
                 continue
@@ -148,7 +150,7 @@ async def alter_credentials(
     return await metadata.change(decide)
 
 
-def _problem(image: Image, change: Deletion | Upsertion) -> KafkaError | None:
+def _problem(image: Image, change: CredentialDeletion | Upsertion) -> KafkaError | None:
     if not change.user:
         return KafkaError(ErrorCode.UNACCEPTABLE_CREDENTIAL, "Username must not be empty")
     mechanism = MECHANISMS.get(change.mechanism)
@@ -166,7 +168,7 @@ def _problem(image: Image, change: Deletion | Upsertion) -> KafkaError | None:
     return None
 
 
-def _op(image: Image, change: Deletion | Upsertion) -> Op:
+def _op(image: Image, change: CredentialDeletion | Upsertion) -> Op:
     mechanism = MECHANISMS[change.mechanism]
     scram = credentials_of(image, change.user)
     if isinstance(change, Upsertion):

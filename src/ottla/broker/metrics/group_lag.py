@@ -19,7 +19,7 @@ LOOKS: Final = 120
 TopicPartition = tuple[str, int]
 
 
-class Position(NamedTuple):
+class CommittedPosition(NamedTuple):
     """A group's committed offset in a partition."""
 
     group: str
@@ -33,16 +33,16 @@ class GroupPositions:
     """The groups that a broker coordinates, and where the partitions end that they read."""
 
     members: dict[str, int] = field(default_factory=dict)
-    positions: list[Position] = field(default_factory=list)
+    positions: list[CommittedPosition] = field(default_factory=list)
     ends: dict[TopicPartition, int] = field(default_factory=dict)
     left_out: int = 0
     """What was left out, because there is too much."""
 
 
-class Lag(NamedTuple):
+class GroupLag(NamedTuple):
     """How far a position is behind."""
 
-    position: Position
+    position: CommittedPosition
     messages: int
     seconds: float
 
@@ -78,8 +78,8 @@ class EndHistory:
         return now - looks[0][0]
 
 
-def lag_of(position: Position, end: int, history: EndHistory, now: float) -> Lag:
+def lag_of(position: CommittedPosition, end: int, history: EndHistory, now: float) -> GroupLag:
     """How far a group is behind in a partition that ends there."""
     key = (position.topic, position.partition)
     behind = history.seconds_behind(key, position.offset, now)
-    return Lag(position, max(0, end - position.offset), behind)
+    return GroupLag(position, max(0, end - position.offset), behind)

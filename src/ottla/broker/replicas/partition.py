@@ -24,7 +24,7 @@ from ottla.broker.replicas.commit_waiters import NOBODY, CommitWaiters
 from ottla.config.topic_names import INTERNAL_TOPICS
 from ottla.log.appended import Appended
 from ottla.log.log import Log
-from ottla.log.validation.inspection import Looked
+from ottla.log.validation.inspection import Inspected
 from ottla.replication.follower import Following
 from ottla.replication.replicas import Leadership
 from ottla.wire.errors import ErrorCode, KafkaError
@@ -220,7 +220,7 @@ class Partition:
         records: memoryview | None,
         now: int,
         api_version: int,
-        looked: Looked | None = None,
+        looked: Inspected | None = None,
     ) -> Appended:
         """Append one producer's batch; raises KafkaError with what is wrong with it.
 

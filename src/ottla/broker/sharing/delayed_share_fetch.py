@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 from ottla.broker.replicas.cold_reads import begin_to_read
 from ottla.broker.sharing.live_partition import LivePartition
-from ottla.broker.sharing.share_reader import Found, read_batches
+from ottla.broker.sharing.share_reader import ShareRead, read_batches
 from ottla.later import Later
 from ottla.log.storage.file_cache import Slice
 from ottla.log.storage.page_cache import ColdReadError
@@ -216,14 +216,14 @@ class DelayedShareFetch:
         machine = live.ready()
         return -1 if machine is None else machine.next_fetch_offset(live.now())
 
-    def _read_all(self, max_records: int) -> list[tuple[LivePartition, Found]]:
+    def _read_all(self, max_records: int) -> list[tuple[LivePartition, ShareRead]]:
         """What the partitions have that may be acquired."""
         able = [
             live
             for live in self._live.values()
             if (machine := live.ready()) is not None and machine.can_acquire(live.now())
         ]
-        looks: list[tuple[LivePartition, Found]] = []
+        looks: list[tuple[LivePartition, ShareRead]] = []
         if not able:
             return looks
         share = max(1, self._params.max_bytes // len(able))
@@ -240,7 +240,7 @@ class DelayedShareFetch:
 
     def _read(
         self, live: LivePartition, share: int, max_records: int, whole_first: bool
-    ) -> Found | None:
+    ) -> ShareRead | None:
         machine = live.ready()
         if machine is None:
             return None
@@ -276,7 +276,7 @@ class DelayedShareFetch:
             reading.exception()  # the next read reports it
         self.poke()
 
-    def _acquire(self, live: LivePartition, found: Found, left: int) -> list[Acquired]:
+    def _acquire(self, live: LivePartition, found: ShareRead, left: int) -> list[Acquired]:
         machine = live.ready()
         if machine is None:
             return []

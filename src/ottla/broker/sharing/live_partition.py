@@ -26,7 +26,7 @@ from ottla.later import Later
 from ottla.share.acknowledging import acknowledge, release
 from ottla.share.partition import SharePartition
 from ottla.share.runs import NO_WRITE
-from ottla.share.states import NO_START_OFFSET, Acknowledgement, StateBatch, StateWrite
+from ottla.share.states import NO_START_OFFSET, Acknowledgement, StateWrite, StoredBatch
 from ottla.wire.errors import ErrorCode, KafkaError
 
 log = structlog.get_logger()
@@ -39,7 +39,7 @@ DROPPED_BY: Final = (
 """Errors of the coordinator after which the state here is invalid."""
 
 
-class Waiter(Protocol):
+class ShareFetchWaiter(Protocol):
     """A fetch that waits."""
 
     def poke(self) -> None:
@@ -74,7 +74,7 @@ class LivePartition:
         """None until it is loaded."""
         self.dropped: ErrorCode | None = None
         """Why it was dropped."""
-        self._waiters: dict[Waiter, None] = {}
+        self._waiters: dict[ShareFetchWaiter, None] = {}
         self._timer: asyncio.TimerHandle | None = None
 
     @property
@@ -112,7 +112,7 @@ class LivePartition:
         if self.dropped is not None:
             return
         stored = [
-            StateBatch(
+            StoredBatch(
                 each.first_offset, each.last_offset, each.delivery_state, each.delivery_count
             )
             for each in found.state_batches
@@ -202,11 +202,11 @@ class LivePartition:
 
     # Waiting ------------------------------------------------------------------------------
 
-    def add_waiter(self, waiter: Waiter) -> None:
+    def add_waiter(self, waiter: ShareFetchWaiter) -> None:
         """Poke this fetch at the next change."""
         self._waiters[waiter] = None
 
-    def remove_waiter(self, waiter: Waiter) -> None:
+    def remove_waiter(self, waiter: ShareFetchWaiter) -> None:
         """Stop poking this fetch."""
         self._waiters.pop(waiter, None)
 

@@ -44,7 +44,7 @@ NOT_STORED: Final = {**AS_TOLD, ErrorCode.INVALID_REQUEST: ErrorCode.UNKNOWN_TOP
 """The same of a write: INVALID_REQUEST says that the state was deleted, with the group."""
 
 
-class ShareState(Protocol):
+class ShareCoordinators(Protocol):
     """The share coordinators of the cluster."""
 
     async def ask(self, request: Message) -> Any:
@@ -74,7 +74,7 @@ class _Write(NamedTuple):
 class Persister:
     """Reads and writes the state of share partitions."""
 
-    def __init__(self, state: ShareState, background: Background) -> None:
+    def __init__(self, state: ShareCoordinators, background: Background) -> None:
         self._state = state
         self._background = background
         self._waiting: dict[ShareKey, list[_Write]] = {}

@@ -26,7 +26,7 @@ from ottla.broker.sharing.delayed_share_fetch import (
     ShareFetchParams,
 )
 from ottla.broker.sharing.live_partition import LivePartition, SharingTools
-from ottla.broker.sharing.persister import Persister, ShareKey, ShareState
+from ottla.broker.sharing.persister import Persister, ShareCoordinators, ShareKey
 from ottla.broker.sharing.share_metrics import ShareMetrics
 from ottla.broker.sharing.share_settings import ShareGroupSettings
 from ottla.later import Later
@@ -45,7 +45,7 @@ class SharePartitionManager:
         self,
         context: BrokerContext,
         *,
-        state: ShareState,
+        state: ShareCoordinators,
         partitions: Partitions,
         background: Background,
         cold_readers: Executor,

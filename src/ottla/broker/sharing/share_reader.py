@@ -23,7 +23,7 @@ _CHUNK: Final = 4096
 _WARM: Final = 1 << 20
 
 
-class Found(NamedTuple):
+class ShareRead(NamedTuple):
     """What was read for a fetch. Its file is pinned until `let_go`, or until the reply is sent."""
 
     offset: int
@@ -63,7 +63,7 @@ def read_batches(
     committed: bool,
     whole_first: bool,
     may_wait: bool = False,
-) -> Found | None:
+) -> ShareRead | None:
     """The batches from an offset on; None if there are none. Raises KafkaError, ColdReadError."""
     log = partition.log
     limit = partition.readable_to(committed)
@@ -98,7 +98,7 @@ def read_batches(
     except BaseException:
         stretch.file.unpin()
         raise
-    return Found(offset, stretch, batches, positions, gone)
+    return ShareRead(offset, stretch, batches, positions, gone)
 
 
 def _headers(stretch: Slice, may_wait: bool) -> Iterator[BatchHeader]:

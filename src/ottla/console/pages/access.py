@@ -7,14 +7,14 @@ from starlette.responses import Response
 
 from ottla.client import ConnectionFailed, KafkaError, NoBroker
 from ottla.client.security_admin import SecurityAdmin
-from ottla.console.calls import Call
+from ottla.console.calls import ConsoleCall
 from ottla.console.paging import page_of
 from ottla.security.acls import AclFilter
 
 T = TypeVar("T")
 
 
-def show(call: Call) -> Response:
+def show(call: ConsoleCall) -> Response:
     """The page; what the cluster does not tell has a note in its place."""
     notes: dict[str, str] = {}
 

@@ -10,7 +10,7 @@ from starlette.responses import Response
 from ottla.audit.check import Row, check
 from ottla.client.audit_events import read_events
 from ottla.client.cluster import UnknownTopic
-from ottla.console.calls import BadRequest, Call
+from ottla.console.calls import BadRequest, ConsoleCall
 from ottla.console.paging import Page, page_of
 
 SINCE: Final = {"15m": 900, "1h": 3600, "6h": 21_600, "24h": 86_400}
@@ -30,7 +30,7 @@ class TopicAudit(NamedTuple):
     chart: str
 
 
-def show(call: Call) -> Response:
+def show(call: ConsoleCall) -> Response:
     """The page."""
     since, window = call.text("since", "1h"), call.text("window", "1m")
     topic = call.text("topic") or None

@@ -5,10 +5,10 @@ from typing import NamedTuple
 from starlette.responses import Response
 
 from ottla.client import Admin, Client, KafkaError
-from ottla.client.admin import BrokerInfo, Resource, TopicInfo
-from ottla.client.log_dirs import LogDir, describe_log_dirs
+from ottla.client.admin import BrokerInfo, Resource, TopicDescription
+from ottla.client.log_dirs import LogDirDescription, describe_log_dirs
 from ottla.client.moving import Replicas
-from ottla.console.calls import BadRequest, Call
+from ottla.console.calls import BadRequest, ConsoleCall
 from ottla.console.paging import page_of
 from ottla.wire.config_resource_type import ConfigResourceType
 
@@ -25,7 +25,7 @@ class BrokerRow(NamedTuple):
     free: int | None
 
 
-def _counts(topics: list[TopicInfo], node_id: int) -> tuple[int, int, int]:
+def _counts(topics: list[TopicDescription], node_id: int) -> tuple[int, int, int]:
     partitions = [each for topic in topics for each in topic.partitions]
     return (
         sum(each.leader == node_id for each in partitions),
@@ -34,7 +34,7 @@ def _counts(topics: list[TopicInfo], node_id: int) -> tuple[int, int, int]:
     )
 
 
-def _dirs(client: Client, node_id: int) -> list[LogDir]:
+def _dirs(client: Client, node_id: int) -> list[LogDirDescription]:
     try:
         return describe_log_dirs(client, node_id)
     except KafkaError:
@@ -46,7 +46,7 @@ def _sum(sizes: list[int]) -> int | None:
     return sum(known) if known else None
 
 
-def show(call: Call) -> Response:
+def show(call: ConsoleCall) -> Response:
     """All brokers."""
     topics = call.cluster.topics()
     with call.cluster.client() as client:
@@ -78,7 +78,7 @@ def show(call: Call) -> Response:
     )
 
 
-def show_one(call: Call) -> Response:
+def show_one(call: ConsoleCall) -> Response:
     """One broker: its disks and settings."""
     node_id = int(call.path("id"))
     if node_id > 2**31 - 1:

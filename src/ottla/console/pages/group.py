@@ -9,7 +9,7 @@ from ottla.client import Client, ConnectionFailed, KafkaError, TopicPartition
 from ottla.client.group_admin import CommittedOffset, GroupAdmin, UnknownGroup
 from ottla.client.group_info import GroupInfo
 from ottla.client.share_groups import ShareGroupAdmin
-from ottla.console.calls import BadRequest, Call
+from ottla.console.calls import BadRequest, ConsoleCall
 from ottla.console.lag import Lag, lag_seconds, lags, total
 from ottla.console.paging import page_of
 
@@ -18,7 +18,7 @@ RESETTABLE = ("Empty", "Dead")
 """The states of a group without members."""
 
 
-class PartitionRow(NamedTuple):
+class GroupPartitionRow(NamedTuple):
     """A partition that the group reads."""
 
     where: TopicPartition
@@ -27,7 +27,7 @@ class PartitionRow(NamedTuple):
     client_id: str
 
 
-def group_id(call: Call) -> str:
+def group_id(call: ConsoleCall) -> str:
     """The group that is meant."""
     name = call.text("id") or call.form.get("id", "")
     if not name:
@@ -35,7 +35,7 @@ def group_id(call: Call) -> str:
     return name
 
 
-def show(call: Call) -> Response:
+def show(call: ConsoleCall) -> Response:
     """The page."""
     name = group_id(call)
     with call.cluster.client() as client:
@@ -62,7 +62,7 @@ def show(call: Call) -> Response:
         shown = {where: found[where] for where in page.items if where in found}
         ages = lag_seconds(client, shown, time.time_ns() // 1_000_000)
     rows = [
-        PartitionRow(
+        GroupPartitionRow(
             where,
             found.get(where, Lag(None, None, None)),
             ages.get(where),

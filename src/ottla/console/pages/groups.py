@@ -6,7 +6,7 @@ from starlette.responses import Response
 
 from ottla.client import Client, ConnectionFailed, KafkaError
 from ottla.client.group_admin import GroupAdmin, GroupListing
-from ottla.console.calls import Call
+from ottla.console.calls import ConsoleCall
 from ottla.console.lag import lags, total
 from ottla.console.paging import page_of
 
@@ -22,7 +22,7 @@ class GroupRow(NamedTuple):
     note: str = ""
 
 
-def show(call: Call) -> Response:
+def show(call: ConsoleCall) -> Response:
     """The page."""
     search, state, kind = call.text("q"), call.text("state"), call.text("type")
     with call.cluster.client() as client:

@@ -8,11 +8,11 @@ from starlette.responses import JSONResponse, Response
 
 from ottla.client.group_admin import GroupAdmin
 from ottla.client.pipeline_reports import PIPELINES_TOPIC
-from ottla.console.calls import BadRequest, Call
+from ottla.console.calls import BadRequest, ConsoleCall
 from ottla.console.settings import Login
 
 
-def show(call: Call) -> Response:
+def show(call: ConsoleCall) -> Response:
     """`?series=NAME`, once or more."""
     names = call.query.getlist("series")
     if not 0 < len(names) <= 8:
@@ -25,7 +25,7 @@ def show(call: Call) -> Response:
     return JSONResponse({"times": times, "lines": lines})
 
 
-def _may_see(call: Call, series: str) -> bool:
+def _may_see(call: ConsoleCall, series: str) -> bool:
     kind, _, name = series.partition(":")
     if kind == "topic":
         return any(topic.name == name for topic in call.cluster.topics())

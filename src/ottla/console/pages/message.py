@@ -3,7 +3,7 @@
 from starlette.responses import Response
 
 from ottla.client import Reader, TopicPartition
-from ottla.console.calls import BadRequest, Call
+from ottla.console.calls import BadRequest, ConsoleCall
 from ottla.console.decoding import decode_problem, decoded
 from ottla.console.display import FORMATS, safe_text, shown
 from ottla.records import Record
@@ -12,7 +12,7 @@ SHOWN = 64 << 10
 HEADERS_SHOWN = 200
 
 
-def _record(call: Call) -> tuple[TopicPartition, Record | None]:
+def _record(call: ConsoleCall) -> tuple[TopicPartition, Record | None]:
     where = TopicPartition(call.path("topic"), call.number("partition", 0, 0, 2**31 - 1))
     offset = call.number("offset", 0)
     if not call.console.searches.acquire(timeout=2):
@@ -33,7 +33,7 @@ def _record(call: Call) -> tuple[TopicPartition, Record | None]:
     return where, None
 
 
-def show(call: Call) -> Response:
+def show(call: ConsoleCall) -> Response:
     """The page."""
     where, record = _record(call)
     form = call.text("format", "auto")
@@ -65,7 +65,7 @@ def show(call: Call) -> Response:
     )
 
 
-def download(call: Call) -> Response:
+def download(call: ConsoleCall) -> Response:
     """The value as a file, byte for byte; never something that a browser would show."""
     if call.console.settings.hide_values:
         raise BadRequest("values are hidden")

@@ -12,10 +12,17 @@ from typing import NamedTuple
 from starlette.responses import Response
 
 from ottla.client import Admin
-from ottla.console.calls import BadRequest, Call
+from ottla.console.calls import BadRequest, ConsoleCall
 from ottla.console.decoding import decoded
 from ottla.console.display import FORMATS, Shown, one_line, shown
-from ottla.console.search import Found, Result, Start, Wanted, read_positions, search
+from ottla.console.search import (
+    FoundRecord,
+    RecordFilter,
+    SearchResult,
+    SearchStart,
+    read_positions,
+    search,
+)
 
 LIMITS = (10, 25, 50, 100, 200)
 STARTS = ("newest", "oldest", "offset", "time")
@@ -24,7 +31,7 @@ MANY_PARTITIONS = 64
 """Above it, one partition is shown unless all are asked for."""
 
 
-class Line(NamedTuple):
+class RecordRow(NamedTuple):
     """A record as the list shows it."""
 
     partition: int
@@ -35,7 +42,7 @@ class Line(NamedTuple):
     headers: int
 
 
-def show(call: Call) -> Response:
+def show(call: ConsoleCall) -> Response:
     """The page, or with `rows=1` its table alone."""
     topic = call.path("topic")
     start = _start(call)
@@ -45,7 +52,9 @@ def show(call: Call) -> Response:
         raise BadRequest(f"format must be one of {', '.join(FORMATS)}")
     hidden = call.console.settings.hide_values
     wanted = (
-        Wanted() if hidden else Wanted(call.text("key"), call.text("value"), call.text("header"))
+        RecordFilter()
+        if hidden
+        else RecordFilter(call.text("key"), call.text("value"), call.text("header"))
     )
     if not call.console.searches.acquire(timeout=2):
         raise BadRequest("other searches are running; try again in a moment")
@@ -79,20 +88,20 @@ def show(call: Call) -> Response:
     )
 
 
-def _start(call: Call) -> Start:
+def _start(call: ConsoleCall) -> SearchStart:
     kind, given = call.text("from", "newest"), call.text("at").strip()
     if kind == "offset":
-        return Start(kind, call.number("at", 0))
+        return SearchStart(kind, call.number("at", 0))
     if kind == "time":
-        return Start(kind, read_time(given))
+        return SearchStart(kind, read_time(given))
     if kind == "at":
         try:
-            return Start(kind, positions=read_positions(given))
+            return SearchStart(kind, positions=read_positions(given))
         except ValueError:
             raise BadRequest("at must be positions like 0:17,1:4") from None
     if kind not in STARTS:
         raise BadRequest(f"from must be one of {', '.join(STARTS)}")
-    return Start(kind)
+    return SearchStart(kind)
 
 
 def read_time(text: str) -> int:
@@ -110,7 +119,7 @@ def read_time(text: str) -> int:
         ) from None
 
 
-def _chosen(call: Call, partitions: list[int]) -> list[int]:
+def _chosen(call: ConsoleCall, partitions: list[int]) -> list[int]:
     text = call.text("partition")
     if text == "all" or (not text and len(partitions) <= MANY_PARTITIONS):
         return partitions
@@ -120,13 +129,13 @@ def _chosen(call: Call, partitions: list[int]) -> list[int]:
     return [number]
 
 
-def _line(call: Call, found: Found, form: str) -> Line:
+def _line(call: ConsoleCall, found: FoundRecord, form: str) -> RecordRow:
     record = found.record
     if call.console.settings.hide_values:
-        return Line(found.partition, record.offset, record.timestamp, "hidden", None, 0)
+        return RecordRow(found.partition, record.offset, record.timestamp, "hidden", None, 0)
     key = shown(decoded(call.console, record.key, form), form, 200)
     value = shown(decoded(call.console, record.value, form), form, 1000)
-    return Line(
+    return RecordRow(
         found.partition,
         record.offset,
         record.timestamp,
@@ -136,7 +145,7 @@ def _line(call: Call, found: Found, form: str) -> Line:
     )
 
 
-def summary(result: Result) -> str:
+def summary(result: SearchResult) -> str:
     """How far it looked, in a sentence."""
     what = {
         "end": "up to the end",

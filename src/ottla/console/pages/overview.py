@@ -5,9 +5,9 @@ from typing import NamedTuple
 from starlette.responses import Response
 
 from ottla.client import Admin
-from ottla.client.admin import PartitionInfo, TopicInfo
+from ottla.client.admin import PartitionInfo, TopicDescription
 from ottla.client.group_admin import GroupAdmin
-from ottla.console.calls import Call
+from ottla.console.calls import ConsoleCall
 
 SHOWN = 20
 
@@ -20,7 +20,7 @@ class Trouble(NamedTuple):
     what: str
 
 
-def troubles(topics: list[TopicInfo]) -> tuple[list[Trouble], int, int]:
+def troubles(topics: list[TopicDescription]) -> tuple[list[Trouble], int, int]:
     """The worst partitions, and how many are offline and under-replicated."""
     offline, under = [], []
     for topic in topics:
@@ -32,7 +32,7 @@ def troubles(topics: list[TopicInfo]) -> tuple[list[Trouble], int, int]:
     return [*offline, *under][:SHOWN], len(offline), len(under)
 
 
-def show(call: Call) -> Response:
+def show(call: ConsoleCall) -> Response:
     """The page."""
     with call.cluster.client() as client:
         cluster = Admin(client).describe_cluster()

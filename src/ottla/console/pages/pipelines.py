@@ -7,7 +7,7 @@ from starlette.responses import Response
 
 from ottla.client.cluster import UnknownTopic
 from ottla.client.pipeline_reports import REPORT_SECONDS, PipelineReport, State, read_reports
-from ottla.console.calls import Call
+from ottla.console.calls import ConsoleCall
 from ottla.console.paging import page_of
 
 SILENT_MS: Final = int(4 * REPORT_SECONDS * 1000)
@@ -30,7 +30,7 @@ def status_of(report: PipelineReport, now_ms: int) -> str:
     return report.state.value
 
 
-def show(call: Call) -> Response:
+def show(call: ConsoleCall) -> Response:
     """The page."""
     search = call.text("q")
     now_ms = time.time_ns() // 1_000_000

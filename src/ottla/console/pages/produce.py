@@ -3,12 +3,12 @@
 from starlette.responses import Response
 
 from ottla.client import Admin, Producer
-from ottla.console.calls import BadRequest, Call, number
+from ottla.console.calls import BadRequest, ConsoleCall, number
 
 FORMATS = ("text", "hex", "null")
 
 
-def form(call: Call) -> Response:
+def form(call: ConsoleCall) -> Response:
     """The form."""
     name = call.path("topic")
     with call.cluster.client() as client:
@@ -39,7 +39,7 @@ def _headers(text: str) -> list[tuple[str, bytes]]:
     return found
 
 
-def send(call: Call) -> Response:
+def send(call: ConsoleCall) -> Response:
     """Send it, and show it."""
     name, fields = call.path("topic"), call.form
     key_form = fields.get("key_format", "null")

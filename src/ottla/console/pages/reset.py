@@ -13,7 +13,7 @@ from starlette.responses import Response
 from ottla.client import Admin, Client, TopicPartition
 from ottla.client.admin import EARLIEST, LATEST
 from ottla.client.group_admin import CommittedOffset, GroupAdmin
-from ottla.console.calls import BadRequest, Call
+from ottla.console.calls import BadRequest, ConsoleCall
 from ottla.console.pages.group import RESETTABLE, group_id
 from ottla.console.pages.messages import read_time
 
@@ -23,7 +23,7 @@ MOST_PARTITIONS = 20_000
 Plan = dict[TopicPartition, int]
 
 
-def form(call: Call) -> Response:
+def form(call: ConsoleCall) -> Response:
     """The form; with a target, the plan too."""
     name = group_id(call)
     target, topic = call.text("to"), call.text("topic")
@@ -59,7 +59,7 @@ def form(call: Call) -> Response:
     )
 
 
-def execute(call: Call) -> Response:
+def execute(call: ConsoleCall) -> Response:
     """Commit the plan that was shown."""
     name = group_id(call)
     plan = _decode(call.form.get("plan", ""))

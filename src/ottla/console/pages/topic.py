@@ -6,13 +6,13 @@ from starlette.responses import Response
 
 from ottla.client import Admin, KafkaError, TopicPartition
 from ottla.client.admin import EARLIEST, LATEST, OffsetAt, PartitionInfo, Resource
-from ottla.console.calls import Call
+from ottla.console.calls import ConsoleCall
 from ottla.console.pages.topics import leader_sizes
 from ottla.console.paging import page_of
 from ottla.wire.config_resource_type import ConfigResourceType
 
 
-class PartitionRow(NamedTuple):
+class TopicPartitionRow(NamedTuple):
     """A partition in the list."""
 
     info: PartitionInfo
@@ -28,7 +28,7 @@ class PartitionRow(NamedTuple):
         return "in sync" if len(self.info.isr) == len(self.info.replicas) else "under-replicated"
 
 
-def show(call: Call) -> Response:
+def show(call: ConsoleCall) -> Response:
     """Its partitions."""
     name = call.path("topic")
     with call.cluster.client() as client:
@@ -50,7 +50,7 @@ def show(call: Call) -> Response:
     for each in page.items:
         where = TopicPartition(name, each.partition)
         rows.append(
-            PartitionRow(
+            TopicPartitionRow(
                 each,
                 starts[where].offset if where in starts else None,
                 ends[where].offset if where in ends else None,
@@ -60,7 +60,7 @@ def show(call: Call) -> Response:
     return call.render("topic.html", topic=topic, page=page, rows=rows, note=note)
 
 
-def show_settings(call: Call) -> Response:
+def show_settings(call: ConsoleCall) -> Response:
     """Its settings."""
     name = call.path("topic")
     with call.cluster.client() as client:

@@ -6,9 +6,9 @@ from typing import NamedTuple
 from starlette.responses import Response
 
 from ottla.client import Client, KafkaError, TopicPartition
-from ottla.client.admin import TopicInfo
+from ottla.client.admin import TopicDescription
 from ottla.client.log_dirs import describe_log_dirs
-from ottla.console.calls import Call
+from ottla.console.calls import ConsoleCall
 from ottla.console.paging import page_of
 
 MOST_SIZED = 2000
@@ -28,7 +28,7 @@ class TopicRow(NamedTuple):
     rate: float | None
 
 
-def leader_sizes(client: Client, topics: Sequence[TopicInfo]) -> dict[TopicPartition, int]:
+def leader_sizes(client: Client, topics: Sequence[TopicDescription]) -> dict[TopicPartition, int]:
     """The bytes of each partition at its leader; without those that cannot be told."""
     by_leader: dict[int, list[TopicPartition]] = {}
     for topic in topics:
@@ -46,7 +46,7 @@ def leader_sizes(client: Client, topics: Sequence[TopicInfo]) -> dict[TopicParti
     return found
 
 
-def show(call: Call) -> Response:
+def show(call: ConsoleCall) -> Response:
     """The page."""
     search, internal = call.text("q"), call.text("internal") == "1"
     wanted = [
@@ -64,7 +64,7 @@ def show(call: Call) -> Response:
     return call.render("topics.html", page=page, rows=rows, search=search, internal=internal)
 
 
-def _row(topic: TopicInfo, sizes: dict[TopicPartition, int], rate: float | None) -> TopicRow:
+def _row(topic: TopicDescription, sizes: dict[TopicPartition, int], rate: float | None) -> TopicRow:
     known = [
         sizes[where]
         for each in topic.partitions

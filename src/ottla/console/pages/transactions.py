@@ -6,7 +6,7 @@ from starlette.responses import Response
 
 from ottla.client import ConnectionFailed, KafkaError, TopicPartition
 from ottla.client.txn_admin import OpenTransaction, TransactionInfo, TxnAdmin
-from ottla.console.calls import BadRequest, Call, number
+from ottla.console.calls import BadRequest, ConsoleCall, number
 from ottla.console.paging import page_of
 
 ROWS = 25
@@ -14,7 +14,7 @@ MOST_PARTITIONS = 5_000
 OLDER_THAN_MS = 60_000
 
 
-def show(call: Call) -> Response:
+def show(call: ConsoleCall) -> Response:
     """The page; with `hanging=1` partitions are searched for hanging transactions."""
     search = call.text("q")
     looking = call.text("hanging") == "1"
@@ -64,7 +64,7 @@ def show(call: Call) -> Response:
     )
 
 
-def _find(call: Call, fields: dict[str, str]) -> tuple[TopicPartition, OpenTransaction]:
+def _find(call: ConsoleCall, fields: dict[str, str]) -> tuple[TopicPartition, OpenTransaction]:
     topic = fields.get("topic", "")
     where = TopicPartition(topic, number(fields.get("partition", ""), "partition", 0))
     producer_id = number(fields.get("producer", ""), "producer", -1)
@@ -79,13 +79,13 @@ def _find(call: Call, fields: dict[str, str]) -> tuple[TopicPartition, OpenTrans
     return where, found[0]
 
 
-def confirm(call: Call) -> Response:
+def confirm(call: ConsoleCall) -> Response:
     """Ask before it is aborted."""
     where, found = _find(call, dict(call.query))
     return call.render("abort.html", where=where, producer=found.producer)
 
 
-def abort(call: Call) -> Response:
+def abort(call: ConsoleCall) -> Response:
     """Write the abort marker."""
     where, found = _find(call, dict(call.form))
     begun = number(call.form.get("begun", ""), "begun", -1)

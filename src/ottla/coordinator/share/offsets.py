@@ -31,7 +31,7 @@ from ottla.wire.messages.delete_share_group_offsets import (
 )
 
 
-class Alteration(Struct, frozen=True):
+class OffsetsAlteration(Struct, frozen=True):
     """What is to be initialized again, and what is said of every topic of the request."""
 
     state_epoch: int
@@ -39,7 +39,7 @@ class Alteration(Struct, frozen=True):
     topics: list[AlterShareGroupOffsetsResponseTopic]
 
 
-class Deletion(Struct, frozen=True):
+class OffsetsDeletion(Struct, frozen=True):
     """The share partitions whose state is to be deleted, and topics that have none."""
 
     partitions: dict[UUID, frozenset[int]]
@@ -54,13 +54,13 @@ def _empty_group(state: GroupState, group_id: str) -> ShareGroup:
 
 def begin_alteration(
     state: GroupState, request: AlterShareGroupOffsetsRequest, draft: ResultDraft
-) -> Alteration:
+) -> OffsetsAlteration:
     """Note that the share partitions of an AlterShareGroupOffsets are initialized again."""
     if request.group_id in state.groups:
         group = _empty_group(state, request.group_id)
     else:
         group = ShareGroup(request.group_id)
-    alteration = Alteration(group.epoch, {}, [])
+    alteration = OffsetsAlteration(group.epoch, {}, [])
     names = {}
     for topic in request.topics:
         info = state.topics.by_name(topic.topic_name)
@@ -91,10 +91,10 @@ def begin_alteration(
 
 def begin_deletion(
     state: GroupState, request: DeleteShareGroupOffsetsRequest, draft: ResultDraft
-) -> Deletion:
+) -> OffsetsDeletion:
     """Note that the offsets of a DeleteShareGroupOffsets are being deleted."""
     group = _empty_group(state, request.group_id)
-    deletion = Deletion({}, [])
+    deletion = OffsetsDeletion({}, [])
     for topic in request.topics:
         info = state.topics.by_name(topic.topic_name)
         found = frozenset[int]() if info is None else _deletable(group, info)
@@ -112,7 +112,9 @@ def begin_deletion(
     return deletion
 
 
-def begin_group_deletion(state: GroupState, group_id: str, draft: ResultDraft) -> Deletion | None:
+def begin_group_deletion(
+    state: GroupState, group_id: str, draft: ResultDraft
+) -> OffsetsDeletion | None:
     """Note that a share group is being deleted with all its state; None for another kind."""
     group = state.find(group_id, ShareGroup)
     if group is None or not group.is_empty:
@@ -127,7 +129,7 @@ def begin_group_deletion(state: GroupState, group_id: str, draft: ResultDraft) -
         if info is not None:
             partitions[topic_id] = _deletable(group, info)
     _note_deletion(group, partitions, draft)
-    return Deletion(partitions)
+    return OffsetsDeletion(partitions)
 
 
 def _deletable(group: ShareGroup, topic: TopicSummary) -> frozenset[int]:

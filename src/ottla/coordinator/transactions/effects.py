@@ -10,7 +10,7 @@ Rules kept by the runtime:
 """
 
 from ottla.coordinator.shard import Effect
-from ottla.coordinator.transactions.state import TopicPartition
+from ottla.coordinator.transactions.state import TransactionPartition
 
 
 class NeedsProducerId(Exception):  # noqa: N818 - a question to the caller, not a failure
@@ -29,5 +29,5 @@ class TxnMarkers(Effect, frozen=True, gc=False):
     commit: bool
     transaction_version: int
     """As WriteTxnMarkers 2 has it: from 2 on, the epoch is one that the producer never used."""
-    partitions: tuple[TopicPartition, ...]
+    partitions: tuple[TransactionPartition, ...]
     """Those of `__consumer_offsets` stand for the groups whose offsets the transaction commits."""

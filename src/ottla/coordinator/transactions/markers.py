@@ -16,7 +16,7 @@
 
 from collections.abc import Iterable, Mapping
 
-from ottla.coordinator.transactions.state import TopicPartition
+from ottla.coordinator.transactions.state import TransactionPartition
 from ottla.wire.errors import ErrorCode
 
 FIRST_RETRY_MS = 100
@@ -39,14 +39,14 @@ class Unmarked:
 
     __slots__ = ("_failed", "decision", "partitions", "retry_ms")
 
-    def __init__(self, decision: int, partitions: Iterable[TopicPartition]) -> None:
+    def __init__(self, decision: int, partitions: Iterable[TransactionPartition]) -> None:
         self.decision = decision
         self.partitions = set(partitions)
         self.retry_ms = FIRST_RETRY_MS
         """How long to wait before what failed is asked for again."""
-        self._failed: set[TopicPartition] = set()
+        self._failed: set[TransactionPartition] = set()
 
-    def take(self, outcomes: Mapping[TopicPartition, int]) -> bool:
+    def take(self, outcomes: Mapping[TransactionPartition, int]) -> bool:
         """Take in answers. True if there are now failures where there were none."""
         had_failures = bool(self._failed)
         for partition, code in outcomes.items():
@@ -57,7 +57,7 @@ class Unmarked:
                 self._failed.add(partition)
         return not had_failures and bool(self._failed)
 
-    def take_failed(self) -> set[TopicPartition]:
+    def take_failed(self) -> set[TransactionPartition]:
         """The partitions to be asked again, each once for each failure."""
         failed, self._failed = self._failed, set()
         self.retry_ms = min(2 * self.retry_ms, LAST_RETRY_MS)

@@ -12,7 +12,7 @@ Rules kept here:
 
 from collections.abc import Callable, Iterable
 
-from ottla.coordinator.transactions.state import BY_NAME, TopicPartition, Transaction
+from ottla.coordinator.transactions.state import BY_NAME, Transaction, TransactionPartition
 from ottla.wire.errors import ErrorCode
 from ottla.wire.messages.add_partitions_to_txn import (
     AddPartitionsToTxnPartitionResult,
@@ -34,7 +34,7 @@ Matcher = Callable[[str], bool]
 
 
 def described(
-    transaction: Transaction, partitions: Iterable[TopicPartition]
+    transaction: Transaction, partitions: Iterable[TransactionPartition]
 ) -> DescribedTransaction:
     """Everything about one transaction."""
     topics: dict[str, TopicData] = {}
@@ -107,7 +107,7 @@ def response_of(
 
 
 def result_for_each(
-    transaction: AddPartitionsToTxnTransaction, code: Callable[[TopicPartition], ErrorCode]
+    transaction: AddPartitionsToTxnTransaction, code: Callable[[TransactionPartition], ErrorCode]
 ) -> AddPartitionsToTxnResult:
     """A result with a code for each partition of a transaction's request."""
     return AddPartitionsToTxnResult(
@@ -118,7 +118,7 @@ def result_for_each(
                 results_by_partition=[
                     AddPartitionsToTxnPartitionResult(
                         partition_index=partition,
-                        partition_error_code=code(TopicPartition(topic.name, partition)),
+                        partition_error_code=code(TransactionPartition(topic.name, partition)),
                     )
                     for partition in topic.partitions
                 ],

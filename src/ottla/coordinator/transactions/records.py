@@ -17,7 +17,7 @@ from typing import ClassVar, NamedTuple
 from msgspec import field
 
 from ottla.coordinator.shard import CoordinatorRecord, UnknownRecordError
-from ottla.coordinator.transactions.state import TopicPartition, Transaction, TransactionState
+from ottla.coordinator.transactions.state import Transaction, TransactionPartition, TransactionState
 from ottla.wire.codec import DecodeError, decode, encode
 from ottla.wire.message import Field, Message, Part
 
@@ -179,7 +179,7 @@ def _transaction(transactional_id: str, value: TransactionLogValue) -> Transacti
         timeout_ms=value.transaction_timeout_ms,
         state=state,
         partitions=frozenset(
-            TopicPartition(part.topic, partition)
+            TransactionPartition(part.topic, partition)
             for part in value.transaction_partitions or ()
             for partition in part.partition_ids
         ),

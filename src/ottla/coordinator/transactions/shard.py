@@ -45,8 +45,8 @@ from ottla.coordinator.transactions.state import (
     EPOCH_BUMP_VERSION,
     NO_PRODUCER_EPOCH,
     NO_PRODUCER_ID,
-    TopicPartition,
     Transaction,
+    TransactionPartition,
     TransactionState,
 )
 from ottla.coordinator.transactions.timers import TransactionTimer, TransactionTimerKind
@@ -216,7 +216,7 @@ class TransactionShard:
                 result.reply = self._verified(request)
             else:
                 asked = frozenset(
-                    TopicPartition(topic.name, partition)
+                    TransactionPartition(topic.name, partition)
                     for topic in request.topics
                     for partition in topic.partitions
                 )
@@ -237,7 +237,7 @@ class TransactionShard:
         """Add a group's offsets, which are kept in this partition of `__consumer_offsets`."""
         reply = AddOffsetsToTxnResponse()
         result = Result(reply)
-        asked = frozenset({TopicPartition(OFFSETS_TOPIC, offsets_partition)})
+        asked = frozenset({TransactionPartition(OFFSETS_TOPIC, offsets_partition)})
         try:
             # Producers with transaction version 2 do not need this request.
             self._add(result, request, asked, 0, now)
@@ -249,7 +249,7 @@ class TransactionShard:
         self,
         result: Result[R],
         request: AddPartitionsToTxnTransaction | AddOffsetsToTxnRequest,
-        asked: frozenset[TopicPartition],
+        asked: frozenset[TransactionPartition],
         version: int,
         now: int,
     ) -> None:
@@ -303,7 +303,7 @@ class TransactionShard:
         return result
 
     def markers_written(
-        self, markers: TxnMarkers, outcomes: Mapping[TopicPartition, int], now: int
+        self, markers: TxnMarkers, outcomes: Mapping[TransactionPartition, int], now: int
     ) -> Result[None]:
         """Take in the error codes with which partitions answered to their markers."""
         result: Result[None] = Result(None)
@@ -384,7 +384,7 @@ class TransactionShard:
         result.records.append(record)
 
     def _markers(
-        self, transaction: Transaction, decision: int, partitions: Iterable[TopicPartition]
+        self, transaction: Transaction, decision: int, partitions: Iterable[TransactionPartition]
     ) -> TxnMarkers:
         return TxnMarkers(
             transaction.transactional_id,

@@ -55,7 +55,7 @@ class IllegalTransitionError(RuntimeError):
     """A move that the rules do not have: a defect of the coordinator, not of a client."""
 
 
-class TopicPartition(NamedTuple):
+class TransactionPartition(NamedTuple):
     """A partition that a transaction wrote to."""
 
     topic: str
@@ -122,7 +122,7 @@ class Transaction(Struct, frozen=True, kw_only=True):
     producer. Kafka's records have no place for it: it is lost when the partition is loaded."""
     timeout_ms: int
     state: TransactionState = _EMPTY
-    partitions: frozenset[TopicPartition] = frozenset()
+    partitions: frozenset[TransactionPartition] = frozenset()
     start_ms: int = -1
     last_update_ms: int
     client_transaction_version: int = 0
@@ -168,7 +168,7 @@ class Transaction(Struct, frozen=True, kw_only=True):
         return self._ready(new_producer_id, 0, last_epoch, timeout_ms, now)
 
     def joined_by(
-        self, partitions: frozenset[TopicPartition], client_transaction_version: int, now: int
+        self, partitions: frozenset[TransactionPartition], client_transaction_version: int, now: int
     ) -> "Transaction":
         """With more partitions; the first ones open the transaction."""
         return self._moved(

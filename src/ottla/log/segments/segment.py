@@ -33,7 +33,7 @@ _BASE_LENGTH_DELTA_SIZE = BASE_LENGTH_DELTA.size
 _log = structlog.get_logger()
 
 
-class Found(NamedTuple):
+class FoundBatch(NamedTuple):
     """A batch in a segment's file."""
 
     position: int
@@ -231,7 +231,7 @@ class LogSegment:
 
     # Finding ------------------------------------------------------------------------------
 
-    def find(self, offset: int, *, may_wait: bool = True) -> Found | None:
+    def find(self, offset: int, *, may_wait: bool = True) -> FoundBatch | None:
         """The first batch that ends at or after an offset: the one that holds it, or the next.
 
         Raises ColdReadError if the disk would have to be read and `may_wait` is False.
@@ -264,7 +264,7 @@ class LogSegment:
                 if length < SMALLEST_LENGTH or position + at + size > end:
                     raise self._no_batch(position + at)
                 if base + delta >= offset:
-                    return Found(position + at, base, size)
+                    return FoundBatch(position + at, base, size)
                 at += size
             if at == 0:
                 raise self._no_batch(position)

@@ -11,7 +11,7 @@ Rules kept here:
 from collections.abc import Callable
 from typing import Final, NamedTuple
 
-from ottla.log.validation.recompression import Wanted, recompressed
+from ottla.log.validation.recompression import TargetCompression, recompressed
 from ottla.records.compression import LARGEST_BODY, BodyTooLargeError, body_of
 from ottla.records.kernel import KERNEL
 from ottla.records.layout import Examined
@@ -24,31 +24,31 @@ SHORT_BODY: Final = 128 << 10
 """What is decompressed on the loop, in well under a millisecond."""
 
 
-class Looked(NamedTuple):
+class Inspected(NamedTuple):
     """What was seen in a batch."""
 
     found: Examined
     recompressed: memoryview | None
     """The batch in the codec that was wanted, where it had another one."""
-    wanted: Wanted | None
+    wanted: TargetCompression | None
 
 
 class LongBodyError(Exception):
     """A long batch has to be inspected: call `look` with a copy of it in a thread."""
 
-    def __init__(self, look: Callable[[memoryview], Looked]) -> None:
+    def __init__(self, look: Callable[[memoryview], Inspected]) -> None:
         super().__init__("a long batch")
         self.look = look
 
 
 def look_into(
     batch: memoryview,
-    wanted: Wanted | None,
+    wanted: TargetCompression | None,
     earliest: int = INT64_MIN,
     latest: int = INT64_MAX,
     *,
     may_wait: bool,
-) -> Looked:
+) -> Inspected:
     """Examine a batch whose CRC is right, and give it another codec where one is wanted.
 
     Raises INVALID_RECORD if its body is not records, and LongBodyError where that would take
@@ -57,7 +57,7 @@ def look_into(
 
     size = len(batch)  # a request may have more bytes behind it
 
-    def look_later(copied: memoryview) -> Looked:
+    def look_later(copied: memoryview) -> Inspected:
         return look_into(copied[:size], wanted, earliest, latest, may_wait=True)
 
     header = read_header(batch)
@@ -79,4 +79,4 @@ def look_into(
     except KafkaError as problem:
         raise KafkaError(ErrorCode.INVALID_RECORD, problem.message) from None
     changed = recompressed(batch, body, wanted) if wanted is not None and is_other else None
-    return Looked(found, changed, wanted)
+    return Inspected(found, changed, wanted)

@@ -22,7 +22,7 @@ _KAFKAS_FAST_LZ4: Final = 9
 """Kafka's default level of lz4 stands for its fast compressor, all others for the slow one."""
 
 
-class Wanted(NamedTuple):
+class TargetCompression(NamedTuple):
     """The codec of a topic, and how hard it tries."""
 
     codec: Codec
@@ -30,13 +30,13 @@ class Wanted(NamedTuple):
     largest_batch: int
 
 
-def wanted(config: LogConfig) -> Wanted | None:
+def wanted(config: LogConfig) -> TargetCompression | None:
     """What a topic wants; None if each producer's choice stays."""
     if config.compression_type == PRODUCER:
         return None
     largest = min(config.max_message_bytes, config.segment_bytes)
     if config.compression_type == UNCOMPRESSED:
-        return Wanted(Codec.NONE, None, largest)
+        return TargetCompression(Codec.NONE, None, largest)
     codec = Codec[config.compression_type.upper()]
     levels = {
         Codec.GZIP: config.compression_gzip_level,
@@ -45,11 +45,11 @@ def wanted(config: LogConfig) -> Wanted | None:
     }
     default = {Codec.GZIP: -1, Codec.LZ4: _KAFKAS_FAST_LZ4}.get(codec)
     level = levels.get(codec)
-    return Wanted(codec, None if level == default else level, largest)
+    return TargetCompression(codec, None if level == default else level, largest)
 
 
 def recompressed(
-    batch: memoryview, body: bytes | bytearray | memoryview, target: Wanted
+    batch: memoryview, body: bytes | bytearray | memoryview, target: TargetCompression
 ) -> memoryview:
     """The batch of this (decompressed) body in the wanted codec; raises MESSAGE_TOO_LARGE."""
     fields = list(HEADER.unpack_from(batch))
@@ -67,7 +67,7 @@ def recompressed(
     return view
 
 
-def _too_large(size: int, target: Wanted) -> KafkaError:
+def _too_large(size: int, target: TargetCompression) -> KafkaError:
     return KafkaError(
         ErrorCode.MESSAGE_TOO_LARGE,
         f"the batch has {size} bytes when it is {target.codec.name.lower()} as "

@@ -26,7 +26,7 @@ QUERY_ID = "sql.streaming.queryId"
 
 
 @dataclass
-class Written(WriterCommitMessage):
+class WrittenFiles(WriterCommitMessage):
     """What one task wrote."""
 
     query: str
@@ -39,7 +39,7 @@ class LakeWriter(DataSourceStreamArrowWriter):
     def __init__(self, table: LakeTable) -> None:
         self._table = table
 
-    def write(self, iterator: "Iterator[pa.RecordBatch]") -> Written:
+    def write(self, iterator: "Iterator[pa.RecordBatch]") -> WrittenFiles:
         """In a task: write files that nobody sees yet."""
         from pyspark import TaskContext
 
@@ -50,11 +50,11 @@ class LakeWriter(DataSourceStreamArrowWriter):
         writer = self._table.writer()
         for batch in iterator:
             writer.write(self._table.fit(batch))
-        return Written(query, writer.close())
+        return WrittenFiles(query, writer.close())
 
     def commit(self, messages: list[WriterCommitMessage | None], batchId: int) -> None:  # noqa: N803 (Spark's name)
         """Make the files a part of the table, unless the batch is in it already."""
-        written = [message for message in messages if isinstance(message, Written)]
+        written = [message for message in messages if isinstance(message, WrittenFiles)]
         if len(written) != len(messages):
             raise RuntimeError("a task did not say what it wrote")
         files = [file for message in written for file in message.files]
