@@ -97,7 +97,7 @@ def test_the_audit_and_internal_topics_are_not_audited(tmp_path: Path) -> None:
     run(work())
 
 
-def test_a_stop_counts_the_rest_and_a_start_goes_on_from_there(tmp_path: Path) -> None:
+def test_a_stop_counts_the_rest_and_a_start_continues_from_there(tmp_path: Path) -> None:
     async def work() -> None:
         async with running(tmp_path, ON) as node:
             write(await topic(node, "orders"), 5)
@@ -144,7 +144,7 @@ def test_a_kill_loses_and_doubles_nothing(tmp_path: Path, moment: str) -> None:
     run(live_again())
 
 
-def test_a_topic_made_anew_is_counted_from_its_beginning(tmp_path: Path) -> None:
+def test_a_topic_recreated_is_counted_from_its_beginning(tmp_path: Path) -> None:
     async def work() -> None:
         async with running(tmp_path, ON) as node:
             write(await topic(node, "orders"), 5)

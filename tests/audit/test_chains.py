@@ -77,7 +77,7 @@ def test_who_says_goodbye_is_not_dead() -> None:
     assert not chain.is_dead(NOW + 1_000_000)
 
 
-def test_after_a_loss_the_same_offsets_are_counted_anew() -> None:
+def test_after_a_loss_the_same_offsets_are_counted_again() -> None:
     loss = event(Tier.BROKER, sequence=6, next=6, lost=[(0, 6, 10)])
     told: list[Event] = [stored({(0, 0): 10}, (0, 10)), loss, stored({(0, 0): 4}, (6, 10))]
     (chain,) = chains(told)

@@ -84,7 +84,7 @@ def test_one_that_fails_is_not_the_failure_of_the_others(monkeypatch: pytest.Mon
     assert len(runs.groups) == 1
 
 
-def test_a_mistake_reaches_everybody_who_waits(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_mistake_reaches_everyone_who_waits(monkeypatch: pytest.MonkeyPatch) -> None:
     def run(_: Sequence[Flush]) -> None:
         raise ValueError("a mistake of ours")
 

@@ -137,7 +137,7 @@ def test_flushes_and_openings_that_are_tried_again_and_again_are_told_once(
     asyncio.run(live())
 
 
-def test_a_checkpoint_that_finds_no_room_gets_what_was_put_by(
+def test_a_checkpoint_that_finds_a_full_disk_gets_what_was_put_by(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     reserve = tmp_path / full_disk.RESERVE

@@ -47,7 +47,7 @@ def test_a_partition_at_rest_needs_no_more_memory_and_keeps_its_age() -> None:
     assert looks.seconds_behind(T, 6, 5000.0) == pytest.approx(5000 - 6 / 7)
 
 
-def test_a_partition_that_ends_earlier_than_before_begins_anew() -> None:
+def test_a_partition_that_ends_earlier_than_before_begins_again() -> None:
     assert history((0.0, 50), (10.0, 3)).seconds_behind(T, 1, 20.0) == 10.0
 
 

@@ -188,7 +188,7 @@ def test_no_threads_no_cleaning(tmp_path: Path) -> None:
     asyncio.run(story())
 
 
-def test_readers_and_writers_go_on_meanwhile(tmp_path: Path) -> None:
+def test_readers_and_writers_continue_meanwhile(tmp_path: Path) -> None:
     async def story() -> None:
         async with running(tmp_path, SLOW) as node, cleaning(node) as cleaner:
             partition = await dirty(node, "table")

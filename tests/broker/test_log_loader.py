@@ -152,7 +152,7 @@ def test_records_that_are_gone_take_their_partition_offline(
     assert not (tmp_path / CLEAN_SHUTDOWN).exists()
 
 
-def test_a_folder_that_is_gone_is_told_and_offsets_go_on(tmp_path: Path) -> None:
+def test_a_folder_that_is_gone_is_told_and_offsets_continue(tmp_path: Path) -> None:
     asyncio.run(filled(tmp_path, "a"))
     shutil.rmtree(tmp_path / "a-0")
 
@@ -289,7 +289,7 @@ def unclean(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Unclean:
     return Unclean(tmp_path, monkeypatch)
 
 
-def test_large_recoveries_go_on_while_the_broker_runs(unclean: Unclean) -> None:
+def test_large_recoveries_continue_while_the_broker_runs(unclean: Unclean) -> None:
     async def live() -> None:
         async with running(unclean.folder) as node:
             assert error_of(node, "a") == ErrorCode.NOT_LEADER_OR_FOLLOWER

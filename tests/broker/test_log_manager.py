@@ -307,7 +307,7 @@ def test_a_flush_that_a_full_disk_refused_comes_again_soon_however_little_it_is(
     asyncio.run(live())
 
 
-def test_a_flush_that_somebody_waits_for_comes_again_after_a_full_disk(
+def test_a_flush_that_someone_waits_for_comes_again_after_a_full_disk(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(partition_module, "OWED_AGAIN_SECONDS", 0.01)

@@ -129,7 +129,7 @@ def test_a_damaged_log_is_offline_and_the_others_are_not(unclean: Unclean) -> No
     asyncio.run(live())
 
 
-def test_the_loop_goes_on_meanwhile(unclean: Unclean, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_loop_continues_meanwhile(unclean: Unclean, monkeypatch: pytest.MonkeyPatch) -> None:
     gate = Gate(monkeypatch)
 
     async def live() -> None:

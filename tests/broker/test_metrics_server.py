@@ -218,7 +218,7 @@ def test_too_many_scrapes_get_503_while_health_is_answered(
 
 
 @pytest.mark.parametrize("request_", ["", "GET /metrics HTTP/1.1\r\nHost: x\r\n\r\n"])
-def test_a_client_that_does_not_go_on_is_cut_off(
+def test_a_client_that_does_not_continue_is_cut_off(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, request_: str
 ) -> None:
     """Whether it sends nothing, or does not take the response."""

@@ -25,7 +25,7 @@ def metadata(folder: Path, target: Path) -> None:
         shutil.copy(file, target)
 
 
-def test_the_only_replica_raises_the_epoch_and_goes_on(tmp_path: Path) -> None:
+def test_the_only_replica_raises_the_epoch_and_continues(tmp_path: Path) -> None:
     data, backup = tmp_path / "data", tmp_path / "backup"
     backup.mkdir()
 

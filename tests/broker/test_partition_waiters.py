@@ -110,7 +110,7 @@ def test_a_follower_wakes_its_readers_when_the_high_watermark_moves(tmp_path: Pa
     asyncio.run(live())
 
 
-def test_a_partition_that_leaves_wakes_everybody(tmp_path: Path) -> None:
+def test_a_partition_that_leaves_wakes_everyone(tmp_path: Path) -> None:
     async def live() -> None:
         async with running(tmp_path) as node:
             partition = await topic(node, "t")

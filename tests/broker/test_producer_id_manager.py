@@ -69,7 +69,7 @@ def test_two_brokers_never_give_out_the_same_id(tmp_path: Path) -> None:
     with_store(tmp_path, claim)
 
 
-def test_a_spare_block_outlasts_a_store_that_is_away(tmp_path: Path) -> None:
+def test_a_spare_block_outlasts_a_store_that_is_down(tmp_path: Path) -> None:
     async def claim(store: SqliteStore) -> None:
         host = Host(store)
         source = host.source()

@@ -166,7 +166,7 @@ def test_work_that_is_stopped_stays_so() -> None:
 # Each task of a broker that must not end ----------------------------------------------------
 
 
-def test_the_controller_goes_on(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_controller_continues(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     async def live() -> None:
         async with beside_another(tmp_path) as (node, _):
             controller = node.controller._controller
@@ -255,7 +255,7 @@ async def _until_in_sync(node: BrokerServer, partition: Partition, leadership: L
     await until(look)
 
 
-def test_the_fencing_probe_goes_on() -> None:
+def test_the_fencing_probe_continues() -> None:
     async def live() -> None:
         state = BrokerState(1)
         state.epoch = 1
@@ -288,7 +288,7 @@ def _nobody(reason: str, *, is_cut_off: bool) -> None:
     raise AssertionError(reason)
 
 
-def test_flushes_go_on(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_flushes_continue(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     async def live() -> None:
         async with running(tmp_path) as node:
             partition = await topic(node, "t")

@@ -37,7 +37,7 @@ def until(condition: Callable[[], bool], seconds: float = 30) -> None:
         sleep(0.05)
 
 
-def test_a_group_goes_on_where_it_has_committed(ottla: Ottla, client: Client, topic: str) -> None:
+def test_a_group_continues_where_it_has_committed(ottla: Ottla, client: Client, topic: str) -> None:
     fill(client, topic, b"a", b"b", b"c")
     ran = ottla("consume", topic, "--group", topic)
     assert (ran.status, sorted(ran.out.split())) == (0, ["a", "b", "c"])

@@ -48,7 +48,9 @@ def test_a_time_after_all_records_deletes_all(ottla: Ottla, client: Client, full
     assert starts(client, full) == [COUNT, COUNT]
 
 
-def test_all_records_are_deleted_and_offsets_go_on(ottla: Ottla, client: Client, full: str) -> None:
+def test_all_records_are_deleted_and_offsets_continue(
+    ottla: Ottla, client: Client, full: str
+) -> None:
     ran = ottla("topic", "trim", full, "--all", "--json")
     assert ran.json == {
         "name": full,

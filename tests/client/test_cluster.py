@@ -50,7 +50,7 @@ def test_when_no_bootstrap_server_answers_all_are_named_at_once() -> None:
         assert f"127.0.0.1:{port}: Connection refused" in str(caught.value)
 
 
-def test_the_next_bootstrap_server_is_asked_when_one_is_away() -> None:
+def test_the_next_bootstrap_server_is_asked_when_one_is_down() -> None:
     with (
         FakeBroker() as broker,
         Client(quick(f"127.0.0.1:{unused_port()},{broker.address}")) as client,
@@ -113,7 +113,7 @@ def test_a_lost_connection_is_made_again() -> None:
         assert client.retry(lambda: client.metadata(None)).topics
 
 
-def test_a_leader_that_has_left_the_cluster_is_looked_up_anew() -> None:
+def test_a_leader_that_has_left_the_cluster_is_looked_up_again() -> None:
     broker = FakeBroker()
     leaders = [7]  # it died after the topic was asked for: only another question can tell
 

@@ -101,7 +101,7 @@ def test_raw_batches_say_what_of_them_was_asked_for(client: Client, topic: str) 
     assert len(decode_batch(raw.data)) == 10
 
 
-def test_reading_goes_on_after_the_broker_was_away(topic: str, client: Client) -> None:
+def test_reading_continues_after_the_broker_was_down(topic: str, client: Client) -> None:
     fill(client, topic, 10)
     where = TopicPartition(topic, 0)
     with Reader(client, {where: 0}, until={where: 10}, partition_max_bytes=1) as reader:

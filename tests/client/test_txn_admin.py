@@ -125,7 +125,7 @@ def test_a_young_transaction_does_not_hang_yet(
         assert len(found) == count
 
 
-def test_a_transactional_id_that_begins_anew_does_not_end_what_hangs(
+def test_a_transactional_id_that_begins_again_does_not_end_what_hangs(
     client: Client, admin: Admin, transactions: TxnAdmin, topic: str
 ) -> None:
     write_in_transaction(client, topic, topic)

@@ -100,7 +100,7 @@ def test_search_finds_topics_on_the_server(pages: TestClient) -> None:
     )
 
 
-def test_browsing_from_oldest_goes_on_where_it_stopped(pages: TestClient, client: Client) -> None:
+def test_browsing_from_oldest_continues_where_it_stopped(pages: TestClient, client: Client) -> None:
     seen: list[tuple[int, int]] = []
     start = SearchStart("oldest")
     for _ in range(20):

@@ -95,7 +95,7 @@ def test_members_of_both_protocols_are_still_members(own_broker: OwnBroker) -> N
         ("aiokafka", "classic"),
     ],
 )
-def test_consumers_go_on_when_the_broker_is_back(
+def test_consumers_continue_when_the_broker_is_back(
     own_broker: OwnBroker, members: Members, library: str, protocol: str
 ) -> None:
     broker = own_broker(SETTINGS)

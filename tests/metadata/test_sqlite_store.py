@@ -201,7 +201,7 @@ def _needs_room(database: Database, spare_pages: int) -> None:
     database._connection.execute(f"PRAGMA max_page_count={pages + spare_pages}")
 
 
-def test_a_commit_that_finds_no_room_gets_that_of_the_reserve(
+def test_a_commit_that_finds_a_full_disk_gets_that_of_the_reserve(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     path, reserve = tmp_path / "db", tmp_path / "db-reserve"

@@ -133,7 +133,7 @@ def costly(leaf: str) -> str:
     return json.dumps({"$ref": "#/definitions/d11", "definitions": definitions})
 
 
-def test_a_schema_that_takes_too_long_is_refused_and_others_go_on(broker: Broker) -> None:
+def test_a_schema_that_takes_too_long_is_refused_and_others_continue(broker: Broker) -> None:
     options = ("--alone", "--topic", "_schemas_slow", "--check-timeout", "2")
     with RegistryProcess(broker.bootstrap_servers, *options) as registry:
         rest = registry.rest()

@@ -69,7 +69,7 @@ def test_an_unknown_id_is_asked_for_once_in_a_while(rest: Rest) -> None:
     assert decoder.decode(value) == b"1"
 
 
-def test_a_registry_that_is_away_is_not_asked_for_each_value() -> None:
+def test_a_registry_that_is_down_is_not_asked_for_each_value() -> None:
     clock = [0.0]
     decoder = Decoder("http://127.0.0.1:1", now=lambda: clock[0])
     problems = []

@@ -19,7 +19,7 @@ def test_the_first_by_address_is_chosen() -> None:
     assert choose([("1", C), ("2", A), ("3", B)]) == Assignment(master="2", master_identity=A)
 
 
-def test_who_writes_already_goes_on() -> None:
+def test_who_writes_already_continues() -> None:
     writing = msgspec.structs.replace(C, leader=True)
     assert choose([("1", A), ("2", writing)]).master == "2"
 

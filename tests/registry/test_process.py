@@ -157,7 +157,7 @@ def test_both_of_two_registries_write_and_read_what_was_written(two: list[Regist
 
 
 @pytest.mark.parametrize("victim", [0, 1])
-def test_the_writer_dies_and_the_other_goes_on(two: list[RegistryProcess], victim: int) -> None:
+def test_the_writer_dies_and_the_other_continues(two: list[RegistryProcess], victim: int) -> None:
     ids = [
         item.rest().register(f"s{at}", f'"{kind}"').body["id"]
         for at, (item, kind) in enumerate(zip(two, ("int", "long"), strict=True))

@@ -158,7 +158,7 @@ def test_a_credential_that_ends_sooner_bounds_the_session() -> None:
         assert reply(token(gate, b"carol")).session_lifetime_ms == life
 
 
-def test_nobody_becomes_somebody_else() -> None:
+def test_nobody_becomes_someone_else() -> None:
     gate = new_gate()
     handshake(gate)
     token(gate)

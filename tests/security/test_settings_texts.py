@@ -123,7 +123,7 @@ def test_a_secret_shows_nothing_and_travels() -> None:
 
 
 @pytest.mark.parametrize(("jwks", "insecure"), [("file:///keys.json", 0), ("", 1)])
-def test_a_listener_that_takes_tokens_that_anybody_can_write_does_not_authenticate(
+def test_a_listener_that_takes_tokens_that_anyone_can_write_does_not_authenticate(
     jwks: str, insecure: int
 ) -> None:
     settings = {

@@ -46,7 +46,7 @@ def test_owner_and_renewers_may_renew_until_the_maximum() -> None:
         (ALICE, 1001 + DAY, ErrorCode.DELEGATION_TOKEN_EXPIRED),
     ],
 )
-def test_others_may_not_renew_nor_may_anybody_after_its_end(
+def test_others_may_not_renew_nor_may_anyone_after_its_end(
     who: Principal, now: int, code: ErrorCode
 ) -> None:
     with pytest.raises(KafkaError) as refusal:

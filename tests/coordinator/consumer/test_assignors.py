@@ -102,7 +102,7 @@ def test_different_subscriptions_are_balanced_as_far_as_they_allow() -> None:
     assert [size(assignment) for assignment in result.values()] == [3, 3, 1]
 
 
-def test_what_a_member_is_not_subscribed_to_any_more_goes_to_another() -> None:
+def test_what_a_member_is_not_subscribed_to_any_longer_goes_to_another() -> None:
     members = {"x": spec(A, had={A: frozenset({0}), B: frozenset({0})}), "y": spec(A, B)}
     result = assign_uniformly(members, {A: 1, B: 1})
     assert result["y"] == {B: frozenset({0})}

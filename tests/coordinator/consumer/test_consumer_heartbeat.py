@@ -224,7 +224,7 @@ def test_new_partitions_and_new_topics_are_seen_with_the_next_heartbeat() -> Non
     assert member.owned == {"later": [0]}
 
 
-def test_a_topic_made_anew_is_another_topic() -> None:
+def test_a_topic_recreated_is_another_topic() -> None:
     world = World()
     (member,) = joined(world, "m")
     old = world.topics.delete("a")

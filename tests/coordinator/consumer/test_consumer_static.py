@@ -151,7 +151,7 @@ def test_a_pattern_that_is_given_up_takes_its_topics_with_it() -> None:
     assert member.owned.keys() == {"other"}
 
 
-def test_patterns_of_members_that_left_are_not_looked_up_any_more() -> None:
+def test_patterns_of_members_that_left_are_not_looked_up_any_longer() -> None:
     world = World(topics=Topics(log_a=1, other=1))
     first = Consumer(world, "m1", topics=[], regex="log_*")
     second = Consumer(world, "m2", topics=["other"])

@@ -82,7 +82,7 @@ def test_a_heartbeat_without_partitions_gives_nothing_up() -> None:
     assert advance(waiting, {A: frozenset({1})}, owned=None) is waiting
 
 
-def test_what_a_member_does_not_own_any_more_needs_no_giving_up() -> None:
+def test_what_a_member_does_not_own_any_longer_needs_no_giving_up() -> None:
     after = advance(member(assigned={A: {0: 3}}), {A: frozenset({1})}, owned={})
     assert (after.state, after.assigned) == (STABLE, {A: {1: 5}})
 

@@ -156,7 +156,7 @@ def test_an_empty_consumer_group_is_deleted() -> None:
     assert (group_ids(world), fetch(world)) == ([], -1)
 
 
-def test_a_group_that_was_deleted_starts_anew() -> None:
+def test_a_group_that_was_deleted_starts_again() -> None:
     world = World()
     (member,) = stable_group(world, 1)
     member.leave()
@@ -314,7 +314,7 @@ def test_the_offsets_of_a_deleted_topic_go() -> None:
     assert (fetch(world), fetch(world, 1), fetch(world, topic="b")) == (-1, -1, 6)
 
 
-def test_the_offsets_of_a_topic_made_anew_stay_when_the_old_one_is_cleaned_up() -> None:
+def test_the_offsets_of_a_topic_recreated_stay_when_the_old_one_is_cleaned_up() -> None:
     world = World()
     old = world.topics.delete("a")
     world.topics.create("a", 4)

@@ -160,7 +160,7 @@ def test_an_older_state_epoch_changes_nothing() -> None:
     assert world.shard.states == before
 
 
-def test_a_new_initialization_begins_anew_and_keeps_older_leaders_out() -> None:
+def test_a_new_initialization_begins_again_and_keeps_older_leaders_out() -> None:
     world = World()
     world.initialize(start=0)
     world.read(leader_epoch=5)

@@ -74,7 +74,7 @@ def test_the_new_producer_fences_the_old_one() -> None:
     assert old.init(stated=True) is ErrorCode.PRODUCER_FENCED
 
 
-def test_a_producer_may_go_on_with_the_epoch_it_states_and_ask_twice() -> None:
+def test_a_producer_may_continue_with_the_epoch_it_states_and_ask_twice() -> None:
     driver = Driver()
     producer = a_producer(driver)
     retry = Producer(driver)

@@ -124,7 +124,7 @@ def test_a_query_that_gets_nowhere_is_given_up() -> None:
     ]
 
 
-def test_a_finished_batch_begins_the_count_anew() -> None:
+def test_a_finished_batch_begins_the_count_again() -> None:
     text = MACHINERY.format("Task not serializable")
     restarts = Restarts()
     assert all(restarts.allow(text, batches) for batches in range(3 * MOST_IN_A_ROW))

@@ -39,7 +39,7 @@ def file(tmp_path: Path) -> str:
     return str(path)
 
 
-def test_the_command_line_is_stronger_than_the_file_and_both_than_defaults() -> None:
+def test_the_command_line_takes_precedence_over_the_file_and_both_over_defaults() -> None:
     file = {"spark.sql.session.timeZone": "CET", "spark.x": "file", "spark.master": "local[3]"}
     chosen = settings_for("local[1]", file, {"spark.x": "flag"})
     assert chosen["spark.sql.session.timeZone"] == "CET"
@@ -132,7 +132,7 @@ def test_run_refuses_settings_that_are_not_sparks(file: str) -> None:
     assert "--set memory: Spark's settings begin with spark." in ran.output
 
 
-def test_run_names_a_broker_that_is_away_before_java_is_started(
+def test_run_names_a_broker_that_is_down_before_java_is_started(
     monkeypatch: pytest.MonkeyPatch, file: str
 ) -> None:
     def started(*_: object) -> None:

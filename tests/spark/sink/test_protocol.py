@@ -329,7 +329,7 @@ def test_a_fenced_run_may_not_decide(client: Client, topic: str, run: Run) -> No
     assert visible(client, topic) == [*ALL, "d", "e"]
 
 
-def test_another_process_of_the_same_run_goes_on(client: Client, topic: str, run: Run) -> None:
+def test_another_process_of_the_same_run_continues(client: Client, topic: str, run: Run) -> None:
     for batch in range(3):
         forget_process()
         run.batch(batch, [[str(batch)]])

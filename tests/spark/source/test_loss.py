@@ -38,7 +38,7 @@ def test_a_start_after_the_logs_end_reads_nothing_that_was_not_asked_for() -> No
     assert found.start == found.end
 
 
-def test_a_topic_that_was_made_anew_is_read_from_its_start_by_a_query_that_goes_on() -> None:
+def test_a_topic_that_was_recreated_is_read_from_its_start_by_a_query_that_continues() -> None:
     found = compared(50, 9, Bounds(0, 9), goes_on=True)
     assert len(found.losses) == 1
     assert (found.start, found.end) == ({P: 0}, {P: 9})

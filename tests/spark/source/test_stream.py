@@ -40,7 +40,7 @@ def test_a_restarted_query_reads_only_what_is_new(
     assert nothing.rows == []
 
 
-def test_a_query_that_found_nothing_at_first_goes_on_from_there(
+def test_a_query_that_found_nothing_at_first_continues_from_there(
     spark: SparkSession, bootstrap: str, client: Client, topic: str, tmp_path: Path
 ) -> None:
     write(client, topic, ["before"])
@@ -241,7 +241,7 @@ def test_a_consumer_group_is_told_what_has_been_read(
     }
 
 
-def test_a_query_that_retention_overtook_fails_or_goes_on(
+def test_a_query_that_retention_overtook_fails_or_continues(
     spark: SparkSession,
     bootstrap: str,
     client: Client,

@@ -127,7 +127,7 @@ def test_a_start_at_the_end_is_no_loss_though_records_came_meanwhile(
     assert ranges(stream, start, end) == []
 
 
-def test_a_topic_that_was_made_anew_is_read_from_its_start(
+def test_a_topic_that_was_recreated_is_read_from_its_start(
     bootstrap: str, client: Client, admin: Admin, topic: str
 ) -> None:
     write(client, topic, ["a", "b", "c"])
@@ -143,7 +143,7 @@ def test_a_topic_that_was_made_anew_is_read_from_its_start(
     assert ranges(stream, first, again) == [OffsetRange(topic, 0, 0, 1)]
 
 
-def test_a_topic_that_was_made_anew_under_a_planned_batch_is_read_once(
+def test_a_topic_that_was_recreated_under_a_planned_batch_is_read_once(
     bootstrap: str, client: Client, admin: Admin, topic: str
 ) -> None:
     write(client, topic, ["a", "b", "c"])
