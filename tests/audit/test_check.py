@@ -156,7 +156,7 @@ def test_longer_windows_can_be_asked_for() -> None:
     assert (row.produced, row.stored, row.missing) == (9, 8, 1)
 
 
-def test_only_windows_since_a_time_are_told_and_judged() -> None:
+def test_only_windows_since_a_time_are_reported_and_judged() -> None:
     told = [produced({(0, 0): 5, (50, 50): 4}, (0, 9)), stored({(50, 50): 4}, (0, 9))]
     assert report(*told).missing == 5
     assert report(*told, since=30).missing == 0

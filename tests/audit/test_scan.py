@@ -157,7 +157,7 @@ def test_a_segment_that_was_compacted_meanwhile_is_read_from_its_start(logs: Log
     assert (total(found), found.reached) == (2, 6)
 
 
-def test_a_damaged_log_is_told_and_the_others_are_counted(logs: Logs, tmp_path: Path) -> None:
+def test_a_damaged_log_is_reported_and_the_others_are_counted(logs: Logs, tmp_path: Path) -> None:
     log = logs.open()
     append(log, batch(3))
     other = Logs(tmp_path / "other-0")

@@ -10,7 +10,7 @@ def total(events: list[Event]) -> int:
     return sum(n for event in events for *_, n in event.counts)
 
 
-def test_without_records_nothing_is_told() -> None:
+def test_without_records_nothing_is_reported() -> None:
     silent = tally()
     assert not silent.has_news
     assert silent.report(0) == []
@@ -30,7 +30,7 @@ def test_events_follow_each_other_and_tell_each_record_once() -> None:
     assert not busy.has_news
 
 
-def test_a_pause_is_told_once() -> None:
+def test_a_pause_is_reported_once() -> None:
     busy = tally()
     busy.add("t", 0, 5)
     assert [each.open for each in busy.report(0)] == [True]

@@ -3,7 +3,7 @@
 from ottla.broker.replicas.commit_waiters import CommitWaiters
 
 
-def test_those_below_the_high_watermark_are_told_in_order() -> None:
+def test_those_below_the_high_watermark_are_reported_in_order() -> None:
     waiters, told = CommitWaiters(), list[str]()
     for name, offset in (("late", 9), ("first", 3), ("second", 5), ("as early", 3)):
         waiters.add(offset, lambda name=name: told.append(name), None)  # type: ignore[misc]  # mypy cannot infer a default
@@ -15,7 +15,7 @@ def test_those_below_the_high_watermark_are_told_in_order() -> None:
     assert len(told) == 3
 
 
-def test_what_is_lost_is_told_once_and_never_committed() -> None:
+def test_what_is_lost_is_reported_once_and_never_committed() -> None:
     waiters, told = CommitWaiters(), list[str]()
     waiters.add(3, lambda: told.append("committed"), lambda: told.append("lost"))
     waiters.add(4, lambda: told.append("committed"), None)

@@ -106,7 +106,7 @@ def test_a_session_cannot_change_between_names_and_ids() -> None:
     assert problem.value.code == ErrorCode.FETCH_SESSION_TOPIC_ID_ERROR
 
 
-def test_a_wrong_epoch_is_told_before_a_wrong_kind_of_name() -> None:
+def test_a_wrong_epoch_is_reported_before_a_wrong_kind_of_name() -> None:
     cache = sessions()
     session, _ = cache.begin(request(partitions=asks(0)), BY_NAME, 0)
     with pytest.raises(KafkaError) as problem:

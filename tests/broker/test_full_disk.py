@@ -60,7 +60,7 @@ def refused(node: BrokerServer, name: str) -> bool:
 
 
 @pytest.mark.parametrize("pwrite", [full, half])
-def test_what_clients_are_refused_is_told_once_and_so_is_its_end(
+def test_what_clients_are_refused_is_reported_once_and_so_is_its_end(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, pwrite: object
 ) -> None:
     async def live() -> None:
@@ -105,7 +105,7 @@ def test_a_disk_that_stays_full_without_a_client_is_not_said_to_have_room(
     asyncio.run(live())
 
 
-def test_flushes_and_openings_that_are_tried_again_and_again_are_told_once(
+def test_flushes_and_openings_that_are_tried_again_and_again_are_reported_once(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     tries = 0

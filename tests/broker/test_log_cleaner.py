@@ -346,7 +346,7 @@ def damage(partition: Partition) -> None:
         file.write(data)
 
 
-def test_a_log_that_cannot_be_compacted_is_told_once_and_does_not_stop_the_others(
+def test_a_log_that_cannot_be_compacted_is_reported_once_and_does_not_stop_the_others(
     tmp_path: Path,
 ) -> None:
     async def story() -> None:

@@ -152,7 +152,7 @@ def test_records_that_are_gone_take_their_partition_offline(
     assert not (tmp_path / CLEAN_SHUTDOWN).exists()
 
 
-def test_a_folder_that_is_gone_is_told_and_offsets_continue(tmp_path: Path) -> None:
+def test_a_folder_that_is_gone_is_reported_and_offsets_continue(tmp_path: Path) -> None:
     asyncio.run(filled(tmp_path, "a"))
     shutil.rmtree(tmp_path / "a-0")
 

@@ -202,7 +202,7 @@ def test_what_has_a_short_interval_of_its_own_waits_for_nobody(
     asyncio.run(live())
 
 
-def test_a_flush_that_fails_in_an_unknown_way_is_told_and_tried_again(
+def test_a_flush_that_fails_in_an_unknown_way_is_reported_and_tried_again(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(log_manager, "FLUSH_AGAIN_MS", 1)
@@ -354,7 +354,7 @@ def test_a_flush_that_nobody_waits_for_leaves_no_traceback(
     assert unseen == []
 
 
-def test_a_checkpoint_that_cannot_be_written_is_told_once(
+def test_a_checkpoint_that_cannot_be_written_is_reported_once(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     attempts = 0

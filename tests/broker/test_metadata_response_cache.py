@@ -48,7 +48,7 @@ def test_the_same_question_gets_the_same_bytes(tmp_path: Path) -> None:
     asyncio.run(live())
 
 
-def test_a_new_topic_a_deleted_one_and_a_broken_disk_are_told_at_once(tmp_path: Path) -> None:
+def test_a_new_topic_a_deleted_one_and_a_broken_disk_are_reported_at_once(tmp_path: Path) -> None:
     async def live() -> None:
         async with running(tmp_path) as node:
             await topic(node, "a")

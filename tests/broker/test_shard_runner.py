@@ -294,7 +294,7 @@ def test_lingering_records_count_at_once_and_are_appended_when_asked_for(tmp_pat
     asyncio.run(live())
 
 
-def test_lingering_records_that_are_lost_are_told_once(
+def test_lingering_records_that_are_lost_are_reported_once(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def full(*_: object) -> None:

@@ -63,7 +63,7 @@ def test_a_check_makes_nothing(tmp_path: Path) -> None:
     asyncio.run(live())
 
 
-def test_a_store_that_fails_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_store_that_fails_is_reported(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     async def broken(_: SqliteStore, __: list[Op]) -> None:
         raise StoreError("the disk is full")
 

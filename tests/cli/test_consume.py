@@ -80,7 +80,7 @@ def test_without_follow_everything_up_to_the_end_is_printed(ottla: Ottla, filled
         ("2100-01-01", 10),
     ],
 )
-def test_reading_begins_where_it_was_told(
+def test_reading_begins_where_it_was_asked_to(
     ottla: Ottla, filled: str, where: str, first: int
 ) -> None:
     ran = ottla("consume", filled, "--from", where, "--partition", "0")

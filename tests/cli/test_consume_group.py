@@ -58,7 +58,7 @@ def test_only_what_was_printed_is_committed(ottla: Ottla, client: Client, topic:
     assert sorted(map(int, seen)) == list(range(20))
 
 
-def test_a_new_group_begins_where_it_is_told(ottla: Ottla, client: Client, topic: str) -> None:
+def test_a_new_group_begins_where_it_is_asked_to(ottla: Ottla, client: Client, topic: str) -> None:
     fill(client, topic, b"old", b"old")
     assert ottla("consume", topic, "--group", topic, "--from", "end").out == ""
     fill(client, topic, b"new")

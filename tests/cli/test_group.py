@@ -132,7 +132,7 @@ def test_offsets_are_reset_to_a_target(
 
 
 @pytest.mark.parametrize(("target", "reached"), [("-100", 0), ("100", RECORDS)])
-def test_an_offset_that_is_not_there_becomes_the_nearest_and_is_told(
+def test_an_offset_that_is_not_there_becomes_the_nearest_and_is_reported(
     ottla: Ottla, client: Client, group: str, target: str, reached: int
 ) -> None:
     ran = ottla("group", "reset-offsets", group, "--all-topics", "--shift-by", target, "--execute")

@@ -116,7 +116,7 @@ def test_the_end_tells_count_bytes_and_rate(
     assert text.startswith("1,000 records, 10.0 kB in ")
 
 
-def test_what_the_broker_refuses_is_told_with_what_was_written(
+def test_what_the_broker_refuses_is_reported_with_what_was_written(
     ottla: Ottla, topic: str, tmp_path: Path
 ) -> None:
     lines = write(tmp_path / "lines", b"small\n" + b"x" * 2_000_000 + b"\n")

@@ -123,7 +123,7 @@ def test_workers_past_the_last_port_are_one_line(offline: Ottla, tmp_path: Path)
     assert "65536" in ran.err
 
 
-def test_a_free_port_for_metrics_is_told(tmp_path: Path) -> None:
+def test_a_free_port_for_metrics_is_reported(tmp_path: Path) -> None:
     flags = ["--port", "0", "--data", str(tmp_path), "--set", "ottla.metrics.port=0"]
     process = subprocess.Popen(
         [sys.executable, "-m", "ottla", "serve", *flags], stderr=subprocess.PIPE

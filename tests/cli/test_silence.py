@@ -9,7 +9,7 @@ def test_what_is_short_is_not_worth_a_word() -> None:
     assert silence.line(20) is None
 
 
-def test_a_long_silence_is_told_once_and_so_is_its_end() -> None:
+def test_a_long_silence_is_reported_once_and_so_is_its_end() -> None:
     silence = Silence("a:1", 5)
     for now in range(10, 15):
         silence.asked(now)

@@ -265,7 +265,7 @@ def test_a_login_cannot_break_out_of_its_place() -> None:
             as_user(security, wrong, "x")
 
 
-def test_a_cluster_that_is_gone_is_told_and_comes_back(tmp_path: Path) -> None:
+def test_a_cluster_that_is_gone_is_reported_and_comes_back(tmp_path: Path) -> None:
     port = free_port()
     with console(f"127.0.0.1:{port}") as pages:
         gone = pages.get("/topics")

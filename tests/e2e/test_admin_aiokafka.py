@@ -72,7 +72,7 @@ def test_the_cluster_is_described(bootstrap: str) -> None:
     with_admin(bootstrap, work)
 
 
-def test_configs_are_told_and_changed(bootstrap: str, topic: str) -> None:
+def test_configs_are_reported_and_changed(bootstrap: str, topic: str) -> None:
     async def work(admin: AIOKafkaAdminClient) -> None:
         change = ConfigResource(ConfigResourceType.TOPIC, topic, {"retention.ms": "55555"})
         await admin.alter_configs([change])

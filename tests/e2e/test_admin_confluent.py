@@ -148,7 +148,7 @@ def test_a_wrong_config_is_refused(admin: AdminClient, topic: str, name: str, va
     assert code_of(failure) == KafkaError.INVALID_CONFIG
 
 
-def test_the_brokers_own_configs_are_told(admin: AdminClient) -> None:
+def test_the_brokers_own_configs_are_reported(admin: AdminClient) -> None:
     node = admin.describe_cluster().result(PATIENCE_SECONDS).controller.id
     resource = ConfigResource(ResourceType.BROKER, str(node))
     entries = admin.describe_configs([resource])[resource].result(PATIENCE_SECONDS)

@@ -89,7 +89,7 @@ def test_many_partitions_each_keep_their_own_order(client: Client, new_topic: To
         assert [int(r.value or b"") for r in received] == list(range(first, first + 10))
 
 
-def test_reading_starts_where_it_is_told(client: Client, topic: str) -> None:
+def test_reading_starts_where_it_is_asked_to(client: Client, topic: str) -> None:
     client.produce(topic, [Message(str(n).encode(), partition=0) for n in range(50)])
     received = client.consume(topic, 0, 37, 3)
     assert [(r.offset, r.value) for r in received] == [(37, b"37"), (38, b"38"), (39, b"39")]

@@ -34,7 +34,7 @@ def test_a_broker_does_not_differ_from_its_like(pair: tuple[Side, Side], family:
     assert not outcome.explained
 
 
-def test_a_difference_is_told_with_the_few_steps_that_lead_to_it(
+def test_a_difference_is_reported_with_the_few_steps_that_lead_to_it(
     pair: tuple[Side, Side], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """One broker's replies to ListOffsets are changed on their way."""

@@ -87,7 +87,7 @@ def test_the_files_are_private_and_gone_afterwards() -> None:
     assert not folder.exists()
 
 
-def test_mistakes_are_told(tmp_path: Path) -> None:
+def test_mistakes_are_reported(tmp_path: Path) -> None:
     with pytest.raises(ValueError, match="neither 'tls', 'plain' nor a Security"):
         ottla.Broker(security="kerberos")
     with pytest.raises(ValueError, match="must not be empty"):

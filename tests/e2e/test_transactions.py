@@ -122,7 +122,7 @@ def test_transactions_may_overlap(
     assert visible(seen) == ["kept"]
 
 
-def test_aborted_transactions_are_told_in_the_order_of_their_first_offsets(
+def test_aborted_transactions_are_reported_in_the_order_of_their_first_offsets(
     own_broker: OwnBroker,
 ) -> None:
     """Kafka tells them in the order of their ends, which not every client sorts."""
@@ -132,7 +132,7 @@ def test_aborted_transactions_are_told_in_the_order_of_their_first_offsets(
     assert [each.first_offset for each in seen.aborted_transactions or []] == [0, 1, 2, 3, 4]
 
 
-def test_only_aborts_that_concern_the_fetched_range_are_told(
+def test_only_aborts_that_concern_the_fetched_range_are_reported(
     connection: Connection, producer: Producer, topic: str
 ) -> None:
     for _ in range(3):

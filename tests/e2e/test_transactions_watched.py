@@ -142,7 +142,9 @@ def test_transactions_are_listed_by_state_producer_age_and_pattern(
     assert listed(connection, pattern) == {name: "Ongoing"}
 
 
-def test_filters_that_make_no_sense_are_told(connection: Connection, producer: Producer) -> None:
+def test_filters_that_make_no_sense_are_reported(
+    connection: Connection, producer: Producer
+) -> None:
     request = ListTransactionsRequest(state_filters=["Ongoing", "Nonsense"])
     answer = connection.ask(request, ListTransactionsResponse, 2)
     assert answer.unknown_state_filters == ["Nonsense"]

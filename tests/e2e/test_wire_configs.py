@@ -154,7 +154,7 @@ def test_defaults_are_those_of_apache_kafka(connection: Connection, topic: str) 
     assert {name: found[name].value for name in DEFAULTS} == DEFAULTS
 
 
-def test_only_the_asked_keys_are_told(connection: Connection, topic: str) -> None:
+def test_only_the_asked_keys_are_reported(connection: Connection, topic: str) -> None:
     asked = ["retention.ms", "no.such.config"]
     assert list(entries(describe_configs(connection, TOPIC, topic, asked))) == ["retention.ms"]
 

@@ -258,7 +258,7 @@ def test_unknown_partitions_alone_or_beside_another_error_are_answered_at_once(
     assert time.monotonic() - started < stretched(10)
 
 
-def test_a_topic_deleted_beside_quiet_ones_is_told_at_once(
+def test_a_topic_deleted_beside_quiet_ones_is_reported_at_once(
     connect: Callable[[], Connection], topic: str, new_name: Callable[[], str]
 ) -> None:
     waiting, admin = connect(), connect()
@@ -298,7 +298,7 @@ def test_the_leader_epoch_fences(connection: Connection, topic: str) -> None:
         assert older.error_code == ErrorCode.FENCED_LEADER_EPOCH
 
 
-def test_a_diverging_epoch_is_told(connection: Connection, topic: str) -> None:
+def test_a_diverging_epoch_is_reported(connection: Connection, topic: str) -> None:
     """KIP-595: a reader ahead of what its last epoch reached learns where the log ends."""
     produce(connection, topic, values(b"a", b"b"))
     epoch = describe(connection, topic).partitions[0].leader_epoch

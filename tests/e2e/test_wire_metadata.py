@@ -102,7 +102,7 @@ def test_ids_are_refused_before_version_12(
         assert (refused.name, refused.topic_id) == (name or "", given_id)
 
 
-def test_a_topic_that_is_named_twice_is_told_once(
+def test_a_topic_that_is_named_twice_is_reported_once(
     connection: Connection, topic: str, new_name: Callable[[], str]
 ) -> None:
     missing = new_name()

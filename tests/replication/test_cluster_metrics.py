@@ -42,7 +42,7 @@ def of(name: str, scrapes: list[dict[Sample, float]]) -> list[tuple[str, float]]
     )
 
 
-def test_lag_is_told_once_also_where_another_broker_leads(tmp_path: Path) -> None:
+def test_lag_is_reported_once_also_where_another_broker_leads(tmp_path: Path) -> None:
     with ClusterProcesses(tmp_path, 3, {"ottla.metrics.port": "0"}) as cluster:
         cluster.create("t", partitions=PARTITIONS)
         cluster.until_in_sync("t")

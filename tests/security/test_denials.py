@@ -8,7 +8,7 @@ def _denial(name: str) -> Denial:
     return Denial("User:a", "h", Operation.READ, ResourceType.TOPIC, name)
 
 
-def test_the_first_is_told_at_once_and_the_others_are_counted() -> None:
+def test_the_first_is_reported_at_once_and_the_others_are_counted() -> None:
     denials = Denials()
     one = _denial("t")
     assert denials.note(one, 0.0) == Told(one, 0)

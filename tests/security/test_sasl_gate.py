@@ -101,7 +101,7 @@ def test_an_unknown_mechanism_is_told_the_known_ones() -> None:
     assert gate.state is GateState.FAILED
 
 
-def test_a_wrong_password_is_told_and_nothing_more_is_taken() -> None:
+def test_a_wrong_password_is_reported_and_nothing_more_is_taken() -> None:
     gate = new_gate()
     handshake(gate)
     step = token(gate, b"\0alice\0no")
@@ -128,7 +128,7 @@ def test_any_other_request_ends_the_connection(versions_first: int) -> None:
     assert gate.state is GateState.FAILED
 
 
-def test_versions_are_told_once_but_a_version_that_is_too_new_may_ask_again() -> None:
+def test_versions_are_reported_once_but_a_version_that_is_too_new_may_ask_again() -> None:
     gate = new_gate()
     newer = write_request_header(ApiKey.API_VERSIONS, 99, 1, "me")
     assert gate.step(memoryview(newer), 0).verdict is Verdict.PASS

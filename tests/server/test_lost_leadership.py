@@ -148,7 +148,7 @@ def test_a_follower_knows_the_producers_of_its_partition(broker: Broker) -> None
         assert [each.producer_id for each in told[0].active_producers] == [producer_id]
 
 
-def test_the_role_is_given_up_before_anyone_is_told(broker: Broker) -> None:
+def test_the_role_is_given_up_before_anyone_is_notified(broker: Broker) -> None:
     with Connection(broker.bootstrap_servers) as client:
         create_topic(client, "t")
     partition = shared(broker, "t")

@@ -32,7 +32,7 @@ def test_an_offset_that_may_be_committed_is_not_said_to_be_missing(broker: Broke
             assert list_offset(client, "t", timestamp).error_code == ErrorCode.OFFSET_NOT_AVAILABLE
 
 
-def test_an_offset_that_is_known_as_committed_is_told(broker: Broker) -> None:
+def test_an_offset_that_is_known_as_committed_is_reported(broker: Broker) -> None:
     with Connection(broker.bootstrap_servers) as client:
         create_topic(client, "t")
         for value in (b"first", b"second"):

@@ -97,7 +97,7 @@ def test_a_file_becomes_plain_values(tmp_path: Path) -> None:
     assert pipeline.steps["minutes"].sql.line == 17
 
 
-def test_an_unknown_key_is_told_with_the_nearest_right_one(check: Check) -> None:
+def test_an_unknown_key_is_reported_with_the_nearest_right_one(check: Check) -> None:
     text = changed("dead_letters: broken", "dead_leters: broken")
     assert check(text) == [
         "8: source clicks: unknown key dead_leters: did you mean dead_letters?",
@@ -181,7 +181,9 @@ def test_all_mistakes_are_found_at_once(check: Check) -> None:
          "4: source clicks: json needs a schema"),
     ],
 )  # fmt: skip
-def test_a_mistake_is_told_with_its_line(check: Check, old: str, new: str, problem: str) -> None:
+def test_a_mistake_is_reported_with_its_line(
+    check: Check, old: str, new: str, problem: str
+) -> None:
     found = check(changed(old, new))
     assert any(problem in text for text in found), found
 

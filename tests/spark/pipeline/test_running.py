@@ -247,7 +247,7 @@ def test_text_and_metadata(
         ("SELECT id\n      FROM c WHERE id.x = 1", "7: step s: [INVALID_EXTRACT_BASE_FIELD_TYPE]"),
     ],
 )
-def test_what_spark_finds_wrong_is_told_with_the_line(
+def test_what_spark_finds_wrong_is_reported_with_the_line(
     spark: SparkSession, bootstrap: str, topic: str, tmp_path: Path, step: str, problem: str
 ) -> None:
     file = tmp_path / "p.yaml"

@@ -166,7 +166,7 @@ def test_the_cause_of_a_failure_is_the_innermost_python_error() -> None:
     )
 
 
-def test_what_a_call_in_foreach_batch_failed_of_is_told_without_the_call() -> None:
+def test_what_a_call_in_foreach_batch_failed_of_is_reported_without_the_call() -> None:
     text = (
         "[STREAM_FAILED] Query [id = 1] terminated with exception: Return Message: Traceback (most "
         'recent call last):\n  File "each_batch.py", line 35, in write\n'

@@ -169,7 +169,7 @@ def test_a_batch_job_is_told_when_it_is_committed(
     assert (event.name, event.instance, event.sequence) == ("orders", run.run, 0)
 
 
-def test_a_batch_job_that_its_abort_finishes_is_told(
+def test_a_batch_job_that_its_abort_finishes_is_reported(
     bootstrap: str, client: Client, topic: str, run: Run
 ) -> None:
     reports = write_job(run)
@@ -194,7 +194,7 @@ def test_a_batch_is_committed_though_the_audit_cannot_be_told(
     assert caplog.text.count(f"failed to write audit events for {topic}") == 2
 
 
-def test_the_audit_is_told_in_transactions_of_version_1_too(
+def test_the_audit_is_reported_in_transactions_of_version_1_too(
     client: Client, topic: str, run: Run
 ) -> None:
     counts = Counts()

@@ -42,7 +42,7 @@ def test_each_topic_has_its_event() -> None:
     }
 
 
-def test_where_nothing_was_written_nothing_is_told() -> None:
+def test_where_nothing_was_written_nothing_is_reported() -> None:
     assert events(AUDIT, [None, Counted(60, [])], instance="sink", sequence=0, time=0) == []
 
 

@@ -52,7 +52,7 @@ def test_a_query_that_found_nothing_at_first_continues_from_there(
     assert values(batches.rows) == ["after"]
 
 
-def test_micro_batches_are_no_larger_than_asked_and_the_lag_is_told(
+def test_micro_batches_are_no_larger_than_asked_and_the_lag_is_reported(
     spark: SparkSession, bootstrap: str, client: Client, new_topic: NewTopic, tmp_path: Path
 ) -> None:
     topic = new_topic(2)
