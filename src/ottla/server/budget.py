@@ -1,4 +1,4 @@
-"""Room for large frames while they are being received, shared by all connections. Pure.
+"""Memory for large frames while they are received, shared by all connections. Pure.
 
 Rules kept here:
 1. A frame gets room for all of it or none: two half received ones cannot wait for each other.

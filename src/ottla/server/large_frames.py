@@ -1,4 +1,4 @@
-"""The large frames of one connection: which are received, and the room that each needs. Pure.
+"""The large frames of one connection: which are received, and the memory each needs. Pure.
 
 Rules kept here:
 1. A large frame is received once there is room for all of it (`budget.py`), and not while another

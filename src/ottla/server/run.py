@@ -1,4 +1,4 @@
-"""A whole broker: node, listeners and metrics put together, started and stopped.
+"""A whole broker: broker server, listeners and metrics, started and stopped together.
 
 `run_broker` is what `ottla serve` calls. `RunningBroker` is the same broker inside an event
 loop that the caller owns (see `ottla.embedded`).

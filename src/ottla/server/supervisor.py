@@ -1,4 +1,4 @@
-"""`ottla serve --workers N`: brokers of one machine, watched and started again.
+"""`ottla serve --workers N`: brokers of one machine, supervised and restarted.
 
 Rules kept here:
 1. The supervisor is the authority on life. A worker that is silent for `broker.session.timeout.ms`

@@ -1,4 +1,5 @@
-"""The audit topic as brokers use it: they write their counts to it, and read where others got to.
+"""The audit topic as brokers use it: they write their counts to it, and read how far others have
+counted.
 
 Rules kept here:
 1. Events go to the leader of their partition of the topic, whichever broker that is. They are

@@ -1,4 +1,4 @@
-"""What is done about a full disk: lines in the broker's log, and some room that was put by.
+"""Handling a full disk: lines in the broker's log, and disk space reserved beforehand.
 
 Rules kept here:
 1. Clients get an error for every batch that is refused (KAFKA_STORAGE_ERROR), and may ask a

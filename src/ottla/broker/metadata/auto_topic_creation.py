@@ -1,4 +1,4 @@
-"""Topics that are made because a client asked about them.
+"""Auto topic creation: topics are created because a client requested them.
 
 Rules kept here:
 1. Who asks waits until the topics are there, but not for long: a store that does not answer must

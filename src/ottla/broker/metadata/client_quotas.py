@@ -1,4 +1,4 @@
-"""The client quotas of the cluster, as they stand on this broker: found by who asks."""
+"""The client quotas in force on this broker, looked up by user and client id."""
 
 from __future__ import annotations
 

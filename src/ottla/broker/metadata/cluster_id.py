@@ -1,4 +1,4 @@
-"""That the data folder and the metadata store belong together, and which cluster they are of.
+"""Checks that the data folder and the metadata store belong to the same cluster.
 
 Rules kept here:
 1. A store without a cluster id gets one: that of the folder, or a new one.

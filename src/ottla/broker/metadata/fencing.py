@@ -1,4 +1,4 @@
-"""Finding out that others have taken this broker's place, while it cannot reach the store.
+"""Detecting that this broker was replaced, while it cannot reach the store.
 
 A leader whose session has ended without its knowing acknowledges nothing that it must not: nobody
 copies from it. But producers with acks=all would wait as long as it is cut off,

@@ -1,4 +1,4 @@
-"""Large answers, kept as bytes as long as nothing that they tell has changed.
+"""A cache of large responses: kept as bytes until something in them changes.
 
 Metadata about ten thousand partitions takes a tenth of a second to put together, and a hundred
 clients that start at the same time all ask for it.

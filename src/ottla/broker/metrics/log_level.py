@@ -1,4 +1,4 @@
-"""How much this process logs, seen and changed while it runs: Kafka's resource "broker logger".
+"""The log level of this process, shown and changed while it runs: Kafka's resource "broker logger".
 
 Rules kept here:
 1. There is one logger, `root`, for the whole process. Its level is not kept: a restart begins with

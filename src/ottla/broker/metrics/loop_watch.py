@@ -1,4 +1,4 @@
-"""How busy the event loop is: how late its timers fire, and what share of the time it rests.
+"""How busy the event loop is: how late its timers fire, and what share of the time it is idle.
 
 Runs only where metrics are served. The share is that of the loop's thread without the processor:
 while it waits for sockets, it rests.

@@ -1,4 +1,4 @@
-"""Who waits for records of a partition to be committed.
+"""Requests that wait for records of a partition to be committed.
 
 Rules kept here:
 1. An action is called once: when the high watermark has reached its offset, or when it is lost.

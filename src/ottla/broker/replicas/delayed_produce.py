@@ -1,4 +1,4 @@
-"""What stands between an append to a replicated partition and its acknowledgement.
+"""Produce requests that wait until their records are committed, and their acknowledgement.
 
 Rules kept here:
 1. acks=all needs enough replicas in sync before the append, and is answered when the high watermark

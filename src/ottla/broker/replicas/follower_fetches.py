@@ -1,4 +1,4 @@
-"""What a leader makes of a follower's fetch, one partition at a time.
+"""How a leader handles a follower's fetch, one partition at a time.
 
 Rules kept here (the arithmetic is in `replication/replicas.py` and `replication/epochs.py`):
 1. A position is noted once for each request, however often a parked fetch is looked at.

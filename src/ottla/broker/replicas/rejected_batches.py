@@ -1,4 +1,4 @@
-"""Producers whose batch was rejected for now, and the errors for the batches behind it.
+"""Producers whose batch was rejected with a retriable error: the batches after it fail, too.
 
 A producer with sequences sends several batches before it has heard of the first. If that one is
 refused because the disk is full, too few replicas are in sync, or the broker does not lead yet,

@@ -1,4 +1,4 @@
-"""How a broker proves to others who it is, and that they are who it takes them for.
+"""How brokers authenticate to each other: TLS and SASL of the links between them.
 
 Rules kept here:
 1. The settings are those of the listener between brokers (`security/listeners.py`).

@@ -1,4 +1,4 @@
-"""Whether it is explained that a leader's log starts where it does.
+"""Whether DeleteRecords or retention explains where a leader's log starts.
 
 A follower gives up records below its leader's log start, and so would spread a loss: of a leader
 whose log was put back from an old copy, for instance. Rules kept here:

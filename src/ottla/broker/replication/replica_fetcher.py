@@ -1,4 +1,4 @@
-"""Copying from one leader's broker: what is asked, over which connection, until it is stopped.
+"""Copying from one leader's broker: what is fetched, over which connection, until it is stopped.
 
 Rules kept here (what an answer means is in `replication/follower.py`):
 1. One fetch is under way at a time. It names the partitions that have changed since the last one;

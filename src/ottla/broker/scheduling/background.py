@@ -1,4 +1,4 @@
-"""Work that nobody waits for, and what becomes of its failures.
+"""Background work that no request waits for, and how its failures are logged.
 
 Rules kept here:
 1. A failure is a line in the log. One of storage has its line already where it was met.

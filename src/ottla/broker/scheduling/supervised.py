@@ -1,4 +1,4 @@
-"""A task that a broker cannot do without: a failure does not end it.
+"""A task that a broker needs at all times: a failure does not end it.
 
 A task that ends with an exception which nobody awaits leaves a broker that looks alive and no
 longer elects leaders, moves the ISR or watches its lease.

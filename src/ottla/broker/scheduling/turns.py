@@ -1,4 +1,4 @@
-"""Long work on the loop, in turns that others do not notice.
+"""Long work on the loop, divided into short turns.
 
 Rules kept here:
 1. Work that has had its turn waits until all who wait for the loop have had theirs.

@@ -1,4 +1,4 @@
-"""How a classic group comes to its next generation.
+"""Rebalancing a classic group: how it gets its next generation.
 
 Rules kept here:
 1. A rebalance starts by asking everyone to join again: members that wait for an assignment are sent

@@ -1,4 +1,4 @@
-"""What an assignor gets, and what it gives.
+"""The input and the output of an assignor.
 
 Rules every assignor keeps:
 1. Each partition of each subscribed topic goes to exactly one member that subscribes to it.

@@ -1,4 +1,4 @@
-"""How members leave a consumer group: by their own word, or because their time was up.
+"""How members leave a consumer group: by request, or after their session timeout.
 
 Rules kept here:
 1. A member that leaves takes its records with it, and the patterns that only it used; the group

@@ -1,4 +1,4 @@
-"""What follows when a member of a consumer group says something: of itself, or that it is alive.
+"""What a heartbeat of a consumer group member changes: its subscription, or just its session.
 
 Rules kept here:
 1. In this order: the member is written where it changed; its group gets a new epoch where

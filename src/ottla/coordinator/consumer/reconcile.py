@@ -1,4 +1,4 @@
-"""How a member of a consumer group comes from what it owns to what it shall have.
+"""How a consumer group member gets from its current to its target assignment.
 
 Rules kept here:
 1. First give, then take: a member stays in its epoch until it has given up everything that is not

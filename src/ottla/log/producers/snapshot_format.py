@@ -1,4 +1,4 @@
-"""Producer states as bytes: Kafka's `.snapshot` file, and one addition Kafka does not mind.
+"""Producer states as bytes: Kafka's `.snapshot` file, and one addition that Kafka ignores.
 
 A snapshot's file name is the offset up to which it is true. Version 1: version (2 bytes), CRC32C of
 all that follows it (4), count (4), then for each producer 46 bytes: its state and its last batch.

@@ -1,4 +1,4 @@
-"""Batches in the codec that their topic wants (`compression.type`), whatever the producer chose.
+"""Recompressing batches in their topic's codec (`compression.type`), whatever the producer chose.
 
 Rules kept here:
 1. A batch that has the codec already stays as it is, as in Kafka; levels make no difference to it.
