@@ -10,7 +10,7 @@ unexport PYTHONDONTWRITEBYTECODE
 # How long `make simulate` runs.
 MINUTES ?= 20
 # Processes that share the tests: most of them wait for servers, so more than there are cores.
-TEST_PROCESSES ?= 3
+TEST_PROCESSES ?= 4
 PYTEST := $(BIN)/pytest --numprocesses $(TEST_PROCESSES) --dist loadfile --no-loadscope-reorder --durations 20
 
 $(READY): pyproject.toml constraints.txt setup.py $(wildcard src/ottla/*/native/*.p*)

@@ -8,6 +8,8 @@ is a defect all the same; more than MOST_RERUNS of them fail the run.
 """
 
 import signal
+from collections import Counter, defaultdict
+from itertools import chain
 
 import pytest
 from hypothesis import settings
@@ -20,14 +22,19 @@ LONGEST_FILES = (
     "tests/spark/sink/test_faults.py",
     "tests/spark/pipeline/test_standalone.py",
     "tests/spark/pipeline/test_running.py",
-    "tests/faults/test_faults_short_run.py",
-    "tests/spark/sink/test_deaths.py",
     "tests/spark/pipeline/test_declarative.py",
-    "tests/spark/pipeline/test_late.py",
+    "tests/faults/test_faults_short_run.py",
+    "tests/spark/source/test_bad_input.py",
+    "tests/spark/source/test_stream.py",
     "tests/spark/sink/test_each_batch.py",
     "tests/spark/",
+    "tests/replication/test_lost_disks.py",
+    "tests/replication/test_older_store.py",
     "tests/stalls/",
     "tests/replication/",
+    "tests/e2e/test_groups_clients.py",
+    "tests/e2e/test_full_disk_restarts.py",
+    "tests/e2e/test_exactly_once.py",
     "tests/tools/",
     "tests/metadata/",
     "tests/server/",
@@ -65,7 +72,20 @@ def pytest_sessionfinish(session: pytest.Session) -> None:
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
-    """Show why tests failed at their first attempt."""
+    """Show why tests failed at their first attempt, and what ran, by folder."""
     for report in terminalreporter.getreports("rerun"):
         terminalreporter.write_sep("_", f"failed once: {report.nodeid}")
         terminalreporter.write_line(report.longreprtext)
+    tests: Counter[str] = Counter()
+    skipped: Counter[str] = Counter()
+    seconds: defaultdict[str, float] = defaultdict(float)
+    for report in chain.from_iterable(terminalreporter.stats.values()):
+        if isinstance(report, pytest.TestReport):
+            folder = report.nodeid.partition("::")[0].rpartition("/")[0]
+            seconds[folder] += report.duration
+            tests[folder] += report.when == "call"
+            skipped[folder] += report.skipped and report.when == "setup"
+    terminalreporter.write_sep("=", "what ran, and how long it took with its set-up")
+    for folder, took in sorted(seconds.items()):
+        left_out = f", {skipped[folder]} skipped" if skipped[folder] else ""
+        terminalreporter.write_line(f"{took:7.1f} s  {folder}: {tests[folder]} tests{left_out}")
