@@ -20,7 +20,7 @@ from ottla.wire.messages.metadata import MetadataRequest, MetadataResponse
 from testkit import proc
 from testkit.raw import ClosedError, Connection
 from testkit.server import free_port
-from testkit.waiting import until
+from testkit.waiting import stretched, until
 
 READY_SECONDS = 30.0
 STOP_SECONDS = 20.0
@@ -148,7 +148,7 @@ class BrokerProcess:
             return 0
         process.send_signal(by)
         try:
-            return process.wait(STOP_SECONDS)
+            return process.wait(stretched(STOP_SECONDS))
         except subprocess.TimeoutExpired:
             raise BrokerError(
                 f"still running {STOP_SECONDS:.0f} s after {by.name}: {self.last_words()}"

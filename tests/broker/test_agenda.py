@@ -3,6 +3,7 @@
 import asyncio
 
 from ottla.broker.scheduling.agenda import Agenda
+from testkit.waiting import stretched
 from testkit.waiting import until_on_loop as until
 
 MOMENT = 0.05
@@ -43,7 +44,7 @@ def test_what_is_due_puts_itself_there_again() -> None:
 
         agenda: Agenda[int] = Agenda(0.001, due)
         agenda.put(0.0, 1)
-        await asyncio.wait_for(done.wait(), 10)
+        await asyncio.wait_for(done.wait(), stretched(10))
         assert seen == [1, 2, 3]
 
     asyncio.run(live())

@@ -20,6 +20,7 @@ from ottla.log.storage.folder import (
 )
 from ottla.metadata.controller import change_assignment
 from ottla.wire.errors import ErrorCode, KafkaError
+from testkit.waiting import stretched
 from testkit.waiting import until_on_loop as until
 from tests.broker.nodes import killed, running, topic, write
 
@@ -209,7 +210,7 @@ def test_a_topic_made_again_while_the_offsets_of_the_old_one_are_written(
 
     def write_slowly(folder: DataFolder, name: str, offsets: dict[tuple[str, int], int]) -> None:
         begun.set()
-        may_end.wait(10)
+        may_end.wait(stretched(10))
         really_write(folder, name, offsets)
 
     async def live() -> None:
@@ -267,7 +268,7 @@ def test_a_write_that_was_given_up_ends_before_the_next_one_begins(
         at_work += 1
         most_at_work = max(most_at_work, at_work)
         begun.set()
-        may_end.wait(10)
+        may_end.wait(stretched(10))
         really_write(folder, name, offsets)
         at_work -= 1
 
@@ -302,7 +303,7 @@ def test_a_write_that_was_given_up_or_failed_at_its_end_does_not_outlive_what_it
 
     def write_slowly(folder: DataFolder, name: str, offsets: Offsets) -> None:
         begun.set()
-        may_end.wait(10)
+        may_end.wait(stretched(10))
         really_write(folder, name, offsets)
 
     async def live() -> None:

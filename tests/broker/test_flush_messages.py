@@ -22,6 +22,7 @@ from ottla.wire.messages.offset_commit import (
     OffsetCommitRequestTopic,
     OffsetCommitResponse,
 )
+from testkit.waiting import stretched
 from testkit.waiting import until_on_loop as until
 from tests.broker.nodes import running, topic, write
 
@@ -40,7 +41,7 @@ class SlowDisk:
 
     def _wait(self, fd: int) -> None:
         self.is_asked.set()
-        self._may_go.wait(10)
+        self._may_go.wait(stretched(10))
         if self._fails:
             raise OSError(errno.EIO, "Input/output error")
         self._sync(fd)

@@ -11,6 +11,7 @@ from ottla.broker.scheduling import flusher
 from ottla.broker.scheduling.flusher import THREADS, TOGETHER, Flusher
 from ottla.log.flush import Flush, run_together
 from ottla.log.storage.files import Files
+from testkit.waiting import stretched
 from testkit.waiting import until_on_loop as until
 
 
@@ -26,7 +27,7 @@ class Runs:
 
     def _run(self, flushes: Sequence[Flush]) -> None:
         self.groups.append(list(flushes))
-        assert self.may_go.wait(10)
+        assert self.may_go.wait(stretched(10))
         run_together(flushes)
 
 
@@ -117,8 +118,8 @@ def test_a_flush_waits_for_a_thread_where_the_system_gives_none(
             answer = its.flushed(first)
             await until(lambda: len(refused) > 1)
             assert not answer.done()
-        await asyncio.wait_for(answer, 10)
-        await asyncio.wait_for(its.flushed(second), 10)
+        await asyncio.wait_for(answer, stretched(10))
+        await asyncio.wait_for(its.flushed(second), stretched(10))
         assert first.done
         assert second.done
 

@@ -24,6 +24,7 @@ from ottla.log.storage.folder import DataFolder
 from ottla.records import Record, encode_batch
 from ottla.wire.errors import ErrorCode, KafkaError
 from testkit.batches import now_ms, values
+from testkit.waiting import stretched
 from testkit.waiting import until_on_loop as until
 from tests.broker.nodes import running, topic, write
 
@@ -322,7 +323,7 @@ def test_a_flush_that_someone_waits_for_comes_again_after_a_full_disk(
                 partition.when_committed(1, answered.set)
                 await until(lambda: bool(refused))
             assert not answered.is_set()
-            await asyncio.wait_for(answered.wait(), 10)
+            await asyncio.wait_for(answered.wait(), stretched(10))
 
     asyncio.run(live())
 

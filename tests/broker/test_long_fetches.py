@@ -20,6 +20,7 @@ from ottla.wire.apis import ApiKey
 from ottla.wire.fetch import FINAL_EPOCH, INITIAL_EPOCH, FetchPartition, PartitionData
 from ottla.wire.messages import fetch as messages
 from ottla.wire.reply import Parts
+from testkit.waiting import stretched
 from testkit.waiting import until_on_loop as until
 from tests.broker.nodes import running, topic, write
 from tests.broker.test_fetch_progress import BY_NAME, TOPIC, answered, request
@@ -119,7 +120,7 @@ def test_what_is_appended_while_others_are_looked_at_is_not_missed(
             if not got(first, 1):
                 read = FetchPartition(0, -1, 1, -1, -1, LARGE)
                 again = request([read], session=(session, 1), wait_ms=LONG_MS)
-                _, second = await asyncio.wait_for(answered(node, again), 10)
+                _, second = await asyncio.wait_for(answered(node, again), stretched(10))
                 assert got(second, 1)
 
     asyncio.run(live())

@@ -18,6 +18,7 @@ from ottla.broker.metadata.topics import delete_topic
 from ottla.log.recovery import recovery
 from ottla.log.storage.folder import CLEAN_SHUTDOWN
 from ottla.wire.errors import ErrorCode
+from testkit.waiting import stretched
 from testkit.waiting import until_on_loop as until
 from tests.broker.nodes import killed, running, topic, write
 from tests.broker.test_log_loader import Unclean, end_offsets, error_of
@@ -50,7 +51,7 @@ class Gate:
 
         def wait(directory: Path, *arguments: Any, **named: Any) -> object:
             self.reached.set()
-            assert self.open.wait(20)
+            assert self.open.wait(stretched(20))
             result = recover(directory, *arguments, **named)
             self.done.append(directory.name)
             return result

@@ -257,4 +257,4 @@ def test_a_timer_that_is_always_late_fires_all_the_same(
                 await asyncio.sleep(0)
             runner.end()
 
-    asyncio.run(asyncio.wait_for(live(), 20))
+    asyncio.run(asyncio.wait_for(live(), stretched(20)))

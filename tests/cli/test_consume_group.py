@@ -16,6 +16,7 @@ from ottla.wire.messages.consumer_group_heartbeat import (
     ConsumerGroupHeartbeatRequest,
     ConsumerGroupHeartbeatResponse,
 )
+from testkit.waiting import stretched
 
 from .conftest import Ottla
 
@@ -106,13 +107,13 @@ def test_two_members_share_the_partitions_and_one_takes_over(
         shared = {first.stdout.readline(), second.stdout.readline()}
         assert shared == {"two\n", "three\n"}
         second.send_signal(signal.SIGINT)
-        assert second.wait(30) == 130
+        assert second.wait(stretched(30)) == 130
         until(lambda: owners() == [2])
         # What the second had printed is committed, so nothing comes twice.
         fill(client, topic, b"four", b"five")
         assert {first.stdout.readline(), first.stdout.readline()} == {"four\n", "five\n"}
         first.send_signal(signal.SIGINT)
-        assert first.wait(30) == 130
+        assert first.wait(stretched(30)) == 130
         assert sum(committed(client, topic).values()) == 5
         assert admin.describe_group(topic).members == []
     finally:

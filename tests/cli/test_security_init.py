@@ -21,7 +21,7 @@ def run(folder: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
         env=plain_environment(),
         capture_output=True,
         text=True,
-        timeout=60,
+        timeout=stretched(60),
         check=False,
     )
 
@@ -58,4 +58,4 @@ def test_what_init_writes_is_a_broker_that_lets_its_admin_in(tmp_path: Path) -> 
         assert password not in (tmp_path / "log").read_text() + made.stdout
     finally:
         process.send_signal(signal.SIGTERM)
-        process.wait(30)
+        process.wait(stretched(30))

@@ -6,6 +6,7 @@ from types import TracebackType
 from typing import Self
 
 from testkit.process import plain_environment
+from testkit.waiting import stretched
 
 
 class ConsoleProcess:
@@ -36,7 +37,7 @@ class ConsoleProcess:
         assert self._process is not None
         process, self._process = self._process, None
         process.terminate()
-        self.errors += process.communicate(timeout=60)[1]
+        self.errors += process.communicate(timeout=stretched(60))[1]
         return process.returncode
 
     def __exit__(

@@ -11,7 +11,7 @@ from pathlib import Path
 from ottla.embedded import Broker
 from testkit.process import BrokerProcess, plain_environment
 from testkit.server import free_port
-from testkit.waiting import until
+from testkit.waiting import stretched, until
 from tests.console.processes import ConsoleProcess
 
 
@@ -32,7 +32,7 @@ def run(*options: str) -> subprocess.CompletedProcess[str]:
         [sys.executable, "-m", "ottla", "console", *options],
         capture_output=True,
         text=True,
-        timeout=120,
+        timeout=stretched(120),
         env=plain_environment(),
         check=False,
     )

@@ -11,6 +11,7 @@ from typing import NamedTuple
 import pytest
 
 from ottla.embedded import Broker
+from testkit.waiting import stretched
 
 ROOT = Path(__file__).parents[2]
 EXAMPLES = ROOT / "examples" / "delivery"
@@ -64,7 +65,7 @@ def run(example: str, *flags: str) -> str:
         capture_output=True,
         text=True,
         check=False,
-        timeout=120,
+        timeout=stretched(120),
     )
     assert ran.returncode == 0, ran.stderr
     return ran.stdout

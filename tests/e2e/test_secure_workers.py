@@ -82,7 +82,7 @@ def test_workers_replicate_over_sasl_ssl_and_run_no_module_of_the_folder(tmp_pat
         client.close()
     finally:
         os.killpg(process.pid, signal.SIGTERM)
-        process.wait(30)
+        process.wait(stretched(30))
     log = (tmp_path / "log").read_text()
     assert not (tmp_path / "pwned").exists()
     assert "Traceback" not in log
@@ -111,7 +111,7 @@ def test_what_cannot_be_secure_is_refused_in_one_line(
     (tmp_path / "open.pem").write_bytes(certificates.broker.read_bytes())
     (tmp_path / "open.pem").chmod(0o644)
     process = serve(tmp_path, *arguments)
-    assert process.wait(60) == status
+    assert process.wait(stretched(60)) == status
     (line,) = (tmp_path / "log").read_text().splitlines()
     assert said in line
     assert "hunter2" not in line
@@ -141,7 +141,8 @@ def test_serve_with_a_certificate_and_its_key_and_commands_with_a_file(tmp_path:
         return subprocess.run(
             [str(Path(sys.executable).with_name("ottla")), "topic", "list", "--bootstrap",
              f"127.0.0.1:{port}", *arguments],
-            cwd=tmp_path, env=plain_environment(), capture_output=True, text=True, timeout=60,
+            cwd=tmp_path, env=plain_environment(), capture_output=True, text=True,
+            timeout=stretched(60),
             check=False,
         )  # fmt: skip
 
@@ -156,4 +157,4 @@ def test_serve_with_a_certificate_and_its_key_and_commands_with_a_file(tmp_path:
         assert run().returncode != 0
     finally:
         process.terminate()
-        process.wait(30)
+        process.wait(stretched(30))

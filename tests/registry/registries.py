@@ -11,6 +11,7 @@ from types import TracebackType
 from typing import Any, NamedTuple, Self
 
 from testkit.process import plain_environment
+from testkit.waiting import stretched
 
 V1_JSON = "application/vnd.schemaregistry.v1+json"
 
@@ -120,7 +121,7 @@ class RegistryProcess:
         """Ask it to end; returns its status."""
         assert self._process is not None
         self._process.terminate()
-        self.errors += self._process.communicate(timeout=30)[1]
+        self.errors += self._process.communicate(timeout=stretched(30))[1]
         status = self._process.returncode
         self._process = None
         return status

@@ -20,7 +20,7 @@ from ottla.client import Admin, Client, Producer
 from ottla.embedded import Broker
 from testkit.process import BrokerProcess, plain_environment
 from testkit.server import free_port
-from testkit.waiting import until
+from testkit.waiting import stretched, until
 from tests.registry.registries import RegistryProcess, Rest
 
 PATHS = (
@@ -203,7 +203,7 @@ def _run(*options: str) -> subprocess.CompletedProcess[str]:
         [sys.executable, "-m", "ottla", "registry", *options],
         capture_output=True,
         text=True,
-        timeout=120,
+        timeout=stretched(120),
         env=plain_environment(),
         check=False,
     )

@@ -12,6 +12,7 @@ from ottla.wire.messages.create_topics import (
 from testkit.cluster import ClusterProcesses
 from testkit.process import BrokerProcess, plain_environment
 from testkit.raw import Connection
+from testkit.waiting import stretched
 
 from .writing import produce_to
 
@@ -22,7 +23,7 @@ def complaint(broker: BrokerProcess) -> str:
         broker.command(),
         capture_output=True,
         text=True,
-        timeout=60,
+        timeout=stretched(60),
         check=False,
         env=plain_environment(),
     )

@@ -12,7 +12,7 @@ from ottla.client.admin import PartitionInfo
 from ottla.wire.errors import ErrorCode, KafkaError
 from testkit.cluster import ClusterProcesses
 from testkit.process import plain_environment
-from testkit.waiting import until
+from testkit.waiting import stretched, until
 
 from .writing import Writer, read_all
 
@@ -51,7 +51,7 @@ def ottla(cluster: ClusterProcesses, *arguments: str) -> subprocess.CompletedPro
         capture_output=True,
         text=True,
         check=False,
-        timeout=60,
+        timeout=stretched(60),
         env=plain_environment(),
     )
 

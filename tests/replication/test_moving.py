@@ -32,7 +32,7 @@ from ottla.wire.messages.list_partition_reassignments import (
 )
 from testkit.cluster import ClusterProcesses
 from testkit.raw import Connection
-from testkit.waiting import until
+from testkit.waiting import stretched, until
 
 
 @pytest.fixture(scope="module")
@@ -147,7 +147,7 @@ def test_the_cluster_describes_itself(cluster: ClusterProcesses) -> None:
         [*command, "--bootstrap", cluster.any_alive().bootstrap],
         capture_output=True,
         check=True,
-        timeout=30,
+        timeout=stretched(30),
     )
     told = json.loads(done.stdout)
     assert {broker["id"] for broker in told["brokers"]} == {0, 1, 2} - {gone}

@@ -20,7 +20,7 @@ from ottla.wire.messages.create_topics import (
 from ottla.wire.messages.metadata import MetadataRequest, MetadataResponse
 from testkit.process import plain_environment
 from testkit.raw import ClosedError, Connection
-from testkit.waiting import until
+from testkit.waiting import stretched, until
 
 
 class Workers:
@@ -124,7 +124,7 @@ def test_a_killed_worker_is_replaced_and_nothing_is_lost(tmp_path: Path) -> None
         )
         process = found.process
         process.send_signal(signal.SIGTERM)
-        assert process.wait(30) == 0
+        assert process.wait(stretched(30)) == 0
 
 
 def test_a_silent_worker_is_killed_and_replaced(tmp_path: Path) -> None:
@@ -175,7 +175,7 @@ def test_two_supervisors_do_not_share_a_folder(tmp_path: Path) -> None:
         done = subprocess.run(
             [*command, "--data", str(tmp_path / "data")],
             capture_output=True,
-            timeout=30,
+            timeout=stretched(30),
             check=False,
             env=plain_environment(),
         )

@@ -15,6 +15,7 @@ from ottla.server.server import Server
 from ottla.wire.messages.api_versions import ApiVersionsRequest, ApiVersionsResponse
 from testkit.process import BrokerProcess, wait_until_ready
 from testkit.raw import Connection
+from testkit.waiting import stretched
 from tests.e2e.asking import FETCH, From, fetch_request
 from tests.e2e.conftest import create_topic
 from tests.server.inside import running, until
@@ -60,7 +61,7 @@ def test_every_signal_to_end_is_a_clean_stop(tmp_path: Path, number: signal.Sign
         assert process is not None
         process.send_signal(number)
         process.send_signal(number)
-        assert process.wait(20) == 0
+        assert process.wait(stretched(20)) == 0
         assert (broker.data / CLEAN_SHUTDOWN).exists()
         assert broker.tracebacks() == []
 
@@ -77,7 +78,7 @@ def test_under_nohup_a_closed_terminal_is_no_reason_to_end(tmp_path: Path) -> No
             create_topic(client, "still-here")
     finally:
         process.terminate()
-        assert process.wait(20) == 0
+        assert process.wait(stretched(20)) == 0
 
 
 def test_a_log_that_nobody_reads_stops_nothing(tmp_path: Path) -> None:
@@ -93,5 +94,5 @@ def test_a_log_that_nobody_reads_stops_nothing(tmp_path: Path) -> None:
             client.wait_until_closed()
     finally:
         process.terminate()
-        assert process.wait(20) == 0
+        assert process.wait(stretched(20)) == 0
     assert (broker.data / CLEAN_SHUTDOWN).exists()

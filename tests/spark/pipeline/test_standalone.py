@@ -14,7 +14,7 @@ from deltalake import DeltaTable
 
 from ottla.client import Admin, Client
 from ottla.embedded import Broker
-from testkit.waiting import until
+from testkit.waiting import stretched, until
 
 from .running import SHORT_LIVED_JVM, event, send
 
@@ -90,7 +90,7 @@ def master(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
         for process in reversed(running):
             process.terminate()
         for process in running:
-            process.wait(30)
+            process.wait(stretched(30))
 
 
 @pytest.mark.parametrize("how", ["--master", "spark-submit"])
