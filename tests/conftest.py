@@ -85,7 +85,8 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
             seconds[folder] += report.duration
             tests[folder] += report.when == "call"
             skipped[folder] += report.skipped and report.when == "setup"
-    terminalreporter.write_sep("=", "what ran, and how long it took with its set-up")
-    for folder, took in sorted(seconds.items()):
-        left_out = f", {skipped[folder]} skipped" if skipped[folder] else ""
-        terminalreporter.write_line(f"{took:7.1f} s  {folder}: {tests[folder]} tests{left_out}")
+    if len(seconds) > 1:
+        terminalreporter.write_sep("=", "what ran, and how long it took with its set-up")
+        for folder, took in sorted(seconds.items()):
+            left_out = f", {skipped[folder]} skipped" if skipped[folder] else ""
+            terminalreporter.write_line(f"{took:7.1f} s  {folder}: {tests[folder]} tests{left_out}")
