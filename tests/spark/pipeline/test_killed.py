@@ -115,7 +115,7 @@ def test_two_runs_on_one_checkpoint_exclude_each_other(
     send(client, topic, (event(n, "ab"[n % 2], "10:00:00") for n in range(ROWS)))
     first = interrupt(file, bootstrap)
     try:
-        with pytest.raises(PipelineError, match=f"another run, process {first.pid}, has its check"):
+        with pytest.raises(PipelineError, match=rf"in use by another run \(process {first.pid}\)"):
             run(spark, file, bootstrap)
         wait_for_batches(tmp_path / "state", 1, first)
     finally:
