@@ -18,10 +18,11 @@ from testkit.waiting import stretched, until
 
 from .running import SHORT_LIVED_JVM, committed, event, run, send
 
-# Three Sparks one after the other, each waited for as long as the load of the machine asks for.
+# Four Sparks one after the other, each waited for as long as the load of the machine asks for.
 pytestmark = pytest.mark.timeout(1200)
 
-ROWS = 4_000
+ROWS_PER_RUN = 3_000
+"""Six batches: more than a run finishes before it is ended, also by a test that is kept waiting."""
 BATCHES_WITHIN_SECONDS = 200
 PIPELINE = """\
 checkpoint: state
@@ -36,6 +37,13 @@ sinks:
   out: {{from: in, topic: "{topic}.{{type}}", value: CAST(id AS STRING)}}
   lake: {{from: in, lake: lake, format: delta}}
 """
+
+
+def more(client: Client, topic: str, begin: int) -> int:
+    """Write the rows of one more run; returns how many there are then."""
+    end = begin + ROWS_PER_RUN
+    send(client, topic, (event(n, "ab"[n % 2], "10:00:00") for n in range(begin, end)))
+    return end
 
 
 def start(file: Path, bootstrap: str) -> subprocess.Popen[bytes]:
@@ -79,65 +87,54 @@ def kill(process: subprocess.Popen[bytes]) -> None:
     process.wait()
 
 
+def ends_well(process: subprocess.Popen[bytes], out: Path) -> None:
+    """It was told to end: it does, with a summary and status 0."""
+    try:
+        assert process.wait(stretched(60)) == 0, out.read_text()
+    finally:
+        if process.poll() is None:
+            kill(process)
+    assert out.read_text().splitlines()[-2].split()[0] == "out", out.read_text()
+    assert "rows/s" in out.read_text()
+    assert "Traceback" not in out.read_text()
+
+
 def test_a_pipeline_that_is_killed_or_stopped_loses_and_doubles_nothing(
     spark: SparkSession, ottla_broker: Broker, tmp_path: Path
 ) -> None:
+    """Killed, stopped by SIGTERM, by Ctrl-C: each run continues from the same checkpoint. And while
+    one runs, another is refused.
+    """
     topic = "killed"
     bootstrap = ottla_broker.bootstrap_servers
     file, out = tmp_path / "killed.yaml", tmp_path / "out.txt"
     file.write_text(PIPELINE.format(topic=topic))
     with Client(bootstrap) as client:
         Admin(client).create_topic(topic, partitions=2)
-        send(client, topic, (event(n, "ab"[n % 2], "10:00:00") for n in range(ROWS)))
-        kill(interrupt(file, bootstrap))
+        rows = more(client, topic, 0)
+        first = interrupt(file, bootstrap)
+        try:
+            refusal = rf"in use by another run \(process {first.pid}\)"
+            with pytest.raises(PipelineError, match=refusal):
+                run(spark, file, bootstrap)
+            wait_for_batches(tmp_path / "state", 1, first)
+        finally:
+            kill(first)
+        assert "failed" not in out.read_text()
+        out.unlink()
+        rows = more(client, topic, rows)
         stopped = interrupt(file, bootstrap)
         stopped.send_signal(signal.SIGTERM)
-        try:
-            assert stopped.wait(stretched(60)) == 0, out.read_text()
-        finally:
-            if stopped.poll() is None:
-                kill(stopped)
-        assert "rows/s" in out.read_text(), "it ends with a summary"
-        # The third run continues from the same checkpoint, in another Spark.
+        ends_well(stopped, out)
+        out.unlink()
+        rows = more(client, topic, rows)
+        interrupted = interrupt(file, bootstrap)
+        os.killpg(interrupted.pid, signal.SIGINT)  # Ctrl-C reaches all processes of the group.
+        ends_well(interrupted, out)
+        # The last run continues from the same checkpoint, in the Spark of the tests.
         rest = run(spark, file, bootstrap)
         assert all(done.rows > 0 for done in rest.values()), "they were stopped before the end"
         values = [*committed(client, f"{topic}.a"), *committed(client, f"{topic}.b")]
-    assert Counter(map(int, values)) == Counter(range(ROWS))
+    assert Counter(map(int, values)) == Counter(range(rows))
     lake = DeltaTable(str(tmp_path / "lake")).to_pyarrow_table(columns=["id"])
-    assert Counter(lake["id"].to_pylist()) == Counter(range(ROWS))
-
-
-def test_two_runs_on_one_checkpoint_exclude_each_other(
-    spark: SparkSession, bootstrap: str, client: Client, topic: str, tmp_path: Path
-) -> None:
-    file, out = tmp_path / "p.yaml", tmp_path / "out.txt"
-    file.write_text(PIPELINE.format(topic=topic))
-    send(client, topic, (event(n, "ab"[n % 2], "10:00:00") for n in range(ROWS)))
-    first = interrupt(file, bootstrap)
-    try:
-        with pytest.raises(PipelineError, match=rf"in use by another run \(process {first.pid}\)"):
-            run(spark, file, bootstrap)
-        wait_for_batches(tmp_path / "state", 1, first)
-    finally:
-        kill(first)
-    assert "failed" not in out.read_text()
-    run(spark, file, bootstrap)
-    values = [*committed(client, f"{topic}.a"), *committed(client, f"{topic}.b")]
-    assert Counter(map(int, values)) == Counter(range(ROWS))
-
-
-def test_an_interrupt_from_the_terminal_ends_with_a_summary_and_status_0(
-    bootstrap: str, client: Client, topic: str, tmp_path: Path
-) -> None:
-    file, out = tmp_path / "p.yaml", tmp_path / "out.txt"
-    file.write_text(PIPELINE.format(topic=topic))
-    send(client, topic, (event(n, "ab"[n % 2], "10:00:00") for n in range(ROWS)))
-    process = interrupt(file, bootstrap)
-    try:
-        os.killpg(process.pid, signal.SIGINT)  # Ctrl-C reaches all processes of the group.
-        assert process.wait(stretched(60)) == 0, out.read_text()
-    finally:
-        if process.poll() is None:
-            kill(process)
-    assert out.read_text().splitlines()[-2].split()[0] == "out", out.read_text()
-    assert "Traceback" not in out.read_text()
+    assert Counter(lake["id"].to_pylist()) == Counter(range(rows))

@@ -1,4 +1,8 @@
-"""One file on a Spark standalone cluster of two workers, by --master and by spark-submit."""
+"""One file on a Spark standalone cluster of two workers, by spark-submit and by --master.
+
+That `--master` reaches Spark is also shown in test_session.py, and the command as a process in
+test_killed.py.
+"""
 
 import os
 import re
@@ -17,6 +21,9 @@ from ottla.embedded import Broker
 from testkit.waiting import stretched, until
 
 from .running import SHORT_LIVED_JVM, event, send
+
+# Six JVMs, each waited for as long as the load of the machine asks for.
+pytestmark = pytest.mark.timeout(900)
 
 SPARK_HOME = Path(pyspark.__file__).parent
 PIPELINE = """\
@@ -93,7 +100,7 @@ def master(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
             process.wait(stretched(30))
 
 
-@pytest.mark.parametrize("how", ["--master", "spark-submit"])
+@pytest.mark.parametrize("how", ["spark-submit", pytest.param("--master", marks=pytest.mark.long)])
 def test_a_pipeline_runs_on_a_standalone_cluster(
     master: str, how: str, ottla_broker: Broker, tmp_path: Path
 ) -> None:
@@ -111,12 +118,13 @@ def test_a_pipeline_runs_on_a_standalone_cluster(
         start = [sys.executable, "-c", program, "run", *arguments, "--master", master]
         start += [part for setting in SETTINGS for part in ("--set", setting)]
     else:
-        # One worker is enough to see that it arrives there.
         start = [str(SPARK_HOME / "bin" / "spark-submit"), "--master", master]
-        start += [part for item in (*SETTINGS, "spark.cores.max=1") for part in ("--conf", item)]
+        start += [part for item in SETTINGS for part in ("--conf", item)]
         start += [str(job), *arguments]
     environment = {**os.environ, **ENVIRONMENT}
-    ran = subprocess.run(start, env=environment, capture_output=True, text=True, timeout=250)
+    ran = subprocess.run(
+        start, env=environment, capture_output=True, text=True, timeout=stretched(170)
+    )
     assert ran.returncode == 0, ran.stdout + ran.stderr
     assert re.search(r"lake +delta lake +1,000 ", ran.stdout), ran.stdout
     found = DeltaTable(str(tmp_path / "lake")).to_pyarrow_table()

@@ -10,6 +10,9 @@ import pytest
 from compat import spark_faults
 from testkit.process import BrokerProcess
 
+# Each kill is waited for as long as the load of the machine asks for.
+pytestmark = pytest.mark.timeout(900)
+
 KILLS = 3
 
 
