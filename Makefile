@@ -29,7 +29,7 @@ test: TESTS := -m "not long"
 test-all: TESTS :=
 test test-all: java $(READY)
 	@$(MAKE) --no-print-directory lint > $(VENV)/lint.log 2>&1 & lint=$$!; \
-	$(PYTEST) --reruns 1 $(TESTS) tests; tested=$$?; \
+	$(PYTEST) --reruns 2 $(TESTS) tests; tested=$$?; \
 	wait $$lint; linted=$$?; cat $(VENV)/lint.log; exit $$((tested + linted))
 
 # What needs neither Java nor seconds of waiting.

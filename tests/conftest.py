@@ -14,7 +14,7 @@ from itertools import chain
 import pytest
 from hypothesis import settings
 
-MOST_RERUNS = 3
+MOST_RERUNS = 8
 # Files that take longest, the longest first: a parallel run begins with them, so that at its end no
 # process works alone at something long. Others follow in the order of their names.
 LONGEST_FILES = (
