@@ -271,8 +271,9 @@ class World:
         for broker in self.brokers.brokers:
             with suppress(BrokerError):  # it has ended
                 found.append(broker.pid)
-        if self.zookeeper is not None:
-            found += [server.process_id for server in self.zookeeper.servers]
+        for server in self.zookeeper.servers if self.zookeeper is not None else ():
+            with suppress(ProcessLookupError):
+                found.append(server.process_id)
         return found
 
     # Hurting brokers ----------------------------------------------------------------------

@@ -89,9 +89,11 @@ class ZooKeeperServer:
 
     @property
     def process_id(self) -> int:
-        """The id of the running process."""
-        assert self._process is not None
-        return self._process.pid
+        """The id of the running process; raises ProcessLookupError where it was killed."""
+        process = self._process
+        if process is None:
+            raise ProcessLookupError(f"the ZooKeeper server of {self._folder} does not run")
+        return process.pid
 
     @property
     def is_running(self) -> bool:

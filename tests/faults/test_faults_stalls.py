@@ -5,10 +5,13 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
 from faults.injector import Injected
 from faults.run import BOUND_SECONDS, allowed_seconds
 from faults.stalls import Stalls, waited
 from testkit.waiting import until
+from testkit.zookeeper_servers import Ensemble
 
 
 def test_only_what_lies_in_a_time_counts_for_it(tmp_path: Path) -> None:
@@ -73,3 +76,10 @@ def test_what_a_broker_waited_is_a_stall(tmp_path: Path) -> None:
             stalls.stop()
             one.kill()
             other.kill()
+
+
+def test_a_server_that_was_killed_is_left_out(tmp_path: Path) -> None:
+    """Who looks at all processes goes on while one of them is dead."""
+    (server,) = Ensemble(tmp_path).servers
+    with pytest.raises(ProcessLookupError):
+        server.process_id  # noqa: B018 -- it is what raises
