@@ -11,7 +11,9 @@
 6. Replicas are equal byte for byte below the lowest high watermark, and at the end everywhere.
 7. A committed transaction is visible as a whole with read_committed, an aborted one not at all, and
    one whose end is not known is either. None stays open once faults end.
-8. Once faults end everything is available again within a bounded time.
+8. A group's committed offset, once acknowledged, never goes back, and nobody is given a lower one.
+   At the end the group has read everything.
+9. Once faults end everything is available again within a bounded time.
 """
 
 from __future__ import annotations
@@ -49,6 +51,7 @@ class Checker:
         """Up to where records were asked to be deleted."""
         self._offsets: dict[TopicPartition, dict[bytes, int]] = {}
         """Where each value was seen."""
+        self._offsets_committed: dict[tuple[str, TopicPartition], int] = {}
         self.recreated: set[str] = set()
         """Topics that were deleted and created again: their transactions are not whole."""
         self.transactions: dict[str, Transaction] = {}
@@ -161,6 +164,25 @@ class Checker:
                 self.world.fail(f"transaction {name} was aborted, and is visible as {visible}")
             elif any(visible) != all(visible) and not deleted:
                 self.world.fail(f"transaction {name} is visible in parts: {visible}")
+
+    # Groups -------------------------------------------------------------------------------
+
+    def offset_committed(self, group: str, where: TopicPartition, offset: int) -> None:
+        """A commit was acknowledged."""
+        self.world.count("offsets committed")
+        known = self._offsets_committed.get((group, where), -1)
+        self._offsets_committed[group, where] = max(known, offset)
+
+    def committed_offset(self, group: str, where: TopicPartition) -> int:
+        """The highest offset whose commit was acknowledged by now; -1 for none."""
+        return self._offsets_committed.get((group, where), -1)
+
+    def offset_fetched(
+        self, group: str, where: TopicPartition, member: str, offset: int, least: int
+    ) -> None:
+        """A member asked for the committed offset; `least` was acknowledged before it asked."""
+        if offset < least:
+            self.world.fail(f"{group}, {where}: {least} was committed, {member} got {offset}")
 
     # At the end ---------------------------------------------------------------------------
 

@@ -26,6 +26,7 @@ from ottla.simulation.client import SimulatedClient, TopicPartition
 from ottla.simulation.cluster import Cluster
 from ottla.simulation.consumers import Reader
 from ottla.simulation.loop import LoopStuck
+from ottla.simulation.members import Member
 from ottla.simulation.metadata import image_of
 from ottla.simulation.nemesis import Nemesis
 from ottla.simulation.process import SimulatedProcess
@@ -35,6 +36,7 @@ from ottla.simulation.world import World
 
 READY_SECONDS: Final = 60.0
 PATIENCE_SECONDS: Final = 120.0
+GROUP: Final = "group"
 TRANSACTIONS_END_SECONDS: Final = 30.0
 """What was left open is aborted by its timeout."""
 
@@ -81,6 +83,7 @@ class Run:
         self.producers: list[Producer] = []
         self.readers: list[Reader] = []
         self.transactors: list[Transactor] = []
+        self.has_group = False
 
     def _client(self, name: str) -> SimulatedClient:
         return SimulatedClient(self.world, self.cluster, self.world.chance(f"client {name}"))
@@ -151,6 +154,7 @@ class Run:
                 for _ in range(self.chance.choice((1, 1, 2))):
                     self._start_producer(name, index)
                 self._start_reader(name, index)
+        self._start_group()
         everywhere = [
             (name, index) for name, count in self.admin.topics.items() for index in range(count)
         ]
@@ -159,6 +163,14 @@ class Run:
             transactor = Transactor(self._client(name), self.checker, name, everywhere)
             self.transactors.append(transactor)
             SimulatedProcess(name, f"host-{name}").start(transactor.run(), name)
+
+    def _start_group(self) -> None:
+        for number in range(self.chance.choice((0, 1, 2, 3))):
+            name = f"g{number}"
+            self.has_group = True
+            topics = list(self.admin.topics)
+            member = Member(self._client(name), self.checker, name, GROUP, topics)
+            SimulatedProcess(name, f"host-{name}").start(member.run(), name)
 
     def _start_producer(self, topic: str, index: int) -> None:
         name = f"p{len(self.producers)}"
@@ -226,6 +238,10 @@ class Run:
                 ends |= {partition.log.end_offset, partition.high_watermark}
             if len(ends) > 1:
                 return False
+            if self.has_group and name not in INTERNAL_TOPICS:
+                where = TopicPartition(name, image.topics[name].id, index)
+                if max(self.checker.committed_offset(GROUP, where), 0) not in ends:
+                    return False
             if any(
                 reader.where is not None
                 and (reader.where.topic, reader.where.partition) == (name, index)
