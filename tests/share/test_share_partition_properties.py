@@ -2,16 +2,21 @@
 
 The invariants: no acknowledged and stored offset is delivered again, failover included; ACQUIRED
 means an owner and a lock; a released or expired record below its limit is delivered again; delivery
-counts never fall within one leadership; the start offset never moves back; what is stored gives the
-live state.
+counts never fall within one leadership; the start offset moves back by a reset only; the bytes that
+are stored give the live state, also from the last snapshots on; a stale leader's write, or one of
+before a reset, changes nothing.
 """
 
 from __future__ import annotations
 
 from random import Random
+from typing import Any
 
 import pytest
 
+from ottla.coordinator.shard import CoordinatorRecord, Result
+from ottla.coordinator.share_state.records import SharePartitionKey
+from ottla.coordinator.share_state.shard import ShareStateConfig, ShareStateShard
 from ottla.share.acknowledging import acknowledge, release
 from ottla.share.acquiring import acquire
 from ottla.share.partition import SharePartition, is_terminal
@@ -27,8 +32,15 @@ from ottla.share.states import (
     StateWrite,
     StoredBatch,
 )
+from ottla.wire.errors import ErrorCode as E
 from ottla.wire.errors import KafkaError
+from ottla.wire.messages import initialize_share_group_state as initializing
+from ottla.wire.messages import read_share_group_state as reading
+from ottla.wire.messages import write_share_group_state as writing
+from tests.coordinator.groups_world import Topics
 
+TOPICS = Topics(a=1)
+KEY = SharePartitionKey("g", TOPICS.id_of("a"), 0)
 MEMBERS = ("a", "b", "c")
 LOCK_MS = 100
 LIMIT = 4
@@ -36,17 +48,76 @@ CHANGES = (AcknowledgeType.ACCEPT, AcknowledgeType.RELEASE, AcknowledgeType.REJE
 
 
 class Store:
-    """What the share coordinator keeps: of each offset the highest count, then state."""
+    """The real share coordinator, and the bytes of its log."""
 
     def __init__(self) -> None:
-        self.start = 0
-        self.states: dict[int, tuple[int, int]] = {}
+        self.shard = self._new_shard()
+        self.log: list[CoordinatorRecord] = []
+        self.state_epoch = 0
+        self.begin(0)
 
-    def take(self, write: StateWrite) -> None:
-        self.start = max(self.start, write.start_offset)
-        for first, last, state, count in write.batches:
-            for offset in range(first, last + 1):
-                self.states[offset] = max(self.states.get(offset, (0, 0)), (count, state))
+    @staticmethod
+    def _new_shard() -> ShareStateShard:
+        return ShareStateShard(ShareStateConfig(updates_per_snapshot=5), TOPICS)
+
+    def _take(self, result: Result[Any]) -> Any:
+        for record in result.records:
+            self.shard.replay(record, len(self.log))
+            self.log.append(CoordinatorRecord(record.key, record.value))
+        return result.reply
+
+    def begin(self, start: int) -> None:
+        """An administrator sets the group to an offset: another state epoch."""
+        self.state_epoch += 1
+        asked = initializing.PartitionData(
+            partition=0, state_epoch=self.state_epoch, start_offset=start
+        )
+        reply = self._take(self.shard.handle_initialize(KEY, asked, 0))
+        assert reply.error_code == 0
+
+    def take(self, write: StateWrite, leader_epoch: int, state_epoch: int) -> bool:
+        """A write of a leader; a fenced one changes nothing. True if it is stored."""
+        asked = writing.PartitionData(
+            partition=0,
+            state_epoch=state_epoch,
+            leader_epoch=leader_epoch,
+            start_offset=write.start_offset,
+            delivery_complete_count=write.delivery_complete_count,
+            state_batches=[
+                writing.StateBatch(
+                    first_offset=first, last_offset=last, delivery_state=state, delivery_count=count
+                )
+                for first, last, state, count in write.batches
+            ],
+        )
+        before, length = self.shard.states[KEY], len(self.log)
+        reply = self._take(self.shard.handle_write(KEY, asked, 0))
+        if reply.error_code:
+            assert reply.error_code in (E.FENCED_LEADER_EPOCH, E.FENCED_STATE_EPOCH)
+            assert (self.shard.states[KEY], len(self.log)) == (before, length)
+            return False
+        assert self.shard.states[KEY].start_offset >= before.start_offset
+        return True
+
+    def read(self, leader_epoch: int, log_start: int) -> tuple[int, int, list[StoredBatch]]:
+        """Start offset, state epoch and batches for a new leader, by a coordinator of its own."""
+        again = self._new_shard()
+        begin = self.shard.redundant_below or 0
+        for offset, record in enumerate(self.log[begin:], begin):
+            again.replay(record, offset)
+        assert again.states[KEY] == self.shard.states[KEY], "replay does not give the live state"
+        self.shard = again
+        asked = reading.PartitionData(partition=0, leader_epoch=leader_epoch)
+        reply = self._take(self.shard.handle_read(KEY, asked, 0))
+        assert reply.error_code == 0
+        batches = [
+            StoredBatch(
+                each.first_offset, each.last_offset, each.delivery_state, each.delivery_count
+            )
+            for each in reply.state_batches
+        ]
+        start = max(reply.start_offset, log_start)
+        return start, reply.state_epoch, [each for each in batches if each.last >= start]
 
 
 class Sharing:
@@ -65,7 +136,10 @@ class Sharing:
         self.writes: list[StateWrite] = []
         self.answered: dict[int, list[int]] = {}
         self.config = ShareSettings(LIMIT, LOCK_MS, 40)
-        self.partition = SharePartition(self.config, 0)
+        self.leader_epoch = 0
+        self.late: list[tuple[StateWrite, int, int]] = []
+        """Writes of earlier leaders that have not arrived yet."""
+        self.partition = SharePartition(self.config, 0, (), self.store.state_epoch)
 
     def append(self) -> None:
         """A producer appends; some offsets do not exist."""
@@ -165,7 +239,7 @@ class Sharing:
         write = self.writes.pop(self.rng.randrange(len(self.writes)))
         ok, stored = self.rng.random() < 0.7, self.rng.random() < 0.5
         if ok or stored:
-            self.store.take(write)
+            ok = self.store.take(write, self.leader_epoch, self.partition.state_epoch) and ok
         if ok:
             self.partition.written(write.number, self.now)
             self.done.update(self.answered.pop(write.number))
@@ -192,20 +266,29 @@ class Sharing:
         self._hold_what_is_held()
 
     def fail_over(self) -> None:
-        """Another leader loads what was stored; writes under way reach the store or do not."""
+        """Another leader loads what was stored; writes under way come late, or never."""
+        epochs = self.leader_epoch, self.partition.state_epoch
+        self.late += [(write, *epochs) for write in self.writes if self.rng.random() < 0.7]
         self.writes.clear()
         self.answered.clear()
         self.held.clear()
         self.counts = {}
-        stored = SharePartition(self.config, self.store.start, self._stored())
-        self.starts_seen = stored.start_offset
-        self.partition = stored
+        self.leader_epoch += 1
+        start, state_epoch, batches = self.store.read(self.leader_epoch, self.log_start)
+        self.partition = SharePartition(self.config, start, batches, state_epoch)
+        self.starts_seen = self.partition.start_offset
 
-    def _stored(self) -> list[StoredBatch]:
-        return [
-            StoredBatch(offset, offset, state, count)
-            for offset, (count, state) in sorted(self.store.states.items())
-        ]
+    def late_write(self) -> None:
+        """A write of an earlier leader, or of before a reset, arrives: it changes nothing."""
+        if self.late:
+            assert not self.store.take(*self.late.pop(self.rng.randrange(len(self.late))))
+
+    def reset(self) -> None:
+        """An administrator sets the empty group back, or forward."""
+        end = self.log[-1].last + 1 if self.log else 0
+        self.store.begin(self.rng.randrange(self.log_start, end + 1))
+        self.done.clear()
+        self.fail_over()
 
     def _hold_what_is_held(self) -> None:
         self.held = {
@@ -282,7 +365,8 @@ STEPS = (
     *(Sharing.append, Sharing.fetch, Sharing.acknowledge, Sharing.outcome) * 6,
     *(Sharing.time_passes, Sharing.renew, Sharing.leave) * 2,
     Sharing.delete_records,
-    Sharing.fail_over,
+    *(Sharing.fail_over, Sharing.late_write) * 2,
+    Sharing.reset,
 )
 
 

@@ -64,7 +64,7 @@ class AuditedProducer(Producer):
         self._audit_only_errors = str(asked.get(ONLY_ERRORS, False)).lower() == "true"
         settings.pop(ONLY_ERRORS.replace(".", "_"), None)
         super().__init__({**config, ONLY_ERRORS: False}, **settings)
-        self._audit = _reporter(
+        self._audit = make_reporter(
             self,
             Tier.PRODUCER,
             audit_name or str(asked.get("client.id", "rdkafka")),
@@ -171,7 +171,7 @@ class AuditedConsumer(Consumer):
         """`audit_name` is what `ottla audit` calls it, by default its group.id."""
         super().__init__(config, **settings)
         asked = {**config, **{name.replace("_", "."): at for name, at in settings.items()}}
-        self._audit = _reporter(
+        self._audit = make_reporter(
             self,
             Tier.CONSUMER,
             audit_name or str(asked["group.id"]),
@@ -231,7 +231,7 @@ def _count(audit: Reporter, message: Message) -> None:
     audit.count(topic, partition, timestamp, -1 if offset is None else offset)
 
 
-def _reporter(
+def make_reporter(
     client: object,
     tier: Tier,
     name: str,
@@ -239,6 +239,7 @@ def _reporter(
     window_ms: int,
     interval_ms: int,
 ) -> Reporter:
+    """What counts for a client, with its settings of connection and security."""
     shared = {key: at for key, at in settings.items() if key.startswith(SHARED_SETTINGS)}
     tally = Tally(tier, name, uuid4().hex, window_ms=window_ms, interval_ms=interval_ms)
     reporter = Reporter(tally, _Writer(shared).write, interval_ms)
