@@ -20,6 +20,7 @@ class Sizes:
     commits: int  # of a round
     rebalances: int
     transactions: int
+    shared: int  # messages that a share group reads in a round
     replicated: int  # messages of a round with three brokers
     failovers: int
     cluster_partitions: int
@@ -51,6 +52,7 @@ FULL = Sizes(
     commits=60_000,
     rebalances=100,
     transactions=400,
+    shared=1_000_000,
     replicated=1_500_000,
     failovers=3,
     cluster_partitions=3_000,
@@ -71,6 +73,7 @@ QUICK = Sizes(
     commits=20_000,
     rebalances=10,
     transactions=100,
+    shared=300_000,
     replicated=500_000,
     failovers=1,
     cluster_partitions=300,

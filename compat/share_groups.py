@@ -7,6 +7,7 @@ with confluent-kafka's.
 """
 
 import json
+import subprocess
 import sys
 import tempfile
 from contextlib import ExitStack
@@ -16,8 +17,10 @@ from compat import share_kill
 from compat.checks import CheckError, check, expect, java, java_output, new_topic
 from compat.java_process import ENDED_BY_SIGTERM, PATIENCE_SECONDS, EventProcess, JavaProcess
 from compat.tools import TOOLS
+from testkit import java_runtime
 from testkit.clients.base import Message
 from testkit.clients.confluent import Confluent
+from testkit.kafka import Kafka
 from testkit.process import BrokerProcess
 from testkit.share_groups import read_from_beginning
 from testkit.waiting import until
@@ -214,6 +217,37 @@ def _killed(start: share_kill.Start) -> str:
         if problems := cluster.tracebacks():
             raise CheckError(f"a traceback in a broker's log:\n{problems[0]}")
     return told
+
+
+class _Kafka(Kafka):
+    """Apache Kafka with the settings of the broker that the claims run on in the tests."""
+
+    def settings(self) -> dict[str, str]:
+        return super().settings() | {
+            "auto.create.topics.enable": "false",
+            "group.initial.rebalance.delay.ms": "0",
+        }
+
+
+@check("share-groups")
+def refusals_beside_apache_kafka(_: BrokerProcess) -> str:
+    with (
+        tempfile.TemporaryDirectory() as folder,
+        _Kafka(Path(folder) / "kafka", java_runtime.libs()) as kafka,
+    ):
+        kafka.start()
+        claims = "tests/e2e/test_wire_share_refusals.py"
+        done = subprocess.run(
+            [sys.executable, "-m", "pytest", "-q", claims, "--bootstrap", kafka.bootstrap],
+            cwd=Path(__file__).parent.parent,
+            check=False,
+            capture_output=True,
+            text=True,
+        )
+    lines = done.stdout.strip().splitlines()
+    if done.returncode:
+        raise CheckError("\n".join(line for line in lines if line.startswith(("FAILED", "ERROR"))))
+    return lines[-1]
 
 
 @check("share-groups")
