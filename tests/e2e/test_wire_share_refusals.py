@@ -113,10 +113,13 @@ class Member:
     def fetch_error(self, given: Any = (), version: int = 2, **more: Any) -> int:
         return self.fetch(given, version, **more).error_code
 
-    def partition_error(self, given: Any = (), **more: Any) -> tuple[int, int]:
-        """Errors of the only partition: of the fetch and of the acknowledgement."""
-        ((part,),) = [topic.partitions for topic in self.fetch(given, **more).responses]
-        return part.error_code, part.acknowledge_error_code
+    def partition_errors(self, given: Any = (), **more: Any) -> set[tuple[int, int]]:
+        """Errors of the partitions in the reply: of the fetch and of the acknowledgement."""
+        return {
+            (part.error_code, part.acknowledge_error_code)
+            for topic in self.fetch(given, **more).responses
+            for part in topic.partitions
+        }
 
     def acknowledge(self, *given: Any, version: int = 2, **more: Any) -> tuple[int, int]:
         """The error at the top, and that of the partition."""
@@ -265,7 +268,6 @@ FETCHES: dict[str, tuple[Callable[[Member], int], int]] = {
         lambda m: m.fetch_error([(0, 0, (RENEW,))], is_renew_ack=True),
         E.INVALID_REQUEST,
     ),
-    "an unknown acquire mode": (lambda m: m.fetch_error(share_acquire_mode=7), E.INVALID_REQUEST),
 }
 
 
@@ -275,16 +277,25 @@ def test_fetches(world: World, name: str) -> None:
     assert ask(world.owner) == code
 
 
+def test_an_unknown_acquire_mode(world: World) -> None:
+    member = Member(world.bootstrap, world.owner.group, world.owner.topic)
+    # Kafka fails over it after it has taken the request for the session's next.
+    wanted = (E.INVALID_REQUEST, E.UNKNOWN_SERVER_ERROR)
+    assert member.fetch_error(share_acquire_mode=7) in wanted
+    member.connection.close()
+
+
 def test_partitions_of_fetches(world: World) -> None:
     member = world.other
-    assert member.partition_error(topic_id=MISSING) == (E.UNKNOWN_TOPIC_ID, 0)
+    # Kafka leaves it out of the replies of a session that goes on.
+    assert member.partition_errors(topic_id=MISSING) <= {(E.UNKNOWN_TOPIC_ID, 0)}
     forget = fetches.ForgottenTopic(topic_id=MISSING, partitions=[0])
     member.fetch(topics=[], forgotten_topics_data=[forget])
-    assert member.partition_error(partition=9) == (E.UNKNOWN_TOPIC_OR_PARTITION, 0)
+    assert member.partition_errors(partition=9) == {(E.UNKNOWN_TOPIC_OR_PARTITION, 0)}
     forget = fetches.ForgottenTopic(topic_id=member.topic_id, partitions=[9])
     member.fetch(topics=[], forgotten_topics_data=[forget])
-    not_mine = member.partition_error([(0, 1, (ACCEPT,))])
-    assert not_mine == (0, E.INVALID_RECORD_STATE)
+    not_mine = member.partition_errors([(0, 1, (ACCEPT,))])
+    assert not_mine == {(0, E.INVALID_RECORD_STATE)}
 
 
 REQUEST_CODES: dict[str, tuple[Callable[[Member], tuple[int, int]], int]] = {
