@@ -127,7 +127,7 @@ class Sharing:
         self.rng = rng
         self.now = 1000
         self.log: list[LogBatch] = []
-        self.log_start = 0
+        self.log_start = self.log_end = 0
         self.store = Store()
         self.done: set[int] = set()
         self.counts: dict[int, int] = {}
@@ -143,9 +143,9 @@ class Sharing:
 
     def append(self) -> None:
         """A producer appends; some offsets do not exist."""
-        base = self.log[-1].last + 1 if self.log else 0
-        base += self.rng.choice((0, 0, 0, 3))
+        base = self.log_end + self.rng.choice((0, 0, 0, 3))
         self.log.append(LogBatch(base, base + self.rng.randrange(9)))
+        self.log_end = self.log[-1].last + 1
 
     def fetch(self) -> None:
         """A member fetches."""
@@ -259,8 +259,7 @@ class Sharing:
 
     def delete_records(self) -> None:
         """The log's start moves up."""
-        end = self.log[-1].last + 1 if self.log else 0
-        self.log_start = min(self.log_start + self.rng.randrange(1, 7), end)
+        self.log_start = min(self.log_start + self.rng.randrange(1, 7), self.log_end)
         self.log = [each for each in self.log if each.last >= self.log_start]
         self.partition.log_starts_at(self.log_start)
         self._hold_what_is_held()
@@ -285,8 +284,7 @@ class Sharing:
 
     def reset(self) -> None:
         """An administrator sets the empty group back, or forward."""
-        end = self.log[-1].last + 1 if self.log else 0
-        self.store.begin(self.rng.randrange(self.log_start, end + 1))
+        self.store.begin(self.rng.randrange(self.log_start, self.log_end + 1))
         self.done.clear()
         self.fail_over()
 
