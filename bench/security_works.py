@@ -54,7 +54,7 @@ def _renamed(rows: list[Row], rate: Goal, cpu: Goal) -> list[Row]:
 def tls_logins(arena: Arena, pair: Pair) -> list[Row]:
     """A thousand clients at once log in with SCRAM-SHA-512, again and again while one produces.
 
-    Only Ottla: Kafka closes connections of so many at once.
+    Only Ottla is measured.
     """
     server = pair.ottla
     assert isinstance(server, Tls)
