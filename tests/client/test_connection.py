@@ -87,7 +87,7 @@ def test_a_lost_connection_fails_everything_that_is_awaited() -> None:
         connection = BrokerConnection(Address("127.0.0.1", broker.port), SETTINGS)
         replies = [connection.submit(MetadataRequest(), MetadataResponse) for _ in range(2)]
         for reply in replies:
-            with pytest.raises(ConnectionFailed, match="lost the broker"):
+            with pytest.raises(ConnectionFailed, match="lost the connection to the broker"):
                 reply.result()
         assert connection.closed
         with pytest.raises(ConnectionFailed):

@@ -98,7 +98,7 @@ def test_workers_replicate_over_sasl_ssl_and_run_no_module_of_the_folder(tmp_pat
         (("--tls", "ca.pem", "ca.pem", "--port", "0"), 2, "It has no private key"),
         (("--tls", "ca.pem", "open.pem", "--port", "0"), 2, "chmod 600"),
         (("--set", "listeners=SSL://127.0.0.1:0"), 2, "ssl.keystore.location is not set"),
-        (("--set", "listeners=SASL_SSL://127.0.0.1:0"), 2, "sasl.enabled.mechanisms"),
+        (("--set", "listeners=SASL_SSL://127.0.0.1:0"), 2, "SASL mechanism"),
         (("--set", "ssl.provider=x"), 2, "extension point of Java"),
         (("--set", "sasl.jaas.config=${env:NOPE}"), 2, "environment variable NOPE is not set"),
         (("--set", "hunter2 with blanks"), 2, "--set [hidden]: must be name=value"),

@@ -162,8 +162,8 @@ def test_ids_are_read_as_uuids() -> None:
 
 
 def test_all_versions_are_covered() -> None:
-    assert len(MESSAGES) == 144
-    assert len(MESSAGE_VERSIONS) == 550
+    assert len(MESSAGES) == 152
+    assert len(MESSAGE_VERSIONS) == 558
 
 
 @pytest.mark.parametrize("cls", MESSAGES)

@@ -15,7 +15,7 @@ SUPPORTED: Final = (*HASHES, PLAIN, OAUTHBEARER, GSSAPI)
 
 def check_mechanism(mechanism: str) -> None:
     """Whether there is such a mechanism; raises ConfigError."""
-    if mechanism not in SUPPORTED:
+    if mechanism not in (*SUPPORTED, *PRIVATE_MECHANISMS):
         raise ConfigError(
             f"SASL mechanism {mechanism} is not supported; use one of {', '.join(SUPPORTED)}"
         )
