@@ -13,10 +13,10 @@ def test_a_long_silence_is_reported_once_and_so_is_its_end() -> None:
     silence = Silence("a:1", 5)
     for now in range(10, 15):
         silence.asked(now)
-        silence.failed("lost the connection to the broker at a:1: Connection refused")
+        silence.failed("lost the broker at a:1: Connection refused")
         assert silence.line(now) is None
     assert silence.line(15) == (
-        "no answer from a:1 for 5 seconds (lost the connection to the broker at a:1: Connection refused); "
+        "no answer from a:1 for 5 seconds (lost the broker at a:1: Connection refused); "
         "still trying"
     )
     assert silence.line(16) is None
