@@ -28,6 +28,7 @@ from ottla.wire.message import Message, Part
 from ottla.wire.messages.create_acls import AclCreation
 from ottla.wire.messages.delete_acls import DeleteAclsRequest
 from ottla.wire.messages.describe_acls import DescribeAclsRequest
+from ottla.wire.messages.unregister_broker import UnregisterBrokerRequest
 from tests.api.authorization_cases import GROUP, MISSING, NAME, TXN, Case, cases
 from tests.api.share_authorization_cases import SHARE_GROUP, share_cases
 
@@ -35,6 +36,7 @@ NEW = "new"
 TOPIC_ID = UUID(int=0xFEED)
 """Stands for the id that the topic has on each broker."""
 MARK = "-of-"
+UNKNOWN_BROKER = 99
 _NAMES = (NAME, MISSING, NEW, GROUP, TXN, SHARE_GROUP)
 _RESOURCES = {
     ResourceType.TOPIC: (NAME, MISSING, NEW),
@@ -67,6 +69,8 @@ class Scenario(NamedTuple):
         found: Message = _renamed(self.message, self, topic_id)
         if isinstance(found, DescribeAclsRequest):
             found.resource_name_filter = self.name(NAME)
+        if isinstance(found, UnregisterBrokerRequest):
+            found.broker_id = UNKNOWN_BROKER  # Kafka unregisters the only one
         if isinstance(found, DeleteAclsRequest):
             found.filters[0].resource_name_filter = self.name(NAME)
         return found

@@ -11,7 +11,7 @@ from compat.permissions.side import Side, password
 from compat.secured_kafka import both
 from testkit.process import BrokerProcess
 
-SHOWN = 60
+SHOWN = 400
 
 
 @check("permissions")

@@ -52,6 +52,8 @@ TOGETHER = 50
 """How many topics are made by one request."""
 SECONDS = 120.0
 CLOSED = "the broker closed the connection"
+NO_REPLY = "no reply"
+REPLY_SECONDS = 10.0
 MASKED = {
     *("throttle_time_ms", "host", "port", "cluster_id", "node_endpoints", "log_dir"),
     *("total_bytes", "usable_bytes", "partition_size", "hmac", "token_id"),
@@ -115,7 +117,7 @@ class Side:
 
             def are_led(asking: MetadataRequest = asking) -> bool:
                 found = self._admin.ask(asking, MetadataResponse, 12).topics
-                self._ids |= {each.topic_id: each.name or "" for each in found}
+                self._ids |= {each.topic_id: each.name or "" for each in found if each.topic_id.int}
                 return not any(
                     each.error_code or any(one.error_code for one in each.partitions)
                     for each in found
@@ -195,7 +197,7 @@ class Side:
         kind = type(request)
         module = sys.modules[kind.__module__]
         response = getattr(module, kind.__name__.removesuffix("Request") + "Response")
-        with Connection(self._secure, SECONDS) as connection:
+        with Connection(self._secure, REPLY_SECONDS) as connection:
             shaken = connection.ask(
                 SaslHandshakeRequest(mechanism="PLAIN"), SaslHandshakeResponse, 1
             )
@@ -209,6 +211,8 @@ class Side:
                 return self._plain(connection.ask(request, response, scenario.version), scenario)
             except ClosedError:
                 return CLOSED
+            except TimeoutError:
+                return NO_REPLY
 
     def _plain(self, value: Any, scenario: Scenario) -> Any:
         if isinstance(value, Part):
