@@ -39,6 +39,7 @@ from ottla.wire.messages.streams_group_heartbeat import (
     TopicInfo,
     Topology,
 )
+from testkit.waiting import until_on_loop
 from tests.broker.nodes import running
 
 SETTINGS = {
@@ -46,7 +47,6 @@ SETTINGS = {
     "group.streams.initial.rebalance.delay.ms": "0",
     "group.streams.assignment.interval.ms": "0",
 }
-LOADING = ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
 
 
 async def ask(node: BrokerServer, message: Message, response: type[Any], version: int = 0) -> Any:
@@ -96,9 +96,7 @@ async def beat(node: BrokerServer, epoch: int) -> StreamsGroupHeartbeatResponse:
 
 
 async def until_created(node: BrokerServer) -> None:
-    async with asyncio.timeout(30):
-        while node.streams_topics._under_way:  # noqa: ASYNC110 (a moment)
-            await asyncio.sleep(0.01)
+    await until_on_loop(lambda: not node.streams_topics._under_way)
 
 
 def test_internal_topics_are_created_with_the_settings_of_the_application(tmp_path: Path) -> None:
@@ -124,9 +122,10 @@ def test_internal_topics_are_created_with_the_settings_of_the_application(tmp_pa
             assert [each.partitions for each in reply.active_tasks] == [[0, 1, 2]]
             epoch = reply.member_epoch
         async with running(tmp_path, SETTINGS) as node:  # the group is read from its records
-            async with asyncio.timeout(30):
-                while (again := await beat(node, epoch)).error_code == LOADING:  # noqa: ASYNC110
-                    await asyncio.sleep(0.01)
+            runners = list(node.groups)
+            assert runners
+            await until_on_loop(lambda: all(each._shard is not None for each in runners))
+            again = await beat(node, epoch)
             assert again.error_code == 0
             asked = StreamsGroupDescribeRequest(group_ids=["g"])
             (group,) = (await ask(node, asked, StreamsGroupDescribeResponse)).groups

@@ -9,6 +9,7 @@ from tests.console.shots import CHROMIUM, PAGES, PATIENCE_MS, demo, launched
 
 FORM = "/topics/orders/produce"
 
+# The pages are tested without a browser in test_pages.py; this needs a Debian package.
 pytestmark = [
     pytest.mark.skipif(not CHROMIUM.exists(), reason="needs Chromium (apt-get install chromium)"),
     pytest.mark.long,

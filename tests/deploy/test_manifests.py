@@ -123,6 +123,7 @@ def test_several_brokers_without_a_store_are_refused() -> None:
     assert "ottla.store" not in check_one["ConfigMap", "ottla"]["data"]["server.properties"]
 
 
+# The shape of the manifests is tested above without it.
 @pytest.mark.skipif(KUBECONFORM is None, reason="kubeconform is not installed")
 @pytest.mark.parametrize("what", ["manifests", pytest.param("chart", marks=needs_helm)])
 def test_kubeconform_accepts_them(what: str) -> None:

@@ -31,7 +31,7 @@ from ottla.wire.messages.expire_delegation_token import (
     ExpireDelegationTokenResponse,
 )
 from testkit.certificates import Certificates, plain_users
-from testkit.waiting import stretched
+from testkit.waiting import stretched, until
 from tests.server.inside import connections, running
 
 SECONDS = 30.0
@@ -148,10 +148,7 @@ def test_the_connections_of_a_removed_user_are_closed(
         gone = UserScramCredentialDeletion("carol", mechanism)
         for done in client.alter_user_scram_credentials([gone]).values():
             done.result(SECONDS)
-    deadline = time.monotonic() + stretched(SECONDS)
-    while "User:carol" in users():
-        assert time.monotonic() < deadline
-        time.sleep(0.05)
+    until(lambda: "User:carol" not in users(), "the removed user's connections are closed", SECONDS)
 
 
 def connected(

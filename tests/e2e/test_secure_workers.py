@@ -16,7 +16,7 @@ from ottla.wire.errors import KafkaError
 from testkit.certificates import PLAIN_MODULE, Certificates, plain_users
 from testkit.process import plain_environment
 from testkit.server import free_port
-from testkit.waiting import stretched
+from testkit.waiting import stretched, until
 
 SECONDS = 90.0
 
@@ -64,21 +64,20 @@ def test_workers_replicate_over_sasl_ssl_and_run_no_module_of_the_folder(tmp_pat
         )
         servers = ",".join(f"127.0.0.1:{port + number}" for number in range(3))
         client = Client(ClientSettings(bootstrap_servers=servers, security=security))
-        deadline = time.monotonic() + stretched(SECONDS)
-        isr: list[int] = []
-        made = False
-        while len(isr) < 3:
-            assert time.monotonic() < deadline, (tmp_path / "log").read_text()
+        made: list[str] = []
+
+        def all_in_sync() -> bool:
             assert process.poll() is None, (tmp_path / "log").read_text()
             try:
                 if not made:
                     Admin(client).create_topic("t", partitions=1, replication_factor=3)
-                    made = True
-                (topic,) = client.metadata(["t"]).topics
-                isr = list(topic.partitions[0].isr_nodes) if topic.partitions else []
+                    made.append("t")
+                (topic,) = client.metadata(made).topics
             except KafkaError:
-                pass
-            time.sleep(0.2)
+                return False
+            return bool(topic.partitions) and len(topic.partitions[0].isr_nodes) == 3
+
+        until(all_in_sync, "all workers are in sync", SECONDS)
         client.close()
     finally:
         os.killpg(process.pid, signal.SIGTERM)

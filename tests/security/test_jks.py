@@ -20,7 +20,8 @@ from ottla.security.tls_context import (
 from ottla.security.tls_settings import CertificateStore, TlsSettings
 from testkit import java_runtime
 
-needs_java = pytest.mark.skipif(not java_runtime.is_installed(), reason="no JDK")
+# The stores to read are written by keytool itself, which only a JDK has. `make test` installs Java.
+needs_java = pytest.mark.skipif(not java_runtime.is_installed(), reason="keytool needs a JDK")
 
 
 @pytest.fixture(scope="module")

@@ -107,6 +107,7 @@ def test_a_client_that_leaves_is_told_goodbye(through_tls: Connection) -> None:
     assert plain.recv(1) == b""
 
 
+# Python's ssl cannot ask for new keys; the openssl command can. Nothing else here needs it.
 @pytest.mark.skipif(shutil.which("openssl") is None, reason="needs the openssl command")
 def test_a_key_update_of_the_client_changes_nothing_or_ends_the_connection(
     broker: Broker, certificates: Certificates

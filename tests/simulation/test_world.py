@@ -30,7 +30,7 @@ def test_days_pass_at_once_and_timers_of_one_moment_run_in_their_order(loop: Sim
     async def run() -> None:
         for number in range(5):
             loop.call_at(loop.time() + 86400, ran.append, number)
-        await asyncio.sleep(86401)
+        await asyncio.sleep(86401)  # of simulated time: it is over at once
 
     loop.run_until_complete(run())
     assert ran == [0, 1, 2, 3, 4]

@@ -69,7 +69,7 @@ def make(name: str, hosts: tuple[str, ...], folder: Path, days: int) -> None:
     """Make a private key and a certificate, signed by the authority of the folder.
 
     The authority (ca.pem, ca-key.pem) is made with the first one. Brokers and clients trust ca.pem;
-    whoever has ca-key.pem can make certificates: keep it elsewhere.
+    anyone with ca-key.pem can issue certificates, so store it elsewhere.
 
     \b
     Example:
@@ -138,7 +138,7 @@ def show(what: tuple[str, ...], as_json: bool) -> None:
     type=click.IntRange(min=0),
     default=WARN_DAYS,
     show_default=True,
-    help="Exit with status 1 if one of them expires within so many days.",
+    help="Exit with status 1 if a certificate expires within this number of days.",
 )
 @json_option
 def expiry(what: tuple[str, ...], days: int, as_json: bool) -> None:

@@ -14,7 +14,7 @@ from typing import Final, NamedTuple
 
 SHOWN_BYTES: Final = 4096
 LARGEST_JSON: Final = 16
-"""Values larger than so many times of what is shown are not parsed to be indented."""
+"""Values larger than this multiple of SHOWN_BYTES are shown without indentation."""
 FORMATS: Final = ("auto", "text", "json", "hex", "schema")
 
 _UNSAFE: Final = re.compile(

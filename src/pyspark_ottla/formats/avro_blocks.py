@@ -299,7 +299,7 @@ def _default(field: Any, kind: pa.DataType) -> Any:
         raise NotInColumns
     try:
         return pa.scalar(value, kind)
-    except (pa.ArrowInvalid, pa.ArrowTypeError, pa.ArrowNotImplementedError):
+    except pa.ArrowException:  # Arrow has no scalar of it: fastavro decodes this schema instead
         raise NotInColumns from None
 
 

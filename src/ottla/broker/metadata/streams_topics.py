@@ -3,7 +3,7 @@
 Rules kept here:
 1. A heartbeat does not wait for its topics: a later one finds them.
 2. What is being created is not begun again.
-3. Why a topic could not be created is kept for a while: heartbeats tell it to the application.
+3. Why a topic could not be created is kept for a while: heartbeats report it to the application.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ class StreamsTopics:
         self._clock = clock
         self._under_way: set[str] = set()
         self._problems: dict[str, tuple[str, int]] = {}
-        """Why a topic could not be created, and until when that is told."""
+        """Why a topic could not be created, and until when heartbeats report it."""
 
     def create(self, topics: Sequence[NewTopic], remembered_ms: int) -> None:
         """Begin to create those that are not under way."""

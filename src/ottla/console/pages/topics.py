@@ -12,7 +12,7 @@ from ottla.console.calls import ConsoleCall
 from ottla.console.paging import page_of
 
 MOST_SIZED = 2000
-"""Sizes of so many partitions are asked for in one page of the list."""
+"""The most partitions whose sizes one page of the list requests."""
 
 
 class TopicRow(NamedTuple):
