@@ -3,7 +3,7 @@
 Rules kept here:
 1. What is asked once may be refused or get no answer: the nemesis asks again another time. Only
    what a run needs to begin is asked until it is done.
-2. The checker is told what may be deleted before it is asked for.
+2. The checker learns what may be deleted before the request is sent.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ class Admin:
         self.topics: dict[str, int] = {}
         """How many partitions each has."""
         self.changing = False
-        """Whether a topic is being created again, which goes on when the faults end."""
+        """Whether a topic is being created again, which continues when the faults end."""
         self._made: dict[str, tuple[int, int, dict[str, str]]] = {}
 
     async def create(

@@ -11,7 +11,7 @@
 6. Replicas are equal byte for byte below the lowest high watermark, and at the end everywhere.
 7. A committed transaction is visible as a whole with read_committed, an aborted one not at all, and
    one whose end is not known is either. None stays open once faults end.
-8. A group's committed offset, once acknowledged, never goes back, and nobody is given a lower one.
+8. A group's committed offset, once acknowledged, never goes back, and no member is given a lower one.
    At the end the group has read everything.
 9. Once faults end everything is available again within a bounded time.
 """
@@ -114,7 +114,7 @@ class Checker:
     def out_of_range(self, where: TopicPartition, position: int, log_start: int) -> None:
         """A reader's position was refused."""
         if log_start > position and log_start > self.deletable.get(where, 0):
-            self.world.fail(f"{where}: the log begins at {log_start}, nobody deleted that far")
+            self.world.fail(f"{where}: the log begins at {log_start}, no request deleted that far")
 
     # Transactions -------------------------------------------------------------------------
 
@@ -238,7 +238,7 @@ class Checker:
                 return
         first = min(self.acked.get(where, {}), default=start)
         if start > first and start > self.deletable.get(where, 0):
-            self.world.fail(f"{where}: the log begins at {start}, nobody deleted that far")
+            self.world.fail(f"{where}: the log begins at {start}, no request deleted that far")
 
 
 def read_log(folder: Path) -> dict[int, bytes]:

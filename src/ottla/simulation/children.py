@@ -3,7 +3,7 @@ the loop.
 
 Rules kept here:
 1. A child reads and writes its broker's disk, and ends with its broker.
-2. A request takes a time that the seed chooses; meanwhile the broker goes on.
+2. A request takes a time that the seed chooses; meanwhile the broker continues.
 3. A child may be killed before it answers: what it has written stays.
 """
 

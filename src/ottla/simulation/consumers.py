@@ -33,7 +33,7 @@ EARLIEST: Final = -2
 
 
 class Reader:
-    """Reads one partition until it is told to end."""
+    """Reads one partition until it is stopped."""
 
     def __init__(
         self,

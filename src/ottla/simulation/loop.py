@@ -6,7 +6,7 @@ Rules kept here:
    (replies of other hosts, results of threads) takes a time that the seed chooses.
 3. Work for threads is done on the loop, a moment later, as one step of the process that asked.
 4. Callbacks of dead processes do not run, those of paused ones are kept (`process.py`).
-5. An exception that nobody handles is a finding: the run fails.
+5. An unhandled exception is a finding: the run fails.
 """
 
 from __future__ import annotations
@@ -120,7 +120,7 @@ class SimulatedLoop(asyncio.BaseEventLoop):
         """There are none: sockets schedule callbacks."""
 
     def _write_to_self(self) -> None:
-        """Nobody has to be woken."""
+        """There is one thread."""
 
     def _call_soon(
         self, callback: Callable[..., object], args: tuple[Any, ...], context: Context | None

@@ -58,7 +58,7 @@ AGAIN: Final = {
 
 
 class Member:
-    """One member, which joins, reads and commits until it is told to end."""
+    """One member, which joins, reads and commits until it is stopped."""
 
     def __init__(
         self, client: SimulatedClient, checker: Checker, name: str, group: str, topics: list[str]

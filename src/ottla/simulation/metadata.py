@@ -1,4 +1,4 @@
-"""What the metadata store says in truth, read from the simulated ZooKeeper's tree itself."""
+"""What the metadata store says now, read from the simulated ZooKeeper's tree itself."""
 
 from __future__ import annotations
 

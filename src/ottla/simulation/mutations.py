@@ -165,7 +165,7 @@ RULES: Final = (
     ),
     Mutation(
         "lease-for-ever",
-        "a broker without its session goes on answering",
+        "a broker without a session keeps answering",
         "ottla.replication.lease:Lease.held",
         "return self._until is not None and now < self._until",
         "return True",
@@ -256,7 +256,7 @@ RULES: Final = (
     ),
     Mutation(
         "low-log-starts-pass",
-        "a follower whose log does not reach the leader's start goes on",
+        "a follower whose log does not reach the leader's log start keeps replicating",
         "ottla.replication.epochs:check_start",
         "offset < log_start",
         "False",

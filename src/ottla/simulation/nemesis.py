@@ -46,7 +46,7 @@ FAULTS: Final = (
 
 
 class Nemesis:
-    """Hurts the cluster now and then, until it is told to end."""
+    """Injects faults now and then, until it is stopped."""
 
     def __init__(
         self, world: World, cluster: Cluster, admin: Admin, without: Collection[int] = ()

@@ -4,7 +4,7 @@ Rules kept here:
 1. Bytes of one direction of a connection arrive in order. Connections overtake each other.
 2. A sender's socket takes as many bytes as its buffer has room for; the rest waits for the reader.
 3. What sendfile was given is the file's own pages: it is read when it arrives, as in the kernel.
-4. A cut holds back what is sent in that direction until it is healed. Nobody is told.
+4. A cut holds back what is sent in that direction until it is healed. Neither end is notified.
 5. A process that dies resets its connections. A host that loses power does not: its peers find out
    when they send to it once it is up again.
 """
@@ -92,7 +92,7 @@ class Endpoint:
         self.noticed()
 
     def noticed(self) -> None:
-        """Something has changed here: tell whoever watches."""
+        """Something has changed here: notify the watchers."""
         self.network.loop.look_at(self.fd)
         if self.on_arrival is not None:
             self.network.loop.call_soon(self.on_arrival, context=self.context)

@@ -54,7 +54,7 @@ DELIVERY_SECONDS: Final = 20.0
 
 
 class Producer:
-    """Writes to one partition until it is told to end."""
+    """Writes to one partition until it is stopped."""
 
     def __init__(
         self, client: SimulatedClient, checker: Checker, name: str, topic: str, partition: int

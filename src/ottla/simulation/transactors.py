@@ -58,7 +58,7 @@ class _Lost(Exception):  # noqa: N818 it names what happened
 
 
 class Transactor:
-    """Writes transactions under one transactional id until it is told to end."""
+    """Writes transactions under one transactional id until it is stopped."""
 
     def __init__(
         self,
