@@ -11,8 +11,8 @@
 6. Replicas are equal byte for byte below the lowest high watermark, and at the end everywhere.
 7. A committed transaction is visible as a whole with read_committed, an aborted one not at all, and
    one whose end is not known is either. None stays open once faults end.
-8. A group's committed offset, once acknowledged, never goes back, and no member is given a lower one.
-   At the end the group has read everything.
+8. A group's committed offset, once acknowledged, never goes back, and no member is given a lower
+   one. At the end the group has read everything.
 9. Once faults end everything is available again within a bounded time.
 """
 
